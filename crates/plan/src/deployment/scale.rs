@@ -24,9 +24,11 @@ pub(super) enum Resized {
 pub(super) fn is_due(builder: &PlanBuilder<'_>) -> bool {
     let (sets, replicas) = (&builder.sets, builder.limits.replicas);
     let told_otherwise = |set: &Draft<'_>| set.number(DESIRED_REPLICAS).is_some_and(|told| told != replicas);
+    // With Recreate no set has replicas while the old machines leave. The rollout gives the new one its replicas when they are gone.
+    let recreates = builder.seen.deployment.spec.strategy.kind == StrategyType::Recreate;
     sets.new.is_some()
         && (sets.all().any(|set| set.is_active() && told_otherwise(set))
-            || (replicas > 0 && !sets.all().any(Draft::is_active)))
+            || (replicas > 0 && !recreates && !sets.all().any(Draft::is_active)))
 }
 
 /// Gives each set its part of the replicas.

@@ -478,6 +478,33 @@ fn recreating_waits_for_the_last_old_machine() {
     assert_eq!((fixture.sets.len(), fixture.size_of("large")), (2, 3));
 }
 
+/// The set of a class that was used before exists already, without replicas.
+#[test]
+fn recreate_waits_if_the_set_of_the_new_class_exists() {
+    let mut fixture = DeploymentFixture::settled(3, &json!({ "type": "Recreate" }));
+    fixture.use_class("large");
+    fixture.settle();
+    fixture.use_class("small");
+    fixture.reconcile();
+    fixture.run_sets();
+    assert!(fixture.machines.values().all(Object::is_deleting));
+    let plan = fixture.reconcile();
+    assert_eq!(plan.because, Reason::OldMachinesLeave(3));
+    assert_eq!((fixture.size_of("small"), fixture.size_of("large")), (0, 0));
+    fixture.settle();
+    assert_eq!((fixture.size_of("small"), fixture.running_of("small")), (3, 3));
+}
+
+#[test]
+fn recreate_scales_up_from_zero() {
+    let mut fixture = DeploymentFixture::settled(3, &json!({ "type": "Recreate" }));
+    for replicas in [0, 2] {
+        fixture.edit(|deployment| deployment.spec.replicas = replicas);
+        fixture.settle();
+        assert_eq!((fixture.live(), fixture.size_of("small")), (replicas, replicas));
+    }
+}
+
 /// The largest numbers that a manifest can hold.
 #[rstest]
 #[case(3, rolling(i32::MAX, 0))]
