@@ -1,5 +1,6 @@
 //! `millwright sim`: the whole system through many bad days, judged at every event (`docs/invariants.md`).
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
@@ -8,6 +9,7 @@ use std::thread::available_parallelism;
 use anyhow::{Context, anyhow};
 use runtime::{Clock, Random};
 use serde_json::{Value, json};
+use sim::oracle::Situation;
 use sim::simulation::{Detail, Profile, Report, Totals, campaign, run as run_seed, shrink};
 
 use crate::cli::{Output, Sim};
@@ -24,6 +26,7 @@ pub(crate) fn run(options: &Sim) -> anyhow::Result<ExitCode> {
     let first = options.first_seed.unwrap_or_else(|| Random::from_entropy().number() >> 16);
     let jobs = options.jobs.unwrap_or_else(|| available_parallelism().unwrap_or(NonZeroUsize::MIN));
     let mut code = ExitCode::SUCCESS;
+    let (mut situations, mut runs) = (BTreeMap::<Situation, u64>::new(), 0);
     for profile in profiles {
         let clock = Clock::system();
         let begin = clock.now();
@@ -34,9 +37,19 @@ pub(crate) fn run(options: &Sim) -> anyhow::Result<ExitCode> {
         end_progress(options);
         let took = clock.now().duration_since(begin).as_secs_f64();
         summary(options.output, profile, &totals, took);
+        for (situation, runs) in &totals.situations {
+            *situations.entry(*situation).or_default() += runs;
+        }
+        runs += totals.seeds;
         if let Some(failed) = failed {
             code = ExitCode::FAILURE;
             tell(options.output, profile, &shrink(profile, failed), options.trace);
+        }
+    }
+    if options.output == Output::Text {
+        print::line(format!("runs of {runs} that contained each situation:"));
+        for situation in Situation::ALL {
+            print::line(format!("{:>8} {}", situations.get(&situation).copied().unwrap_or_default(), situation.name()));
         }
     }
     Ok(code)
@@ -100,9 +113,16 @@ fn summary(output: Output, profile: &Profile, totals: &Totals, took: f64) {
         Output::Json => print::line(json!({
             "profile": profile.name, "seeds": seeds, "seconds": took, "clusterDays": days(totals), "requests": requests,
             "happenings": happenings, "faults": faults,
+            "situations": situations(totals),
             "convergedSeconds": { "p50": within(50), "p99": within(99) },
         })),
     }
+}
+
+/// How many runs contained each situation, those that none contained too.
+fn situations(totals: &Totals) -> BTreeMap<&'static str, u64> {
+    let runs = |situation| totals.situations.get(&situation).copied().unwrap_or_default();
+    Situation::ALL.into_iter().map(|situation| (situation.name(), runs(situation))).collect()
 }
 
 fn tell(output: Output, profile: &Profile, report: &Report, trace: bool) {

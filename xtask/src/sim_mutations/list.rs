@@ -70,7 +70,10 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "a Failed machine is never replaced",
         file: REPLICAS,
-        edits: &[("(member.has_failed() && !", "(!{on} && member.has_failed() && !")],
+        edits: &[(
+            "|member: &Member<'_>| member.has_failed() && !",
+            "|member: &Member<'_>| !{on} && member.has_failed() && !",
+        )],
     },
     Mutation {
         name: "a create with a lost answer is repeated under another name",
@@ -153,8 +156,8 @@ pub(super) const ALL: &[Mutation] = &[
         file: "crates/controllers/src/machineset/observe.rs",
         edits: &[
             (
-                "    let outstanding = outstanding(shared, fleet, key);",
-                "    let outstanding = if {on} { Outstanding::default() } else { outstanding(shared, fleet, key) };",
+                "    let outstanding = outstanding(shared, &fleet.expectations, key);",
+                "    let outstanding = if {on} { Outstanding::default() } else { outstanding(shared, &fleet.expectations, key) };",
             ),
             (
                 "name_seed: NameSeed(name_seed),",
@@ -262,5 +265,112 @@ pub(super) const ALL: &[Mutation] = &[
         name: "the last machine of an old class is never replaced",
         file: ROLLING,
         edits: &[("    if sets.old_size() == 0 {", "    if sets.old_size() <= i32::from({on}) {")],
+    },
+    Mutation {
+        name: "the replacement limit always grants",
+        file: "crates/plan/src/replacement_limit.rs",
+        edits: &[("    if siblings.in_progress < limit {", "    if {on} || siblings.in_progress < limit {")],
+    },
+    Mutation {
+        name: "a frozen MachineSet is not thawed",
+        file: "crates/plan/src/overshoot/mod.rs",
+        edits: &[("    if machines <= lower && (", "    if !{on} && machines <= lower && (")],
+    },
+    Mutation {
+        name: "a paused MachineDeployment rolls",
+        file: "crates/plan/src/deployment/mod.rs",
+        edits: &[("    if spec.paused {", "    if spec.paused && !{on} {")],
+    },
+    Mutation {
+        name: "an orphan VM is confirmed without its waiting period",
+        file: "crates/plan/src/safety/orphans.rs",
+        edits: &[("        } else if until > scan.now {", "        } else if !{on} && until > scan.now {")],
+    },
+    Mutation {
+        name: "pods with volumes are evicted in parallel",
+        file: "crates/plan/src/drain/serial.rs",
+        edits: &[(
+            "Need::Request(verb) if next == NextPod::MayGo => {",
+            "Need::Request(verb) if {on} || next == NextPod::MayGo => {",
+        )],
+    },
+    Mutation {
+        name: "a Node stays cordoned after an in-place update",
+        file: "crates/plan/src/deployment/nodes.rs",
+        edits: &[
+            ("        draft.uncordon();", "        if !{on} {\n            draft.uncordon();\n        }"),
+            ("        if node.spec.unschedulable {", "        if !{on} && node.spec.unschedulable {"),
+        ],
+    },
+    Mutation {
+        name: "the autoscaler's annotation stays after a rollout",
+        file: "crates/plan/src/deployment/builder.rs",
+        edits: &[(
+            "            self.leave_nodes_to_autoscaler();",
+            "            if !{on} {\n                self.leave_nodes_to_autoscaler();\n            }",
+        )],
+    },
+    Mutation {
+        name: "bootstrap tokens are never removed",
+        file: "crates/plan/src/machine/tokens.rs",
+        edits: &[(
+            "    if matches!(seen.target, Target::None) || ",
+            "    if {on} || matches!(seen.target, Target::None) || ",
+        )],
+    },
+    Mutation {
+        name: "pods of DaemonSets are evicted",
+        file: "crates/plan/src/drain/selection.rs",
+        edits: &[("|| pod.is_of_daemon_set() ||", "|| (!{on} && pod.is_of_daemon_set()) ||")],
+    },
+    Mutation {
+        name: "a node template is applied once",
+        file: "crates/plan/src/node/template.rs",
+        edits: &[(
+            "    let mut oddities = Vec::new();\n    let wanted",
+            "    if {on} && record.is_some() {\n        return Vec::new();\n    }\n    let mut oddities = Vec::new();\n    let wanted",
+        )],
+    },
+    Mutation {
+        name: "Recreate does not wait for the old Machines",
+        file: "crates/plan/src/deployment/recreate.rs",
+        edits: &[("    if leaving > 0 {", "    if !{on} && leaving > 0 {")],
+    },
+    Mutation {
+        name: "preserved Machines are not deleted last",
+        file: "crates/plan/src/machineset/victims.rs",
+        edits: &[("        .cmp(&preserved(b, now))", "        .cmp(&preserved(if {on} { a } else { b }, now))")],
+    },
+    Mutation {
+        name: "mirror pods are evicted",
+        file: "crates/plan/src/drain/selection.rs",
+        edits: &[("    !(pod.is_mirror() ||", "    !((!{on} && pod.is_mirror()) ||")],
+    },
+    Mutation {
+        name: "a rolling update leaves one Machine fewer available",
+        file: ROLLING,
+        edits: &[(
+            "sets.sum(Draft::available).saturating_sub(least);",
+            "sets.sum(Draft::available).saturating_sub(least).saturating_add(i32::from({on}));",
+        )],
+    },
+    Mutation {
+        name: "an in-place update selects one Node more",
+        file: "crates/plan/src/deployment/in_place.rs",
+        edits: &[
+            (
+                "saturating_sub(builder.least_available());",
+                "saturating_sub(builder.least_available()).saturating_add(i32::from({on}));",
+            ),
+            ("    let mut left = wanted.min(at_once);", "    let mut left = wanted.min(at_once) + i32::from({on});"),
+        ],
+    },
+    Mutation {
+        name: "a wait for a time is over at once",
+        file: "crates/controllers/src/outcome.rs",
+        edits: &[(
+            "        Wake::By { at, .. } => {",
+            "        Wake::By { .. } if {on} => Outcome::Again { after: Duration::ZERO },\n        Wake::By { at, .. } => {",
+        )],
     },
 ];

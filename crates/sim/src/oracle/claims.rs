@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::machines::{Machine, Machines, Set, count, label};
+use super::machines::{Set, count, label};
 use super::{Invariant, MACHINES, Oracle, SETS, Write, number, text};
 
 /// How many machines a status speaks of: all, those that are ready, and those that are available.
@@ -69,11 +69,8 @@ fn exceeded(write: &Write<'_>, most: Counts) -> Option<(Invariant, String)> {
 /// The machines that a set had in any state since what was shown.
 fn machines_of(oracle: &Oracle, set: &str) -> Counts {
     let seen = oracle.shown.oldest(MACHINES, oracle.now);
-    let Machines { known, departed, .. } = &oracle.machines;
-    let departed = departed.values().filter(|departed| departed.revision > seen).map(|departed| &departed.machine);
-    let was_of = |machine: &&Machine| machine.rank.since(seen).any(|rank| rank.is_of(set));
     let (mut all, mut running) = (0, 0);
-    for machine in known.values().chain(departed).filter(was_of) {
+    for machine in oracle.machines.shown_of_set(set, seen) {
         all += 1;
         running +=
             usize::from(machine.phase.since(seen).any(|phase| ["Running", "Available"].contains(&phase.as_str())));

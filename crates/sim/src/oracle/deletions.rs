@@ -1,5 +1,9 @@
 //! Who may be deleted.
 
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
 use super::machines::{Machine, Machines, Wish, count};
 use super::{Invariant, MACHINES, Oracle, SETS, Write, order};
 
@@ -16,7 +20,7 @@ pub(super) fn of_machine(oracle: &Oracle, write: &Write<'_>) -> Option<(Invarian
     if machines.deployments.get(&set.deployment).is_some_and(|deployment| deployment.goes) {
         return None;
     }
-    let wishes: Vec<&Wish> = set.wishes.since(oracle.shown.oldest(SETS, oracle.now)).collect();
+    let wishes: Vec<&Wish> = set.wishes.since(oracle.shown_to_delete(write.name)).collect();
     if wishes.iter().any(|wish| wish.goes) {
         return None;
     }
@@ -33,10 +37,36 @@ pub(super) fn of_machine(oracle: &Oracle, write: &Write<'_>) -> Option<(Invarian
     Some((Invariant::AskedToGo, what))
 }
 
+/// What the controllers had been shown of sets when they sent the request to delete a machine. They look at the set before each request.
+#[derive(Debug, Default)]
+pub(super) struct Requested(BTreeMap<String, u64>);
+
+/// For how long a look at the cache counts.
+const LOOK: SignedDuration = SignedDuration::from_secs(1);
+
+impl Oracle {
+    /// The controllers send a request to delete this machine.
+    pub fn delete_sent(&mut self, now: Timestamp, machine: &str) {
+        self.now = now;
+        let shown = self.shown.within(SETS, now, LOOK);
+        self.requested.0.insert(machine.to_owned(), shown);
+    }
+
+    /// The oldest revision of sets on which the deletion of a machine may have been decided.
+    fn shown_to_delete(&self, machine: &str) -> u64 {
+        self.requested.0.get(machine).copied().unwrap_or_else(|| self.shown.oldest(SETS, self.now))
+    }
+}
+
 /// What is wrong with a machine that goes because its set has `surplus` too many: others should go before it.
 fn out_of_turn(oracle: &Oracle, name: &str, machine: &Machine, surplus: i64) -> Option<(Invariant, String)> {
-    let before: Vec<&str> =
-        order::before(&oracle.machines, machine, oracle.shown.oldest(MACHINES, oracle.now)).collect();
+    let seen = oracle.shown.oldest(MACHINES, oracle.now);
+    let unpreserved = order::unpreserved(&oracle.machines, machine, seen);
+    if count(unpreserved.len()) >= surplus {
+        let what = format!("preserved machine {name} is deleted as one of {surplus} too many, before {unpreserved:?}");
+        return Some((Invariant::PreservedLast, what));
+    }
+    let before: Vec<&str> = order::before(&oracle.machines, machine, seen).collect();
     (count(before.len()) >= surplus).then(|| {
         let what = format!("machine {name} is deleted as one of {surplus} too many, and should go after {before:?}");
         (Invariant::Order, what)

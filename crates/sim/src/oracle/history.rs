@@ -35,6 +35,12 @@ impl<T: PartialEq> History<T> {
         self.0.iter().rev().map(|(from, _)| *from).find(|from| *from <= revision).unwrap_or_default()
     }
 
+    /// When the first value was set of those that it had at this revision and has had since, and that are such.
+    pub(super) fn first_since(&self, revision: u64, is_such: impl Fn(&T) -> bool) -> Option<u64> {
+        let begin = self.0.iter().rposition(|(from, _)| *from <= revision).unwrap_or_default();
+        self.0.iter().skip(begin).find(|(_, value)| is_such(value)).map(|(from, _)| *from)
+    }
+
     /// What it was at this revision and has been since.
     pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &T> {
         let begin = self.0.iter().rposition(|(from, _)| *from <= revision).unwrap_or_default();
@@ -55,6 +61,10 @@ mod tests {
         let since = |revision| history.since(revision).collect::<String>();
         assert_eq!([since(0), since(4), since(5), since(8), since(9)], ["abc", "abc", "bc", "bc", "c"]);
         assert_eq!(history.now(), Some(&'c'));
+        assert_eq!(
+            [4, 6, 9].map(|revision| history.first_since(revision, |value| *value != 'a')),
+            [Some(5), Some(5), Some(9)]
+        );
         assert_eq!([2, 3, 5, 8, 9].map(|revision| history.changed_at(revision)), [0, 3, 5, 5, 9]);
     }
 }

@@ -47,11 +47,39 @@ pub enum Invariant {
     Claims,
     /// No roll-out stands still.
     Progress,
+    /// No more Machines than allowed are replaced at once.
+    Replacements,
+    /// A pause holds.
+    Paused,
+    /// Shares add up.
+    Shares,
+    /// An orphan is deleted after its waiting period.
+    OrphanWait,
+    /// Pods with volumes leave one after the other.
+    Serial,
+    /// Some pods stay.
+    Excluded,
+    /// Nodes are handed back.
+    Leftovers,
+    /// Tokens are removed.
+    Tokens,
+    /// Node templates are applied.
+    Template,
+    /// Recreate waits.
+    Recreate,
+    /// Preserved Machines go last.
+    PreservedLast,
+    /// A rollout keeps enough Machines available.
+    Available,
+    /// In-place updates keep their limit.
+    InPlaceLimit,
+    /// No busy loop.
+    Reconciles,
 }
 
 impl Invariant {
     /// All of them.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 35] = [
         Self::SetLimit,
         Self::Surge,
         Self::OneVm,
@@ -73,6 +101,20 @@ impl Invariant {
         Self::Order,
         Self::Claims,
         Self::Progress,
+        Self::Replacements,
+        Self::Paused,
+        Self::Shares,
+        Self::OrphanWait,
+        Self::Serial,
+        Self::Excluded,
+        Self::Leftovers,
+        Self::Tokens,
+        Self::Template,
+        Self::Recreate,
+        Self::PreservedLast,
+        Self::Available,
+        Self::InPlaceLimit,
+        Self::Reconciles,
     ];
 
     /// How it is called in reports.
@@ -99,6 +141,20 @@ impl Invariant {
             Self::Order => "I19",
             Self::Claims => "I20",
             Self::Progress => "I21",
+            Self::Replacements => "I22",
+            Self::Paused => "I23",
+            Self::Shares => "I24",
+            Self::OrphanWait => "I25",
+            Self::Serial => "I26",
+            Self::Excluded => "I27",
+            Self::Leftovers => "I28",
+            Self::Tokens => "I29",
+            Self::Template => "I30",
+            Self::Recreate => "I31",
+            Self::PreservedLast => "I32",
+            Self::Available => "I33",
+            Self::InPlaceLimit => "I34",
+            Self::Reconciles => "I35",
         }
     }
 
@@ -154,6 +210,44 @@ impl Invariant {
             Self::Progress => {
                 "A MachineDeployment that is not as it was asked for, all of whose Machines run, changes within ten minutes in which nothing keeps us from acting, whatever goes wrong around us."
             }
+            Self::Replacements => {
+                "We mark no Machine Failed because of its health while as many others of its MachineDeployment as the limit allows are being created, replaced or deleted."
+            }
+            Self::Paused => {
+                "While a MachineDeployment is paused, we create no MachineSet for it and shrink none of several unless it has more Machines than replicas and maxSurge allow."
+            }
+            Self::Shares => {
+                "When a rolling MachineDeployment was scaled and all its MachineSets know the new number, their replicas add up to no more than replicas and maxSurge."
+            }
+            Self::OrphanWait => {
+                "We call no driver to delete the VM of a Machine that has been gone for less than a creation timeout."
+            }
+            Self::Serial => {
+                "We evict no pod with volumes from a healthy Node while another pod that we evicted there is terminating or its volumes are attached, within the detach timeout, unless the drain is forced."
+            }
+            Self::Excluded => "We evict and delete no pod of a DaemonSet and no mirror pod.",
+            Self::Leftovers => {
+                "Once everything has come to rest, no Node of a running Machine has a cordon, a taint or an update label that we set."
+            }
+            Self::Tokens => {
+                "No bootstrap token is left ten minutes after its Machine runs or is gone, if nothing has kept us from acting since it was created."
+            }
+            Self::Template => {
+                "Once everything has come to rest, each Node has the labels, annotations and taints of its Machine's node template, and none of an earlier one."
+            }
+            Self::Recreate => {
+                "A MachineDeployment with the strategy Recreate creates no Machine while a Machine of another of its MachineSets exists, unless it was paused."
+            }
+            Self::PreservedLast => {
+                "A MachineSet that shrinks deletes no preserved Machine while as many as are too many are not preserved."
+            }
+            Self::Available => {
+                "A rolling update shrinks no MachineSet so that fewer Machines than replicas minus maxUnavailable are left available."
+            }
+            Self::InPlaceLimit => {
+                "We select no Node for an in-place update while as many others of its MachineDeployment as maxUnavailable are selected."
+            }
+            Self::Reconciles => "No object is reconciled more than a hundred times in a second.",
         }
     }
 }

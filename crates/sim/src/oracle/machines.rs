@@ -9,6 +9,8 @@ use serde_json::Value;
 use super::claims::{Counts, counts};
 use super::history::History;
 use super::order::Rank;
+use super::owned::Owned;
+use super::rollouts::told;
 use super::{Author, DEPLOYMENTS, Invariant, MACHINES, Oracle, SETS, Write, is_deleting, number, owner, text};
 
 /// What is known of machines and those above them.
@@ -59,6 +61,10 @@ pub(super) struct Machine {
     /// Whether somebody wants it kept, now or when it fails.
     pub(super) is_kept: bool,
     pub(super) is_forced: bool,
+    /// Whether it counts as being created, replaced or deleted.
+    pub(super) in_progress: Owned,
+    /// Since when it has been Running.
+    running_since: Option<Timestamp>,
 }
 
 /// When and by whom a machine's deletion was asked for.
@@ -76,6 +82,8 @@ pub(super) struct Set {
     pub(super) wishes: History<Wish>,
     /// What its status says.
     pub(super) counts: History<Counts>,
+    /// The number of its MachineDeployment that it was told last.
+    pub(super) told: Option<i64>,
 }
 
 /// What a set is told.
@@ -91,8 +99,20 @@ pub(super) struct Wish {
 pub(super) struct Deployment {
     /// Replicas and surge.
     pub(super) most: History<i64>,
+    pub(super) replicas: History<i64>,
+    pub(super) paused: History<bool>,
+    pub(super) strategy: String,
+    /// Its maxUnavailable.
+    pub(super) unavailable: i64,
     pub(super) goes: bool,
     pub(super) wanted: Option<Wanted>,
+}
+
+impl Deployment {
+    /// Whether its machines are replaced one after the other.
+    pub(super) fn is_rolling(&self) -> bool {
+        self.strategy == "RollingUpdate"
+    }
 }
 
 /// What a deployment is told.
@@ -125,6 +145,7 @@ impl Machines {
                 let set = self.sets.entry(write.name.to_owned()).or_default();
                 owner(object).clone_into(&mut set.deployment);
                 set.counts.set(write.revision, counts(object));
+                set.told = told(object);
                 let is_frozen = label(object, labels::FREEZE) == labels::FREEZE_VALUE;
                 let goes = write.after.is_none_or(is_deleting);
                 set.wishes.set(write.revision, Wish { replicas: number(object, "/spec/replicas"), is_frozen, goes });
@@ -134,6 +155,11 @@ impl Machines {
                 let deployment = self.deployments.entry(write.name.to_owned()).or_default();
                 let surge = number(object, "/spec/strategy/rollingUpdate/maxSurge");
                 deployment.most.set(write.revision, number(object, "/spec/replicas") + surge);
+                deployment.replicas.set(write.revision, number(object, "/spec/replicas"));
+                deployment.paused.set(write.revision, object.pointer("/spec/paused") == Some(&Value::Bool(true)));
+                text(object, "/spec/strategy/type").clone_into(&mut deployment.strategy);
+                let in_place = number(object, "/spec/strategy/inPlaceUpdate/maxUnavailable");
+                deployment.unavailable = in_place.max(number(object, "/spec/strategy/rollingUpdate/maxUnavailable"));
                 deployment.wanted = Some(Wanted::of(object));
                 deployment.goes = write.after.is_none_or(is_deleting);
             }
@@ -159,7 +185,12 @@ impl Machines {
         let machine = self.known.entry(write.name.to_owned()).or_default();
         owner(object).clone_into(&mut machine.set);
         label(object, labels::NODE).clone_into(&mut machine.node);
-        machine.phase.set(write.revision, text(object, "/status/currentStatus/phase").to_owned());
+        let phase = text(object, "/status/currentStatus/phase");
+        machine.phase.set(write.revision, phase.to_owned());
+        let is_settled = ["Running", "Unknown"].contains(&phase) && !is_deleting(object);
+        let is_preserved = Rank::of(object).is_preserved() && !is_deleting(object);
+        machine.in_progress.set(write.revision, !is_settled && !is_preserved, write.writer);
+        machine.running_since = (phase == "Running").then(|| machine.running_since.unwrap_or(now));
         machine.rank.set(write.revision, Rank::of(object));
         machine.goes.set(write.revision, is_deleting(object));
         machine.is_forced = labels::is_true(label(object, labels::FORCE_DELETION)) == Some(true);
@@ -180,8 +211,8 @@ impl Machines {
         for (name, machine) in std::mem::take(&mut self.known) {
             if machines.contains(name.as_str()) {
                 // What was shown last counts until something else is.
-                let Machine { phase, rank, goes, .. } = machine;
-                self.known.insert(name, Machine { phase, rank, goes, ..Machine::default() });
+                let Machine { phase, rank, goes, in_progress, .. } = machine;
+                self.known.insert(name, Machine { phase, rank, goes, in_progress, ..Machine::default() });
             } else {
                 self.gone.insert(name.clone(), now);
                 self.forgotten.insert(name.clone(), Forgotten { set: machine.set.clone(), revision });
@@ -205,6 +236,28 @@ impl Machines {
     /// The machines of a set that nobody deletes.
     pub(super) fn living_of_set<'a>(&'a self, set: &'a str) -> impl Iterator<Item = (&'a String, &'a Machine)> {
         self.known.iter().filter(move |(_, machine)| machine.set == set && machine.deleted.is_none())
+    }
+
+    /// The machines of a deployment, those that are being deleted too.
+    pub(super) fn of_deployment<'a>(&'a self, deployment: &'a str) -> impl Iterator<Item = (&'a String, &'a Machine)> {
+        let is_of =
+            move |machine: &Machine| self.sets.get(&machine.set).is_some_and(|set| set.deployment == deployment);
+        self.known.iter().filter(move |(_, machine)| !deployment.is_empty() && is_of(machine))
+    }
+
+    /// The machines that a set had in any state since a revision.
+    pub(super) fn shown_of_set<'a>(&'a self, set: &'a str, seen: u64) -> impl Iterator<Item = &'a Machine> {
+        let departed = self.departed.values().filter(move |departed| departed.revision > seen);
+        let all = self.known.values().chain(departed.map(|departed| &departed.machine));
+        all.filter(move |machine| machine.rank.since(seen).any(|rank| rank.is_of(set)))
+    }
+
+    /// The machines that run or are gone, and since when.
+    pub(super) fn settled(&self) -> impl Iterator<Item = (&str, Timestamp)> {
+        let running = self.known.iter().filter(|(_, machine)| machine.deleted.is_none());
+        let running = running.filter_map(|(name, machine)| Some((name.as_str(), machine.running_since?)));
+        let gone = self.gone.iter().filter(|(name, _)| !self.known.contains_key(*name));
+        running.chain(gone.map(|(name, at)| (name.as_str(), *at)))
     }
 
     fn living_of_deployment(&self, deployment: &str) -> usize {

@@ -13,26 +13,36 @@ mod leases;
 mod machines;
 mod nodes;
 mod order;
+mod owned;
 mod pods;
+mod reconciles;
+mod replacements;
 mod requests;
+mod rollouts;
 mod shown;
+mod situations;
 mod stalls;
+mod tokens;
 mod versions;
 mod vms;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+use self::deletions::Requested;
 use self::leases::Leases;
 use self::machines::Machines;
 use self::nodes::Nodes;
 use self::pods::{Known, Pods};
+use self::reconciles::Reconciles;
 use self::requests::Requests;
-use self::shown::Shown;
+use self::shown::{GRACE, Shown};
 use self::stalls::Stalls;
+use self::tokens::Tokens;
 use self::versions::Versions;
 use self::vms::Vms;
 pub use invariant::Invariant;
+pub use situations::{Situation, Situations};
 pub use vms::VmChange;
 
 /// Machines, by the qualified name of their kind.
@@ -63,6 +73,12 @@ pub struct Limits {
     pub unowned: SignedDuration,
     /// How long after a deletion began its drain may be forced.
     pub drain: SignedDuration,
+    /// How long a VM must have been without a Machine before it may be deleted.
+    pub orphan_wait: SignedDuration,
+    /// How long the volumes of a pod may take to leave its Node.
+    pub detach: SignedDuration,
+    /// How many Machines of a MachineDeployment may be replaced at once.
+    pub replacements: usize,
 }
 
 /// What goes wrong at a moment, the worst of it.
@@ -149,6 +165,10 @@ pub struct Oracle {
     vms: Vms,
     requests: Requests,
     leases: Leases,
+    reconciles: Reconciles,
+    tokens: Tokens,
+    requested: Requested,
+    situations: Situations,
     stalls: Stalls,
     violation: Option<Violation>,
 }
@@ -170,6 +190,10 @@ impl Oracle {
             vms: Vms::default(),
             requests: Requests::default(),
             leases: Leases::default(),
+            reconciles: Reconciles::default(),
+            tokens: Tokens::default(),
+            requested: Requested::default(),
+            situations: Situations::new(),
             stalls: Stalls::default(),
             violation: None,
         }
@@ -201,6 +225,41 @@ impl Oracle {
         if let Some(what) = self.vms.unowned(&self.machines, now, self.troubled, self.limits.unowned) {
             self.blame(Invariant::Unowned, what);
         }
+        if let Some(what) = self.tokens.left(&self.machines, now, self.hindered) {
+            self.blame(Invariant::Tokens, what);
+        }
+        if self.vms.has_orphan(&self.machines) {
+            self.situations.insert(Situation::OrphanVm);
+        }
+    }
+
+    /// The situations so far.
+    pub fn situations(&self) -> &Situations {
+        &self.situations
+    }
+
+    /// Whether nothing has kept the controllers from acting for as long as a request may take.
+    fn is_clear(&self) -> bool {
+        self.now.duration_since(self.hindered) > GRACE
+    }
+
+    /// Something begins that keeps the controllers from acting.
+    pub fn hindered(&mut self, now: Timestamp) {
+        (self.now, self.hindered, self.troubled) = (now, now, now);
+    }
+
+    /// The controllers have reconciled this object.
+    pub fn reconciled(&mut self, now: Timestamp, what: &str) {
+        self.now = now;
+        if let Some(what) = self.reconciles.note(what, now) {
+            self.blame(Invariant::Reconciles, what);
+        }
+    }
+
+    /// The cloud is about to create a second VM for a Machine, which the controllers did not ask for.
+    pub fn doubled(&mut self, machine: &str) {
+        self.situations.insert(Situation::TwoVms);
+        self.vms.doubled(machine);
     }
 
     /// A watch of the controllers has shown a kind up to this revision.
@@ -222,10 +281,28 @@ impl Oracle {
     /// The controllers have called the driver for this.
     pub fn called(&mut self, now: Timestamp, operation: &str, of: &str) {
         self.asked(now, &format!("driver call {operation} {of}"));
+        if let Some(what) = self.deleted_early(operation, of) {
+            self.blame(Invariant::OrphanWait, what);
+        }
+    }
+
+    /// What is wrong with a driver call that deletes the VM of a Machine that does not exist.
+    fn deleted_early(&self, operation: &str, machine: &str) -> Option<String> {
+        if operation != driver::Method::Delete.operation() || self.machines.known.contains_key(machine) {
+            return None;
+        }
+        let departed = self.machines.departed.get(machine)?;
+        let gone = *self.machines.gone.get(machine)?;
+        // Until a watch has shown that the Machine is gone, its own deletion may continue.
+        let was_shown = departed.revision <= self.shown.oldest(MACHINES, self.now);
+        let lasts = self.now.duration_since(gone);
+        (was_shown && lasts < self.limits.orphan_wait)
+            .then(|| format!("the VM of machine {machine} is deleted, which has been gone for {lasts:#}"))
     }
 
     fn known(&self) -> Known<'_> {
-        Known { pods: &self.pods, machines: &self.machines, now: self.now, drain: self.limits.drain }
+        let Limits { drain, detach, .. } = self.limits;
+        Known { pods: &self.pods, machines: &self.machines, now: self.now, drain, detach }
     }
 
     /// Something became of a VM.
@@ -258,6 +335,8 @@ impl Oracle {
         if let Some((invariant, what)) = self.judge(write) {
             self.blame(invariant, what);
         }
+        self.note_situations(write);
+        self.tokens.note(write, now);
         self.machines.note(write, now);
         self.nodes.note(write, now);
         self.pods.note(write, now);
@@ -277,7 +356,8 @@ impl Oracle {
             |kind: &'static str| objects.clone().filter(move |(of, _)| *of == kind).map(|(_, object)| name(object));
         self.machines.forget(&of(MACHINES).collect(), &of(SETS).collect(), revision, now);
         self.nodes.forget(&of("nodes").collect(), revision, now);
-        (self.pods, self.leases) = (Pods::default(), Leases::default());
+        (self.pods, self.leases, self.tokens) = (Pods::default(), Leases::default(), Tokens::default());
+        self.requested = Requested::default();
         for (kind, object) in objects {
             let (name, after, by) = (name(object), Some(object), Author::Others);
             let write = Write { kind, name, revision, before: None, after, by, writer: None };
@@ -294,6 +374,11 @@ impl Oracle {
         self.machines.forgotten.contains_key(machine) && !self.machines.known.contains_key(machine)
     }
 
+    /// Whether a node is cordoned, and we did it.
+    pub fn is_cordoned_by_us(&self, node: &str) -> bool {
+        self.nodes.is_cordoned_by_us(node)
+    }
+
     fn judge(&self, write: &Write<'_>) -> Option<(Invariant, String)> {
         match write.kind {
             MACHINES if write.after.is_none() && write.by.is_ours() => {
@@ -301,18 +386,30 @@ impl Oracle {
                 let left = self.vms.of(write.name).or_else(node)?;
                 Some((Invariant::Finalizer, format!("machine {} is gone, and nobody has deleted {left}", write.name)))
             }
-            MACHINES if write.by.is_ours() && write.before.is_none() => machines::creation(self, write),
+            MACHINES if write.by.is_ours() && write.before.is_none() => {
+                machines::creation(self, write).or_else(|| rollouts::recreation(self, write))
+            }
             MACHINES if write.by.is_ours() && begins_deletion(write) => deletions::of_machine(self, write),
-            MACHINES if write.by.is_ours() => blind::failure(self, write).or_else(|| claims::of_machine(self, write)),
+            MACHINES if write.by.is_ours() => blind::failure(self, write)
+                .or_else(|| replacements::failure(self, write))
+                .or_else(|| claims::of_machine(self, write)),
             SETS if write.by.is_ours() && begins_deletion(write) => deletions::of_set(self, write),
-            SETS if write.by.is_ours() => claims::of_set(self, write),
+            SETS if write.by.is_ours() => claims::of_set(self, write).or_else(|| rollouts::of_set(self, write)),
             DEPLOYMENTS if write.by.is_ours() => claims::of_deployment(self, write),
             "pods" if write.by.is_ours() && begins_deletion(write) => {
                 let past_budget = || self.known().past_budget(write).map(|what| (Invariant::Budget, what));
                 let past_budget = (write.by == Author::Us).then(past_budget).flatten();
-                past_budget.or_else(|| blind::taken(self, text(write.before?, "/spec/nodeName"), "a pod"))
+                let is_clear = self.is_clear();
+                let out_of_turn =
+                    || self.known().out_of_turn(write).filter(|_| is_clear).map(|what| (Invariant::Serial, what));
+                let excluded = || pods::excluded(write).map(|what| (Invariant::Excluded, what));
+                past_budget
+                    .or_else(excluded)
+                    .or_else(out_of_turn)
+                    .or_else(|| blind::taken(self, text(write.before?, "/spec/nodeName"), "a pod"))
             }
             "nodes" if write.by.is_ours() && begins_deletion(write) => blind::taken(self, write.name, "the node"),
+            "nodes" if write.by.is_ours() => rollouts::selection(self, write),
             ATTACHMENTS if write.by.is_ours() && begins_deletion(write) => {
                 let what = self.known().detached_under_a_pod(write)?;
                 Some((Invariant::Volumes, what))

@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::history::History;
 use super::machines::label;
-use super::{Write, is_deleting, text};
+use super::owned::Owned;
+use super::{Author, Write, Writer, is_deleting, text};
 
 /// The nodes, those that are gone too.
 #[derive(Debug, Default)]
@@ -19,6 +20,10 @@ struct Node {
     states: History<State>,
     /// Since when it has been well.
     well_since: Option<Timestamp>,
+    /// Whether it is selected for an update that has not succeeded.
+    selected: Owned,
+    /// Who cordoned it, if it is cordoned.
+    cordoned: Option<Author>,
 }
 
 impl Node {
@@ -50,7 +55,31 @@ impl Nodes {
         }
         if let Some(node) = self.0.get_mut(write.name) {
             node.note(write.revision, state, now);
+            let is_selected = write.after.is_some_and(|node| {
+                !label(node, labels::SELECTED_FOR_UPDATE).is_empty()
+                    && label(node, labels::UPDATE_RESULT) != "successful"
+            });
+            let is_cordoned =
+                write.after.is_some_and(|node| node.pointer("/spec/unschedulable") == Some(&Value::Bool(true)));
+            node.cordoned = is_cordoned.then(|| node.cordoned.unwrap_or(write.by));
+            node.selected.set(write.revision, is_selected, write.writer);
         }
+    }
+
+    /// Whether a node is cordoned, and we did it.
+    pub(super) fn is_cordoned_by_us(&self, node: &str) -> bool {
+        self.0.get(node).and_then(|node| node.cordoned).is_some_and(Author::is_ours)
+    }
+
+    /// Whether a reader must know that a node is selected for an update.
+    pub(super) fn is_known_as_selected(
+        &self,
+        node: &str,
+        seen: u64,
+        reader: Option<Writer>,
+        answers_arrive: bool,
+    ) -> bool {
+        self.0.get(node).is_some_and(|node| node.selected.is_known(seen, reader, answers_arrive))
     }
 
     /// The API server was put back to a copy that has these nodes.

@@ -14,6 +14,8 @@ pub(super) struct Rank {
     priority: i64,
     /// Whether it is passed over: machines that are preserved go last, and those that were just updated in place do not go.
     is_spared: bool,
+    /// Whether it is preserved: then it goes last.
+    is_preserved: bool,
 }
 
 impl Rank {
@@ -22,13 +24,18 @@ impl Rank {
         self.set == set
     }
 
+    pub(super) fn is_preserved(&self) -> bool {
+        self.is_preserved
+    }
+
     pub(super) fn of(machine: &Value) -> Self {
         let default = || annotations::PRIORITY_DEFAULT.parse().unwrap_or_default();
+        let is_preserved = machine.pointer("/status/currentStatus/preserveExpiryTime").is_some_and(|at| !at.is_null());
         Self {
             set: owner(machine).to_owned(),
             priority: annotation(machine, annotations::PRIORITY).parse().unwrap_or_else(|_| default()),
-            is_spared: machine.pointer("/status/currentStatus/preserveExpiryTime").is_some_and(|at| !at.is_null())
-                || !label(machine, labels::UPDATE_RESULT).is_empty(),
+            is_spared: is_preserved || !label(machine, labels::UPDATE_RESULT).is_empty(),
+            is_preserved,
         }
     }
 }
@@ -46,4 +53,16 @@ pub(super) fn before<'a>(
         .living_of_set(&victim.set)
         .filter(move |(_, other)| other.rank.began_at() <= seen && other.rank.since(seen).all(goes_before))
         .map(|(name, _)| name.as_str())
+}
+
+/// The machines of a set that are not preserved, if this one is, whichever state since `seen` was looked at.
+pub(super) fn unpreserved<'a>(machines: &'a Machines, victim: &'a Machine, seen: u64) -> Vec<&'a str> {
+    if !victim.rank.since(seen).all(|rank| rank.is_preserved) || victim.rank.began_at() > seen {
+        return Vec::new();
+    }
+    let goes_before = |rank: &Rank| rank.set == victim.set && !rank.is_spared;
+    let others = machines
+        .living_of_set(&victim.set)
+        .filter(|(_, other)| other.rank.began_at() <= seen && other.rank.since(seen).all(goes_before));
+    others.map(|(name, _)| name.as_str()).collect()
 }

@@ -6,7 +6,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use super::machines::{Machine, Machines};
-use super::{Write, is_deleting, text};
+use super::situations::Situation;
+use super::{ATTACHMENTS, Write, begins_deletion, is_deleting, text};
 
 /// How long a pod may have been on a node unseen, and a node ill before anybody is told.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
@@ -23,6 +24,19 @@ pub(super) struct Pods {
     ready: BTreeMap<String, Timestamp>,
     /// Nodes that take no pods, since when: from then on they may be drained.
     cordoned: BTreeMap<String, Timestamp>,
+    /// Nodes and volumes of the VolumeAttachments.
+    attachments: BTreeMap<String, (String, String)>,
+    /// The pods with volumes that we made leave, the last of each name.
+    sent: BTreeMap<String, Sent>,
+}
+
+/// A pod with volumes that we made leave.
+#[derive(Debug)]
+struct Sent {
+    node: String,
+    uid: String,
+    claims: Vec<String>,
+    at: Timestamp,
 }
 
 #[derive(Debug)]
@@ -31,7 +45,40 @@ struct Pod {
     since: Timestamp,
     is_ending: bool,
     app: String,
+    uid: String,
     claims: Vec<String>,
+    /// Whether drains leave it on its node.
+    stands: Stands,
+}
+
+/// What a drain does to a pod.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stands {
+    Leaves,
+    OfDaemonSet,
+    IsMirror,
+}
+
+impl Stands {
+    fn of(pod: &Value) -> Self {
+        let mirror = pod.pointer("/metadata/annotations").and_then(|all| all.get("kubernetes.io/config.mirror"));
+        let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
+        match mirror {
+            Some(_) => Self::IsMirror,
+            None if owners.into_iter().any(|owner| text(owner, "/kind") == "DaemonSet") => Self::OfDaemonSet,
+            None => Self::Leaves,
+        }
+    }
+}
+
+/// What is wrong with a pod that we delete or evict: no drain is about it.
+pub(super) fn excluded(write: &Write<'_>) -> Option<String> {
+    let why = match Stands::of(write.before?) {
+        Stands::Leaves => return None,
+        Stands::OfDaemonSet => "belongs to a DaemonSet",
+        Stands::IsMirror => "is a mirror pod",
+    };
+    Some(format!("pod {} {why} and is made to leave", write.name))
 }
 
 impl Pods {
@@ -46,6 +93,16 @@ impl Pods {
             "persistentvolumeclaims" => {
                 if let Some(claim) = write.after {
                     self.volumes.insert(write.name.to_owned(), text(claim, "/spec/volumeName").to_owned());
+                }
+            }
+            ATTACHMENTS => {
+                let places = |attachment| {
+                    let volume = text(attachment, "/spec/source/persistentVolumeName");
+                    (text(attachment, "/spec/nodeName").to_owned(), volume.to_owned())
+                };
+                match write.after.map(places) {
+                    Some(places) => drop(self.attachments.insert(write.name.to_owned(), places)),
+                    None => drop(self.attachments.remove(write.name)),
                 }
             }
             "nodes" => {
@@ -65,6 +122,13 @@ impl Pods {
     }
 
     fn note_pod(&mut self, write: &Write<'_>, now: Timestamp) {
+        if let Some(pod) = write.before.filter(|_| write.by.is_ours() && begins_deletion(write)) {
+            let (node, uid) = (text(pod, "/spec/nodeName").to_owned(), text(pod, "/metadata/uid").to_owned());
+            let sent = Sent { node, uid, claims: claims(pod), at: now };
+            if !sent.claims.is_empty() {
+                self.sent.insert(write.name.to_owned(), sent);
+            }
+        }
         let Some(object) = write.after else {
             self.known.remove(write.name);
             return;
@@ -77,9 +141,25 @@ impl Pods {
             since: bound.unwrap_or(now),
             is_ending: is_deleting(object) || is_over,
             app: text(object, "/metadata/labels/app").to_owned(),
+            uid: text(object, "/metadata/uid").to_owned(),
             claims: claims(object),
+            stands: Stands::of(object),
         };
         self.known.insert(write.name.to_owned(), pod);
+    }
+
+    /// What the pods of a node are examples of.
+    pub(super) fn situations(&self, node: &str) -> Vec<Situation> {
+        let pods = || self.known.values().filter(|pod| pod.node == node && !pod.is_ending);
+        let stand = |stands| pods().any(|pod| pod.stands == stands);
+        [
+            (pods().filter(|pod| !pod.claims.is_empty()).count() > 1, Situation::TwoVolumePods),
+            (stand(Stands::OfDaemonSet), Situation::DaemonSetPod),
+            (stand(Stands::IsMirror), Situation::MirrorPod),
+        ]
+        .into_iter()
+        .filter_map(|(is_so, situation)| is_so.then_some(situation))
+        .collect()
     }
 
     /// Whether a node has been well for so long that everybody knows.
@@ -106,6 +186,8 @@ pub(super) struct Known<'a> {
     pub(super) now: Timestamp,
     /// How long a drain may take.
     pub(super) drain: SignedDuration,
+    /// How long the volumes of a pod may take to leave its node.
+    pub(super) detach: SignedDuration,
 }
 
 impl Known<'_> {
@@ -125,7 +207,7 @@ impl Known<'_> {
 
     /// Whether a pod is on this Node and has been for a while.
     fn stays(&self, pod: &Pod, node: &str) -> bool {
-        pod.node == node && !pod.is_ending && self.now.duration_since(pod.since) > GRACE
+        pod.node == node && pod.stands == Stands::Leaves && !pod.is_ending && self.now.duration_since(pod.since) > GRACE
     }
 
     /// What is wrong with a pod that we delete and do not evict.
@@ -133,6 +215,30 @@ impl Known<'_> {
         let pod = self.pods.known.get(write.name).filter(|pod| self.pods.budgets.contains(&pod.app))?;
         let (name, machine) = self.machines.known.iter().find(|(_, machine)| machine.node == pod.node)?;
         self.is_gentle(machine).then(|| format!("pod {} of machine {name} has a budget and is deleted", write.name))
+    }
+
+    /// What is wrong with a pod with volumes that we make leave: another is on its way.
+    pub(super) fn out_of_turn(&self, write: &Write<'_>) -> Option<String> {
+        let pod = self.pods.known.get(write.name).filter(|pod| !pod.claims.is_empty())?;
+        let machine = self.machines.known.values().find(|machine| machine.node == pod.node)?;
+        if !self.is_gentle(machine) {
+            return None;
+        }
+        let is_recent = |sent: &Sent| sent.node == pod.node && self.now.duration_since(sent.at) < self.detach;
+        let mut others = self.pods.sent.iter().filter(|(name, sent)| *name != write.name && is_recent(sent));
+        let (other, _) = others.find(|(name, sent)| self.is_on_its_way(name, sent))?;
+        Some(format!("pod {} of node {} is made to leave while {other} is on its way", write.name, pod.node))
+    }
+
+    /// Whether a pod that we made leave is still there, or a volume of it is.
+    fn is_on_its_way(&self, name: &str, sent: &Sent) -> bool {
+        let Pods { known, volumes, attachments, .. } = self.pods;
+        let is_there = known.get(name).is_some_and(|pod| pod.uid == sent.uid);
+        let is_attached = |claim: &String| {
+            let volume = volumes.get(claim);
+            attachments.values().any(|(node, its)| *node == sent.node && volume.is_some_and(|volume| volume == its))
+        };
+        is_there || sent.claims.iter().any(is_attached)
     }
 
     /// What is wrong with a VM that we delete.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use jiff::{SignedDuration, Timestamp};
 
 /// How long a request may be under way: the deadline of a request, and some seconds until it is sent.
-const GRACE: SignedDuration = SignedDuration::from_secs(30);
+pub(super) const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
 /// What was shown of each kind, and since when.
 #[derive(Debug, Default)]
@@ -35,11 +35,16 @@ impl Shown {
 
     /// The oldest revision of a kind that a request may have been decided on which has its effect now.
     pub(super) fn oldest(&self, kind: &str, now: Timestamp) -> u64 {
+        self.within(kind, now, GRACE)
+    }
+
+    /// The oldest revision of a kind that was the last one shown at any time within this time before now. No longer than [`GRACE`].
+    pub(super) fn within(&self, kind: &str, now: Timestamp, time: SignedDuration) -> u64 {
         let shown = self.0.get(kind).into_iter().flatten();
         let mut before = 0;
         let mut least = u64::MAX;
         for (at, revision) in shown {
-            if now.duration_since(*at) > GRACE {
+            if now.duration_since(*at) > time {
                 before = *revision;
             } else {
                 least = least.min(*revision);
@@ -67,5 +72,7 @@ mod tests {
         assert_eq!(shown.oldest("machines", at(60)), 5, "it was the state when the window began");
         assert_eq!(shown.oldest("machines", at(71)), 7);
         assert_eq!(shown.oldest("machines", at(100)), 9, "a state lasts until the next is shown");
+        assert_eq!(shown.within("machines", at(62), SignedDuration::from_secs(1)), 9);
+        assert_eq!(shown.within("machines", at(60), SignedDuration::from_secs(1)), 7);
     }
 }

@@ -5,7 +5,11 @@ use super::*;
 
 mod blind;
 mod claims;
+mod drains;
 mod order;
+mod replacements;
+mod rest;
+mod rollouts;
 mod stalls;
 
 const NOW: i64 = 1_000_000;
@@ -20,7 +24,13 @@ struct Story {
 impl Story {
     /// A deployment of three with a surge of one, and its set.
     fn begin() -> Self {
-        let limits = Limits { unowned: SignedDuration::from_mins(50), drain: SignedDuration::from_mins(20) };
+        let limits = Limits {
+            unowned: SignedDuration::from_mins(50),
+            drain: SignedDuration::from_mins(20),
+            orphan_wait: SignedDuration::from_mins(20),
+            detach: SignedDuration::from_mins(2),
+            replacements: 1,
+        };
         let oracle = Oracle::new(limits, "hush", Timestamp::from_second(NOW).unwrap());
         let mut story = Self { oracle, revision: 0, seconds: 0 };
         story.write(Author::Others, DEPLOYMENTS, "pool", None, Some(&deployment(3)));
@@ -252,6 +262,25 @@ fn a_wish_that_was_taken_back_counts_only_until_that_was_seen() {
         }
         story.delete(Author::Us, "a", "Running");
         assert_eq!(story.wrong(), wrong, "seen: {seen}");
+    }
+}
+
+#[test]
+fn deletion_is_judged_by_what_was_shown_when_it_was_sent() {
+    for (seconds, wrong) in [(0, None), (2, Some(Invariant::AskedToGo))] {
+        let mut story = Story::begin();
+        for name in ["a", "b", "c"] {
+            story.make(name);
+        }
+        story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
+        story.see();
+        story.write(Author::Us, SETS, "set", Some(&set(2)), Some(&set(3)));
+        story.oracle.shown(story.now(), SETS, story.revision);
+        story.seconds += seconds;
+        story.oracle.delete_sent(story.now(), "a");
+        story.seconds += 5;
+        story.delete(Author::Us, "a", "Running");
+        assert_eq!(story.wrong(), wrong, "sent {seconds} s after the watch had shown that three are wanted");
     }
 }
 

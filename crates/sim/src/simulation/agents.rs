@@ -6,14 +6,15 @@ use std::time::Duration;
 
 use api::names::conditions::in_place;
 use api::names::{labels, taints};
-use k8s_openapi::api::core::v1::Node;
-use kube::api::{Patch, PatchParams};
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{Patch, PatchParams, PostParams};
 use runtime::Random;
 use runtime::client::Api;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::environment::Environment;
+use super::objects::{NAMESPACE, mirror_pod};
 
 /// How often the agents look.
 const GLANCE: Duration = Duration::from_secs(5);
@@ -43,6 +44,34 @@ impl Environment {
                     if let Some(change) = change(&node, name, &mut updates, &random) {
                         // What is refused is looked at again.
                         drop(nodes.patch(name, &PatchParams::default(), &Patch::Merge(change)).await);
+                    }
+                }
+            }
+        });
+    }
+}
+
+impl Environment {
+    /// Lets the kubelet of each Node show the pod that it reads from a file, until everything ends.
+    pub(super) fn mirror_pods(&self, client: kube::Client) {
+        let (server, stop) = (self.server.clone(), self.outside.stopping());
+        let pods: Api<Pod> = Api::namespaced(client, NAMESPACE);
+        self.outside.spawn("mirror pods", async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => return,
+                    () = tokio::time::sleep(GLANCE) => {}
+                }
+                for node in server.objects("nodes") {
+                    let name = node.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
+                    let goes = node.pointer("/metadata/deletionTimestamp").is_some();
+                    if goes || server.object("pods", NAMESPACE, &format!("static-{name}")).is_some() {
+                        continue;
+                    }
+                    if let Ok(pod) = serde_json::from_value::<Pod>(mirror_pod(name)) {
+                        // What is refused is tried again.
+                        drop(pods.create(&PostParams::default(), &pod).await);
                     }
                 }
             }

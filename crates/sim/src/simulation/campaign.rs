@@ -1,5 +1,6 @@
 //! Many seeds, on all processors, and what they add up to.
 
+use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
 use std::ops::Range;
 use std::thread;
@@ -8,6 +9,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 
 use super::{Detail, Profile, Report, run};
+use crate::oracle::Situation;
 
 /// What many runs add up to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,6 +26,8 @@ pub struct Totals {
     pub faults: u64,
     /// The time that each took to come to rest, in order.
     pub converged: Vec<Duration>,
+    /// How many runs contained each situation.
+    pub situations: BTreeMap<Situation, u64>,
 }
 
 impl Totals {
@@ -33,6 +37,9 @@ impl Totals {
         self.requests += report.record.requests;
         self.happenings += report.history.len() as u64;
         self.faults += report.faults;
+        for situation in &report.situations {
+            *self.situations.entry(*situation).or_default() += 1;
+        }
         let place = self.converged.partition_point(|time| Some(*time) < report.converged);
         self.converged.extend(report.converged);
         if let Some(tail) = self.converged.get_mut(place..) {
@@ -108,7 +115,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::oracle::{Invariant, Violation};
+    use crate::oracle::{Invariant, Situations, Violation};
     use crate::simulation::{Length, Record};
 
     fn report(seed: u64, is_wrong: bool) -> Report {
@@ -123,6 +130,7 @@ mod tests {
             converged: None,
             record: Record::new(Detail::Numbers),
             faults: 0,
+            situations: Situations::new(),
         }
     }
 

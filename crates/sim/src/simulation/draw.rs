@@ -185,6 +185,32 @@ impl Draw<'_> {
             }
             ActKind::DeleteNode => Act::DeleteNode { pick },
             ActKind::Abandon if self.abandoned() < MOST_ABANDONED => Act::Abandon { pick },
+            ActKind::PauseAndRoll => {
+                // What is decided on a state of before the pause is over by then.
+                then.push((seconds(random, 35, 90), Act::Roll { pool }));
+                then.push((seconds(random, 150, 600), Act::Resume { pool }));
+                Act::Pause { pool }
+            }
+            ActKind::RollAndScaleDown => {
+                // Two or three replicas: both sets have as many soon, and the difference is not divisible.
+                let replicas = 2 + number(random, 2);
+                self.push(at.saturating_sub(seconds(random, 200, 300)), What::Act(Act::Scale { pool, replicas }));
+                then.push((seconds(random, 15, 110), Act::ScaleBy { pool, by: -1 }));
+                then.push((seconds(random, 150, 300), Act::ScaleBy { pool, by: 1 }));
+                Act::Roll { pool }
+            }
+            ActKind::EditTemplate => {
+                Act::EditTemplate { pool, version: u8::try_from(random.below(4)).unwrap_or_default() }
+            }
+            ActKind::PreserveAndScaleDown => {
+                if random.below(2) == 0 {
+                    then.push((Duration::ZERO, Act::Prioritize { pick, priority: 1 }));
+                }
+                let by = -1 - i8::try_from(random.below(2)).unwrap_or_default();
+                then.push((seconds(random, 35, 120), Act::ScaleBy { pool, by }));
+                then.push((seconds(random, 200, 400), Act::ScaleBy { pool, by: -by }));
+                Act::Preserve { pick, value: Preserve::Now }
+            }
             ActKind::Delete | ActKind::Abandon => Act::Delete { pick },
         };
         self.push(at, What::Act(act));
@@ -235,6 +261,7 @@ impl Draw<'_> {
                 Fault::Calls { how, method: Some(Method::Delete), percent: 100, lasts: self.lasting(600, 1800) }
             }
             FaultKind::Omissions => Fault::Omissions { lasts: self.lasting(600, 3600) },
+            FaultKind::Doubles => Fault::Doubles { lasts: self.lasting(30, 400) },
             FaultKind::Vm => Fault::Vm { how: self.vm(), pick: self.pick() },
             FaultKind::Zone => {
                 let how = if random.below(2) == 0 { VmFault::Dies } else { VmFault::Hangs };
@@ -341,6 +368,7 @@ mod tests {
             ("put-back", "the API server is put back to it"),
             ("other-versions", "the process dies after an older version"),
             ("other-versions", "the process dies after a newer version"),
+            ("strategies", "node template"),
         ] {
             let profile = Profile::named(name).unwrap();
             let drawn = (0..20).flat_map(|seed| history(profile, Length::Quarter, 1, &Random::seeded(seed)));

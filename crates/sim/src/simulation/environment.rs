@@ -16,7 +16,7 @@ use virtual_cloud::{Config, Doubles, Monitor, NodeLife, Script, VirtualCloud, Vm
 use super::draw::Pool;
 use super::objects::{NAMESPACE, SECRET, all, policy};
 use super::process::{OURS, Process, SKEW};
-use super::profile::{Profile, Strategy, Workload};
+use super::profile::{Profile, Strategy, Surroundings, Workload};
 use super::record::Record;
 use crate::oracle::{Author, Limits, Oracle, VmChange, Write, Writer, WritingComponent};
 
@@ -55,6 +55,8 @@ pub(super) struct Environment {
     pub(super) scripts: Vec<(usize, Script)>,
     /// How many faults leave VMs out of lists now.
     pub(super) omissions: Arc<Mutex<usize>>,
+    /// How many faults make the cloud create two VMs now.
+    pub(super) doubles: Arc<Mutex<usize>>,
     /// What goes wrong with requests now, by the number of the happening.
     pub(super) rules: Vec<(usize, RuleId)>,
     pub(super) random: Random,
@@ -62,6 +64,7 @@ pub(super) struct Environment {
     /// Kubelets, scheduler, controller manager and garbage collector.
     cluster: Tasks,
     workload: Workload,
+    surroundings: Surroundings,
     metrics: Metrics,
 }
 
@@ -84,7 +87,7 @@ impl Environment {
             Arc::new(move || clock.now())
         };
         let server = Server::new(Options::new(now.clone(), random.number()));
-        for object in api::crd::definitions().iter().chain(&all(pools, profile.workload)) {
+        for object in api::crd::definitions().iter().chain(&all(pools, profile.workload, profile.surroundings)) {
             server.insert(object).map_err(|failure| format!("{failure:?}: {object}"))?;
         }
         let node_life = NodeLife {
@@ -106,6 +109,7 @@ impl Environment {
             outside: Tasks::new(),
             cluster: Tasks::new(),
             workload: profile.workload,
+            surroundings: profile.surroundings,
             random: random.fork(),
             processes: Vec::new(),
             candidates: profile.candidates,
@@ -114,6 +118,7 @@ impl Environment {
             is_away: false,
             scripts: Vec::new(),
             omissions: Arc::default(),
+            doubles: Arc::default(),
             rules: Vec::new(),
             judged,
             metrics,
@@ -125,6 +130,9 @@ impl Environment {
         if pools.iter().any(|pool| pool.strategy == Strategy::InPlace) {
             environment.agents(plain_client(&environment.server, "node-agents", &environment.metrics));
             environment.people();
+        }
+        if profile.surroundings == Surroundings::Full {
+            environment.mirror_pods(plain_client(&environment.server, "static-pods", &environment.metrics));
         }
         Ok(environment)
     }
@@ -140,7 +148,8 @@ impl Environment {
             Workload::Stateless => [].as_slice(),
             Workload::Stateful => &VOLUME_PARTS,
         };
-        let parts = PARTS.into_iter().chain(more.iter().copied());
+        let daemons = (self.surroundings == Surroundings::Full).then_some(Part::DaemonSets);
+        let parts = PARTS.into_iter().chain(more.iter().copied()).chain(daemons);
         self.cluster.spawn("kube-controllers", async move {
             if !head_start.is_zero() {
                 tokio::time::sleep(head_start).await;
@@ -211,7 +220,15 @@ fn by_agent(agent: &str) -> Option<Writer> {
 
 impl Judged {
     fn new(record: Record, began: Timestamp) -> Self {
-        let limits = Limits { unowned: unowned_limit(), drain: signed(policy().drain.timeout) - SKEW };
+        let policy = policy();
+        let limits = Limits {
+            unowned: unowned_limit(),
+            drain: signed(policy.drain.timeout) - SKEW,
+            // One process may have begun to wait, and another with another clock ends it.
+            orphan_wait: signed(policy.creation_timeout) - SKEW - SKEW,
+            detach: signed(policy.drain.detach_timeout),
+            replacements: 1,
+        };
         Self {
             oracle: Arc::new(Mutex::new(Oracle::new(limits, SECRET, began))),
             record: Arc::new(Mutex::new(record)),

@@ -42,6 +42,8 @@ pub(super) enum End {
     Line(Side),
     /// Lists of VMs are whole.
     Omissions,
+    /// Creates give a Machine one VM.
+    Doubles,
     /// There is room for VMs.
     Quota,
     /// These boot.
@@ -142,6 +144,10 @@ impl Environment {
                 *self.omissions.lock() += 1;
                 Some(End::Omissions)
             }
+            Fault::Doubles { .. } => {
+                *self.doubles.lock() += 1;
+                Some(End::Doubles)
+            }
             Fault::Quota { .. } => {
                 let total = Some(self.cloud.vms().len());
                 self.cloud.set_quotas(Quotas { total, ..Quotas::default() });
@@ -182,6 +188,7 @@ impl Environment {
             }
             End::Line(side) => self.set_line(side, LineState::Open),
             End::Omissions => *self.omissions.lock() -= 1,
+            End::Doubles => *self.doubles.lock() -= 1,
             End::Quota => self.cloud.set_quotas(Quotas::default()),
             End::Revive(vms) => vms.iter().for_each(|vm| self.cloud.revive(vm)),
             // Nobody begins without an API server.

@@ -70,6 +70,8 @@ pub enum Act {
     DeleteNode { pick: Pick },
     /// Deletes a Machine and takes its finalizers away: its VM is left behind.
     Abandon { pick: Pick },
+    /// Gives a pool this version of its node template.
+    EditTemplate { pool: usize, version: u8 },
 }
 
 /// How a machine is to be kept.
@@ -127,6 +129,8 @@ pub enum Fault {
     PutBack { age: Duration, down: Duration },
     /// The process dies, a process of another version is there for a while, and the next one begins.
     OtherVersion { version: Version, down: Duration },
+    /// The cloud creates two VMs for a Machine, and half of the creates fail so.
+    Doubles { lasts: Duration },
 }
 
 /// Which version of ours was there.
@@ -210,6 +214,7 @@ impl Fault {
             | Self::Calls { lasts, .. }
             | Self::Deposed { lasts }
             | Self::Omissions { lasts }
+            | Self::Doubles { lasts }
             | Self::Quota { lasts } => *lasts,
             Self::PutBack { age, .. } => *age,
             Self::Crash { down } | Self::OtherVersion { down, .. } => *down,
@@ -235,6 +240,7 @@ impl Fault {
             | Self::OtherVersion { .. } => Trouble::Ours,
             Self::Calls { .. }
             | Self::Omissions { .. }
+            | Self::Doubles { .. }
             | Self::Vm { .. }
             | Self::MachineDies { .. }
             | Self::Zone { .. }
@@ -284,6 +290,7 @@ impl fmt::Display for Act {
             Self::Uncordon { pick } => write!(f, "somebody uncordons Node #{pick}"),
             Self::DeleteNode { pick } => write!(f, "somebody deletes Node #{pick}"),
             Self::Abandon { pick } => write!(f, "somebody deletes Machine #{pick} and its finalizers"),
+            Self::EditTemplate { pool, version } => write!(f, "somebody gives pool-{pool} node template {version}"),
         }
     }
 }
@@ -324,6 +331,7 @@ impl fmt::Display for Fault {
             Self::Deposed { .. } => f.write_str("the process that leads cannot reach control")?,
             Self::Quota { .. } => f.write_str("the cloud is full")?,
             Self::Omissions { .. } => f.write_str("lists of VMs leave some out")?,
+            Self::Doubles { .. } => f.write_str("half of the creates give a Machine two VMs and fail")?,
             Self::Crash { down } => return write!(f, "the process dies; the next begins {} s later", down.as_secs()),
             Self::PutBack { age, down } => {
                 let (age, down) = (age.as_secs(), down.as_secs());

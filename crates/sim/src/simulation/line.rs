@@ -5,13 +5,14 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use apiserver::{Body, BoxError, ConnectionBroken, Service};
 use bytes::{Buf, Bytes};
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::Frame;
 use tokio::sync::watch;
 
@@ -36,12 +37,22 @@ pub(super) enum LineState {
 pub(super) struct Line {
     service: Service,
     state: watch::Receiver<LineState>,
+    deletes: Deletes,
 }
 
+/// Hears of each request to delete a Machine, by its name, when it is sent.
+pub(super) type Deletes = Arc<dyn Fn(&str) + Send + Sync>;
+
 impl Line {
-    pub(super) fn new(service: Service, state: watch::Receiver<LineState>) -> Self {
-        Self { service, state }
+    pub(super) fn new(service: Service, state: watch::Receiver<LineState>, deletes: Deletes) -> Self {
+        Self { service, state, deletes }
     }
+}
+
+/// The Machine that a request deletes.
+fn deleted_machine<B>(request: &Request<B>) -> Option<&str> {
+    let (_, name) = request.uri().path().split_once("/machines/")?;
+    (request.method() == Method::DELETE && !name.contains('/')).then_some(name)
 }
 
 /// Returns when the line is cut; never when its process has ended.
@@ -73,6 +84,9 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let (mut service, mut state) = (self.service.clone(), self.state.clone());
+        if let Some(machine) = deleted_machine(&request) {
+            (self.deletes)(machine);
+        }
         Box::pin(async move {
             let is_watch = request.uri().query().is_some_and(|query| query.contains("watch="));
             let answer = tokio::select! {

@@ -40,7 +40,7 @@ pub use self::length::Length;
 pub use self::profile::Profile;
 pub use self::record::{Detail, Record};
 pub use self::shrink::shrink;
-use crate::oracle::{Invariant, Trouble, Violation};
+use crate::oracle::{Invariant, Situations, Trouble, Violation};
 
 /// How long everything may take to come to rest.
 const PATIENCE: Duration = Duration::from_hours(3);
@@ -70,6 +70,8 @@ pub struct Report {
     pub record: Record,
     /// How many requests a fault befell.
     pub faults: u64,
+    /// The situations that it contained.
+    pub situations: Situations,
 }
 
 /// Runs a seed of a profile.
@@ -132,6 +134,10 @@ impl Run {
             match what {
                 What::Act(act) => self.environment.act(act).await,
                 What::Fault(fault) => {
+                    if fault.trouble() == Trouble::Ours {
+                        let now = self.environment.clock.now();
+                        self.environment.judged.tell(|oracle| oracle.hindered(now));
+                    }
                     if let Some(end) = self.environment.begin(number, &fault) {
                         self.ends.insert((at + fault.lasts(), number), end);
                     }
@@ -215,8 +221,8 @@ impl Run {
                 (Ok(()), None) => rested = Some(Instant::now()),
                 (Ok(()), Some(since)) if since.elapsed() >= SETTLING => break since - begin,
                 (Ok(()), Some(_)) => {}
-                (Err(missing), _) if begin.elapsed() > PATIENCE => {
-                    self.environment.judged.tell(|oracle| oracle.blame(Invariant::Converges, missing));
+                (Err(unrest), _) if begin.elapsed() > PATIENCE => {
+                    self.environment.judged.tell(|oracle| oracle.blame(unrest.invariant, unrest.what));
                     return Ok(None);
                 }
                 (Err(_), _) => rested = None,
@@ -238,8 +244,8 @@ impl Run {
                 return Ok(None);
             }
         }
-        if let Err(missing) = self.environment.unrest(self.pools) {
-            self.environment.judged.tell(|oracle| oracle.blame(Invariant::Converges, missing));
+        if let Err(unrest) = self.environment.unrest(self.pools) {
+            self.environment.judged.tell(|oracle| oracle.blame(unrest.invariant, unrest.what));
             return Ok(None);
         }
         Ok(Some(converged))
@@ -260,8 +266,10 @@ impl Run {
         let judged = &self.environment.judged;
         let record = std::mem::replace(&mut *judged.record.lock(), Record::new(Detail::Numbers));
         let violation = judged.oracle.lock().violation().cloned();
+        let situations = judged.oracle.lock().situations().clone();
         let faults = self.environment.server.faults().fired().len() as u64;
-        Report { seed, length: self.length, history: self.history, violation, simulated, converged, record, faults }
+        let (length, history) = (self.length, self.history);
+        Report { seed, length, history, violation, simulated, converged, record, faults, situations }
     }
 }
 

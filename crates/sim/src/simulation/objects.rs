@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use api::names::secrets::BOOTSTRAP_TOKEN_PLACEHOLDER;
 use serde_json::{Value, json};
 
 use super::draw::Pool;
-use super::profile::{Strategy, Workload};
+use super::profile::{Strategy, Surroundings, Workload};
 
 /// Where everything is.
 pub(super) const NAMESPACE: &str = "pool";
@@ -13,6 +14,8 @@ pub(super) const NAMESPACE: &str = "pool";
 pub(super) const SECRET: &str = "sim-very-secret";
 /// The classes that a pool rolls through.
 pub(super) const CLASSES: [&str; 3] = ["class-a", "class-b", "class-c"];
+/// Labels, annotations and taints of node templates begin with this.
+pub(super) const TEMPLATE_PREFIX: &str = "template.sim.example/";
 /// How many pods there are of each app.
 const PODS: usize = 3;
 
@@ -22,12 +25,16 @@ pub(super) fn pool_name(pool: usize) -> String {
 }
 
 /// Everything that exists before the controllers begin.
-pub(super) fn all(pools: &[Pool], workload: Workload) -> Vec<Value> {
+pub(super) fn all(pools: &[Pool], workload: Workload, surroundings: Surroundings) -> Vec<Value> {
+    let (user_data, databases) = match surroundings {
+        Surroundings::Plain => (format!("#cloud-config {SECRET}"), 2),
+        Surroundings::Full => (format!("#cloud-config {SECRET} {BOOTSTRAP_TOKEN_PLACEHOLDER}"), 5),
+    };
     let mut objects = vec![
         json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } }),
         json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "cloud", "namespace": NAMESPACE },
-            "stringData": { "userData": format!("#cloud-config {SECRET}"), "credential": SECRET },
+            "stringData": { "userData": user_data, "credential": SECRET },
         }),
         json!({
             "apiVersion": "v1", "kind": "ServiceAccount", "metadata": { "name": "default", "namespace": NAMESPACE },
@@ -38,7 +45,10 @@ pub(super) fn all(pools: &[Pool], workload: Workload) -> Vec<Value> {
     objects.extend(app("web", Some(json!({ "maxUnavailable": 1 }))));
     objects.extend(app("batch", None));
     if workload == Workload::Stateful {
-        objects.extend(database());
+        objects.extend(database(databases));
+    }
+    if surroundings == Surroundings::Full {
+        objects.push(daemon_set());
     }
     objects
 }
@@ -78,6 +88,7 @@ fn strategy(pool: Pool) -> Value {
             "type": "RollingUpdate",
             "rollingUpdate": { "maxSurge": pool.surge, "maxUnavailable": pool.unavailable },
         }),
+        Strategy::Recreate => json!({ "type": "Recreate" }),
         Strategy::InPlace => json!({
             "type": "InPlaceUpdate",
             "inPlaceUpdate": { "orchestrationType": "Auto", "maxSurge": 0, "maxUnavailable": 1 },
@@ -118,8 +129,47 @@ fn app(app: &str, budget: Option<Value>) -> Vec<Value> {
     objects
 }
 
-/// Two pods with a volume each.
-fn database() -> [Value; 2] {
+/// The node template of a version. Each has a label that no other has.
+pub(super) fn node_template(version: u8) -> Value {
+    let key = format!("{TEMPLATE_PREFIX}v{version}");
+    json!({
+        "metadata": {
+            "labels": { format!("{TEMPLATE_PREFIX}version"): version.to_string(), key.clone(): "true" },
+            "annotations": { key.clone(): "true" },
+        },
+        "spec": { "taints": [{ "key": key, "value": "true", "effect": "PreferNoSchedule" }] },
+    })
+}
+
+/// One pod on each Node.
+fn daemon_set() -> Value {
+    let labels = json!({ "app": "agent" });
+    let mut template = template(&labels);
+    json_patch::merge(&mut template, &json!({ "spec": { "tolerations": [{ "operator": "Exists" }] } }));
+    json!({
+        "apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": { "name": "agent", "namespace": NAMESPACE },
+        "spec": { "selector": { "matchLabels": labels }, "template": template },
+    })
+}
+
+/// The pod that the kubelet of a Node reads from a file, as it shows it.
+pub(super) fn mirror_pod(node: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {
+            "name": format!("static-{node}"), "namespace": NAMESPACE,
+            "annotations": { "kubernetes.io/config.mirror": "file", "kubernetes.io/config.source": "file" },
+        },
+        "spec": {
+            "nodeName": node,
+            "containers": [{ "name": "c", "image": "i" }],
+            "tolerations": [{ "operator": "Exists" }],
+        },
+    })
+}
+
+/// So many pods with a volume each.
+fn database(replicas: usize) -> [Value; 2] {
     let labels = json!({ "app": "database" });
     let class = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": { "name": "disk" },
@@ -128,7 +178,7 @@ fn database() -> [Value; 2] {
     let set = json!({
         "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": { "name": "database", "namespace": NAMESPACE },
         "spec": {
-            "replicas": 2,
+            "replicas": replicas,
             "serviceName": "database",
             "selector": { "matchLabels": labels },
             "template": template(&labels),

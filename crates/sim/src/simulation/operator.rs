@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::environment::Environment;
 use super::history::{Act, Pick, Preserve};
-use super::objects::{CLASSES, NAMESPACE, pool_name};
+use super::objects::{CLASSES, NAMESPACE, node_template, pool_name};
 use crate::oracle::{DEPLOYMENTS, MACHINES};
 
 impl Environment {
@@ -54,6 +54,14 @@ impl Environment {
                 let Some(machine) = self.machine(pick) else { return };
                 self.delete_machine(pick).await;
                 self.patch_machine(&machine, &json!({ "metadata": { "finalizers": null } })).await;
+            }
+            Act::EditTemplate { pool, version } => {
+                let template = node_template(version);
+                // Without what an earlier version has: a merge would keep it.
+                let none = json!({ "spec": { "template": { "spec": { "nodeTemplate": null } } } });
+                self.patch_pool(pool, none).await;
+                let change = json!({ "spec": { "template": { "spec": { "nodeTemplate": template } } } });
+                self.patch_pool(pool, change).await;
             }
             Act::DeleteNode { pick } => {
                 if let Some(node) = self.pick("nodes", pick) {

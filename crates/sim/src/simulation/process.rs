@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use controllers::Drivers;
+use controllers::decision::{Decision, Listen};
 use controllers::wiring::{Clients, Component, Components, Parts, start};
 use jiff::SignedDuration;
 use parking_lot::Mutex;
@@ -17,11 +18,11 @@ use runtime::metrics::MetricsError;
 use runtime::{Clock, Metrics, Random, Tasks};
 use tokio::sync::watch;
 
-use super::environment::{Environment, client_spec};
+use super::environment::{Environment, Judged, client_spec};
 use super::history::Side;
 use super::line::{Line, LineState};
 use super::objects::{NAMESPACE, policy};
-use super::process_driver::{Omissions, ProcessDriver};
+use super::process_driver::{Doubling, Omissions, ProcessDriver};
 
 /// How the controllers' clients introduce themselves; all of them begin with [`OURS`].
 const CONTROL: &str = "mill-control";
@@ -101,6 +102,19 @@ impl Process {
     }
 }
 
+/// Tells the oracle of each reconcile.
+struct Reconciles {
+    judged: Judged,
+    clock: Clock,
+}
+
+impl Listen for Reconciles {
+    fn decided(&self, decision: &Decision) {
+        let what = format!("{} {}", decision.about, decision.key);
+        self.judged.tell(|oracle| oracle.reconciled(self.clock.now(), &what));
+    }
+}
+
 /// Clients of one process.
 struct Lines<'a> {
     environment: &'a Environment,
@@ -118,7 +132,9 @@ impl Lines<'_> {
             Side::Control => (CONTROL, &self.control),
             Side::Target => (TARGET, &self.target),
         };
-        let line = Line::new(self.environment.server.service(), state.clone());
+        let (judged, clock) = (self.environment.judged.clone(), self.environment.clock.clone());
+        let deletes = Arc::new(move |machine: &str| judged.tell(|oracle| oracle.delete_sent(clock.now(), machine)));
+        let line = Line::new(self.environment.server.service(), state.clone(), deletes);
         let spec = client_spec(&format!("{agent}-{}{letter}", self.number)).within(DEADLINE);
         let spec = match right {
             Some(right) => spec.while_leading(right.clone()),
@@ -154,6 +170,7 @@ impl Environment {
             self.cloud.clone(),
             control.subscribe(),
             Omissions { faults: self.omissions.clone(), random: self.random.fork() },
+            self.doubling(number),
             Arc::new(move |method, of| judged.tell(|oracle| oracle.called(clock.now(), method.operation(), of))),
         );
         let (metrics, tasks) = (Metrics::new()?, Tasks::new());
@@ -181,9 +198,20 @@ impl Environment {
             clock: lines.clock.clone(),
             random,
             tasks,
-            listener: None,
+            listener: Some(Arc::new(Reconciles { judged: self.judged.clone(), clock: self.clock.clone() })),
         })?;
         Ok(Process { number, ending, metrics })
+    }
+
+    /// How a process meets a cloud that creates two VMs.
+    fn doubling(&self, number: u64) -> Doubling {
+        let judged = self.judged.clone();
+        Doubling {
+            faults: self.doubles.clone(),
+            // Not from the common source: what others draw from it stays the same.
+            random: Random::seeded(number),
+            told: Arc::new(move |machine| judged.tell(|oracle| oracle.doubled(machine))),
+        }
     }
 
     /// Its clock; one of four differs from everybody else's.

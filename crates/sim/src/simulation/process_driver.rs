@@ -9,7 +9,8 @@ use api::Object;
 use api::view::PersistentVolumeSpec;
 use async_trait::async_trait;
 use driver::{
-    Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method, Owners,
+    Call, Capabilities, ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method,
+    Owners,
 };
 use parking_lot::Mutex;
 use runtime::Random;
@@ -23,6 +24,7 @@ pub(super) struct ProcessDriver {
     cloud: VirtualCloud,
     process: watch::Receiver<LineState>,
     omissions: Omissions,
+    doubling: Doubling,
     told: CallListener,
 }
 
@@ -42,6 +44,21 @@ impl Omissions {
     }
 }
 
+/// When the cloud creates two VMs for a Machine.
+pub(super) struct Doubling {
+    /// How many faults are in force; none is created twice if none is.
+    pub(super) faults: Arc<Mutex<usize>>,
+    pub(super) random: Random,
+    /// Hears of each Machine before its second VM is created.
+    pub(super) told: Arc<dyn Fn(&str) + Send + Sync>,
+}
+
+impl Doubling {
+    fn befalls(&self) -> bool {
+        *self.faults.lock() > 0 && self.random.below(2) == 0
+    }
+}
+
 /// Hears of each call: which, and for what.
 pub(super) type CallListener = Arc<dyn Fn(Method, &str) + Send + Sync>;
 
@@ -51,9 +68,10 @@ impl ProcessDriver {
         cloud: VirtualCloud,
         process: watch::Receiver<LineState>,
         omissions: Omissions,
+        doubling: Doubling,
         told: CallListener,
     ) -> Self {
-        Self { cloud, process, omissions, told }
+        Self { cloud, process, omissions, doubling, told }
     }
 
     async fn call<T>(&self, method: Method, of: &str, work: impl Future<Output = T>) -> T {
@@ -77,7 +95,15 @@ impl Driver for ProcessDriver {
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
-        self.call(Method::Create, request.machine.name(), self.cloud.create(call, request)).await
+        let name = request.machine.name();
+        let created = self.call(Method::Create, name, self.cloud.create(call, request)).await?;
+        if !self.doubling.befalls() {
+            return Ok(created);
+        }
+        // As after a create whose answer was lost, with a driver that cannot tell its own VM.
+        (self.doubling.told)(name);
+        self.call(Method::Create, name, self.cloud.create(call, request)).await?;
+        Err(DriverError::new(Code::Unavailable, "the answer of the cloud was lost"))
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
@@ -116,6 +142,10 @@ mod tests {
         Omissions { faults: Arc::new(Mutex::new(faults)), random: Random::seeded(1) }
     }
 
+    fn doubling(faults: usize) -> Doubling {
+        Doubling { faults: Arc::new(Mutex::new(faults)), random: Random::seeded(1), told: Arc::new(|_| {}) }
+    }
+
     #[test]
     fn lists_leave_vms_out_only_while_a_fault_says_so() {
         let all: Owners =
@@ -131,7 +161,7 @@ mod tests {
         let cloud = VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), 1);
         cloud.inject(Script::always(Fault::Delay(Duration::from_secs(123))).on(Method::Create));
         let (process, state) = watch::channel(LineState::Open);
-        let driver = ProcessDriver::new(cloud.clone(), state, omissions(0), Arc::new(|_, _| {}));
+        let driver = ProcessDriver::new(cloud.clone(), state, omissions(0), doubling(0), Arc::new(|_, _| {}));
         let machine: api::Machine = serde_json::from_value(json!({ "metadata": { "name": "m" } })).unwrap();
         let class: api::MachineClass =
             serde_json::from_value(json!({ "metadata": { "name": "c" }, "provider": "virtual", "providerSpec": {} }))

@@ -15,6 +15,8 @@ pub struct Profile {
     pub strategies: &'static [Strategy],
     /// Which pods there are.
     pub workload: Workload,
+    /// What else there is.
+    pub surroundings: Surroundings,
     /// How many MachineDeployments there are at most.
     pub pools: usize,
     /// How many machines one of them is ever to have.
@@ -34,6 +36,8 @@ pub enum Strategy {
     Rolling,
     /// Machines stay, and agents on their Nodes update them, one after the other.
     InPlace,
+    /// All machines are deleted before new ones are created.
+    Recreate,
 }
 
 /// Which pods there are.
@@ -43,6 +47,16 @@ pub enum Workload {
     Stateless,
     /// Besides them, pods with a volume each.
     Stateful,
+}
+
+/// What there is in a cluster besides Machines and applications.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Surroundings {
+    /// Nothing.
+    Plain,
+    /// A DaemonSet, a mirror pod on each Node, bootstrap tokens in the user data, node templates, and more pods with volumes than
+    /// Nodes if there are any.
+    Full,
 }
 
 const ROLLING: &[Strategy] = &[Strategy::Rolling];
@@ -80,6 +94,14 @@ pub enum ActKind {
     DeleteNode,
     /// Delete a Machine with its finalizers.
     Abandon,
+    /// Pause, roll later, and resume.
+    PauseAndRoll,
+    /// Roll, and scale down soon after.
+    RollAndScaleDown,
+    /// Change the node template.
+    EditTemplate,
+    /// Preserve a Machine, with a low priority or without, and scale down.
+    PreserveAndScaleDown,
 }
 
 /// What may go wrong.
@@ -125,11 +147,14 @@ pub enum FaultKind {
     PutBack,
     /// A process of another version was there before.
     OtherVersion,
+    /// Creates give a Machine two VMs and fail.
+    Doubles,
 }
 
 use ActKind::{
-    Abandon, Cordon, Delete, DeleteNode, ForceDelete, Pause, Preserve, PreserveAndFail, Prioritize, Roll, RollAndBack,
-    RollAndPause, Scale, ScaleAndBack, ScaleDownByName,
+    Abandon, Cordon, Delete, DeleteNode, EditTemplate, ForceDelete, Pause, PauseAndRoll, Preserve, PreserveAndFail,
+    PreserveAndScaleDown, Prioritize, Roll, RollAndBack, RollAndPause, RollAndScaleDown, Scale, ScaleAndBack,
+    ScaleDownByName,
 };
 use FaultKind::{
     Calls, Compaction, Crash, Deposed, Forbidden, Lag, LostAndLate, LostAnswers, LostDeletes, Omissions, OtherVersion,
@@ -161,6 +186,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -173,6 +199,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -188,6 +215,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 5,
             lasts: Duration::from_mins(40),
@@ -200,6 +228,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(50),
@@ -212,6 +241,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -236,6 +266,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 1,
             machines: 6,
             lasts: Duration::from_mins(40),
@@ -248,6 +279,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
             lasts: Duration::from_hours(1),
@@ -271,6 +303,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -283,6 +316,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -295,6 +329,7 @@ impl Profile {
             candidates: 2,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -307,6 +342,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(50),
@@ -330,6 +366,7 @@ impl Profile {
             candidates: 1,
             strategies: &[Strategy::InPlace, Strategy::InPlace, Strategy::Rolling],
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(50),
@@ -364,6 +401,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateful,
+            surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -376,6 +414,7 @@ impl Profile {
             candidates: 1,
             strategies: &[Strategy::InPlace],
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
             lasts: Duration::from_mins(50),
@@ -388,6 +427,7 @@ impl Profile {
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -411,6 +451,7 @@ impl Profile {
             candidates: 2,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
             lasts: Duration::from_mins(40),
@@ -418,11 +459,61 @@ impl Profile {
             faults: (6, &[(OtherVersion, 8), (Vm, 2), (LostAnswers, 1), (Calls, 1)]),
         },
         Self {
+            name: "strategies",
+            about: "pools roll, recreate and update in place, are paused, scaled and given other node templates meanwhile",
+            candidates: 1,
+            strategies: &[Strategy::Rolling, Strategy::Rolling, Strategy::Recreate, Strategy::InPlace],
+            workload: Workload::Stateless,
+            surroundings: Surroundings::Full,
+            pools: 2,
+            machines: 6,
+            lasts: Duration::from_mins(50),
+            acts: (
+                12,
+                &[
+                    (Roll, 3),
+                    (RollAndBack, 2),
+                    (RollAndPause, 2),
+                    (PauseAndRoll, 3),
+                    (RollAndScaleDown, 4),
+                    (EditTemplate, 3),
+                    (PreserveAndScaleDown, 3),
+                    (Scale, 1),
+                ],
+            ),
+            faults: (4, &[(Vm, 4), (LostAnswers, 1), (Crash, 2), (Calls, 1), (Lag, 1)]),
+        },
+        Self {
+            name: "workloads",
+            about: "Nodes have mirror pods, pods of a DaemonSet and several pods with volumes, and their machines are deleted, fail and lose their Machine objects",
+            candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateful,
+            surroundings: Surroundings::Full,
+            pools: 1,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (
+                8,
+                &[
+                    (Delete, 4),
+                    (ForceDelete, 1),
+                    (Roll, 2),
+                    (ScaleAndBack, 2),
+                    (EditTemplate, 2),
+                    (Cordon, 1),
+                    (Abandon, 3),
+                ],
+            ),
+            faults: (4, &[(Vm, 3), (Zone, 2), (LostAnswers, 1), (Requests, 1), (Partition, 1), (Crash, 1)]),
+        },
+        Self {
             name: "chaos",
             about: "everything at once",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
             lasts: Duration::from_hours(1),

@@ -1,15 +1,15 @@
 //! Whether everything is as it was asked for.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::names::{annotations, labels};
+use api::names::{annotations, labels, taints};
 use serde_json::Value;
 
 use super::environment::{Environment, unowned_limit};
-use super::objects::{NAMESPACE, pool_name};
+use super::objects::{NAMESPACE, TEMPLATE_PREFIX, pool_name};
 use super::versions::misread;
-use crate::oracle::{DEPLOYMENTS, MACHINES, SETS};
+use crate::oracle::{DEPLOYMENTS, Invariant, MACHINES, SETS};
 
 fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
@@ -19,9 +19,75 @@ fn has_annotation(object: &Value, key: &str) -> bool {
     object.pointer("/metadata/annotations").is_some_and(|all| all.get(key).is_some())
 }
 
+/// Why there is no rest.
+pub(super) struct Unrest {
+    /// What does not hold.
+    pub(super) invariant: Invariant,
+    /// What is missing.
+    pub(super) what: String,
+}
+
+impl Unrest {
+    fn of(invariant: Invariant) -> impl FnOnce(String) -> Self {
+        move |what| Self { invariant, what }
+    }
+}
+
 impl Environment {
     /// What is still missing.
-    pub(super) fn unrest(&self, pools: usize) -> Result<(), String> {
+    pub(super) fn unrest(&self, pools: usize) -> Result<(), Unrest> {
+        self.is_as_asked_for(pools).map_err(Unrest::of(Invariant::Converges))?;
+        let machines = self.server.objects(MACHINES);
+        for machine in machines.iter().filter(|machine| text(machine, "/status/currentStatus/phase") == "Running") {
+            // A Node is called like its Machine here.
+            let Some(node) = self.server.object("nodes", "", text(machine, "/metadata/name")) else { continue };
+            self.is_handed_back(machine, &node).map_err(Unrest::of(Invariant::Leftovers))?;
+            self.has_template(machine, &node).map_err(Unrest::of(Invariant::Template))?;
+        }
+        Ok(())
+    }
+
+    /// Whether a Node has nothing more of a drain, a rollout or an update.
+    fn is_handed_back(&self, machine: &Value, node: &Value) -> Result<(), String> {
+        let name = text(node, "/metadata/name");
+        if self.judged.oracle.lock().is_cordoned_by_us(name) {
+            return Err(format!("node {name} is cordoned, and not by people"));
+        }
+        let is_preserved = [machine, node].iter().any(|object| has_annotation(object, annotations::PRESERVE));
+        let keys = taints(node).into_iter().map(|taint| text(taint, "/key"));
+        let left = |key: &str| key == taints::PREFER_NO_SCHEDULE || (key == taints::PRESERVED && !is_preserved);
+        if let Some(key) = keys.into_iter().find(|key| left(key)) {
+            return Err(format!("node {name} has the taint {key}"));
+        }
+        let update = [labels::CANDIDATE_FOR_UPDATE, labels::SELECTED_FOR_UPDATE, labels::UPDATE_RESULT];
+        let own = node.pointer("/metadata/labels");
+        if let Some(key) = update.iter().find(|key| own.is_some_and(|all| all.get(**key).is_some())) {
+            return Err(format!("node {name} has the label {key}"));
+        }
+        Ok(())
+    }
+
+    /// Whether a Node has what the template of its pool says, and nothing of another version.
+    fn has_template(&self, machine: &Value, node: &Value) -> Result<(), String> {
+        let Some(pool) = self.server.object(DEPLOYMENTS, NAMESPACE, text(machine, "/metadata/labels/name")) else {
+            return Ok(());
+        };
+        let template = pool.pointer("/spec/template/spec/nodeTemplate").unwrap_or(&Value::Null);
+        let name = text(node, "/metadata/name");
+        for field in ["/metadata/labels", "/metadata/annotations"] {
+            if entries(node, field) != entries(template, field) {
+                return Err(format!("node {name} has other {field} than its node template"));
+            }
+        }
+        let of = |object| taints(object).into_iter().map(|taint| text(taint, "/key")).filter(|key| is_of_template(key));
+        if !of(node).eq(of(template)) {
+            return Err(format!("node {name} has other taints than its node template"));
+        }
+        Ok(())
+    }
+
+    /// Whether there are the machines, VMs and Nodes that were asked for.
+    fn is_as_asked_for(&self, pools: usize) -> Result<(), String> {
         let machines = self.server.objects(MACHINES);
         for machine in &machines {
             let (name, phase) = (text(machine, "/metadata/name"), text(machine, "/status/currentStatus/phase"));
@@ -140,6 +206,20 @@ impl Environment {
         }
         Ok(())
     }
+}
+
+fn taints(object: &Value) -> Vec<&Value> {
+    object.pointer("/spec/taints").and_then(Value::as_array).into_iter().flatten().collect()
+}
+
+fn is_of_template(key: &str) -> bool {
+    key.starts_with(TEMPLATE_PREFIX)
+}
+
+/// The entries of a map that come from node templates.
+fn entries<'a>(object: &'a Value, pointer: &str) -> BTreeMap<&'a str, &'a Value> {
+    let map = object.pointer(pointer).and_then(Value::as_object).into_iter().flatten();
+    map.map(|(key, value)| (key.as_str(), value)).filter(|(key, _)| is_of_template(key)).collect()
 }
 
 /// Whether a pool or a set has been stopped because it had too many machines.

@@ -44,6 +44,8 @@ fn whatever_happens_every_invariant_holds(
         "in-place-failures",
         "put-back",
         "other-versions",
+        "strategies",
+        "workloads",
         "chaos"
     )]
     name: &str,
@@ -168,6 +170,23 @@ fn what_another_version_has_left_is_gone_on_with() {
     let report = replay(profile("other-versions"), 1, &history, Detail::Timeline).unwrap();
     assert_eq!(report.violation, None);
     assert!(!telling(&report, &["Copying the disks before anything else"]).is_empty(), "{:#?}", report.record.timeline);
+}
+
+/// Twenty deletes are sent at once. They are slow here, so the others are sent when the watch has shown that the pool is large again.
+#[test]
+fn deletes_stop_when_the_pool_grows_again() {
+    let (side, which, how) = (Side::Control, Which::Deletes, RequestFault::Slow);
+    let slow = Fault::Requests { side, which, how, percent: 100, lasts: Duration::from_mins(1) };
+    let history = [
+        at(10_000, What::Act(Act::Scale { pool: 0, replicas: 30 })),
+        at(400_000, What::Fault(slow)),
+        at(401_000, What::Act(Act::Scale { pool: 0, replicas: 0 })),
+        at(402_000, What::Act(Act::Scale { pool: 0, replicas: 30 })),
+    ];
+    let report = replay(profile("stuck-deletions"), 1, &history, Detail::Timeline).unwrap();
+    assert_eq!(report.violation, None);
+    let deleted = telling(&report, &["is deleted"]).len();
+    assert!((1..30).contains(&deleted), "{deleted} VMs are deleted");
 }
 
 #[test]

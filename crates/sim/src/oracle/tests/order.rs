@@ -69,3 +69,15 @@ fn machines_that_are_preserved_or_just_updated_in_place_let_others_go_first() {
     story.delete(Author::Us, "b", "Running");
     assert_eq!(story.wrong(), Some(Invariant::Order));
 }
+
+#[test]
+fn preserved_machine_is_deleted_last() {
+    let mut preserved = ranked("1");
+    preserved["status"]["currentStatus"]["preserveExpiryTime"] = json!("2030-01-01T00:00:00Z");
+    for (replicas, wrong) in [(2, Some(Invariant::PreservedLast)), (0, None)] {
+        let mut story = shrinking(replicas, &preserved);
+        story.see();
+        story.delete(Author::Us, "c", "Running");
+        assert_eq!(story.wrong(), wrong, "{replicas}");
+    }
+}

@@ -1,0 +1,31 @@
+//! How many Machines of a MachineDeployment are replaced at once.
+
+use super::machines::annotation;
+use super::{Invariant, MACHINES, Oracle, Write, text};
+
+/// What is wrong with a phase that we write: an unhealthy Machine is marked Failed, and the limit is reached.
+pub(super) fn failure(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
+    let phase = |machine| text(machine, "/status/currentStatus/phase");
+    let (before, after) = (write.before?, write.after?);
+    if phase(before) != "Unknown" || phase(after) != "Failed" {
+        return None;
+    }
+    let machines = &oracle.machines;
+    let deployment = &machines.sets.get(&machines.known.get(write.name)?.set)?.deployment;
+    let has_own_limit = !annotation(after, api::names::annotations::MAX_REPLACEMENTS).is_empty();
+    if deployment.is_empty() || has_own_limit {
+        return None;
+    }
+    let seen = oracle.shown.oldest(MACHINES, oracle.now);
+    let others = machines.of_deployment(deployment).filter(|(name, machine)| {
+        *name != write.name && machine.in_progress.is_known(seen, write.writer, oracle.is_clear())
+    });
+    let others: Vec<&String> = others.map(|(name, _)| name).collect();
+    (others.len() >= oracle.limits.replacements).then(|| {
+        let what = format!(
+            "machine {} is marked Failed while {others:?} of deployment {deployment} are in progress",
+            write.name
+        );
+        (Invariant::Replacements, what)
+    })
+}

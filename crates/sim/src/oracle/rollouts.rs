@@ -1,0 +1,212 @@
+//! The limits of rollouts: pause, shares, availability, Recreate and in-place updates.
+
+use api::names::{annotations, labels};
+use serde_json::Value;
+
+use super::machines::{Deployment, Machine, Set, annotation, count, label};
+use super::{DEPLOYMENTS, Invariant, MACHINES, Oracle, SETS, Write, is_deleting, number, owner};
+
+/// What is wrong with the replicas of a MachineSet that we create or change.
+pub(super) fn of_set(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
+    let after = write.after.filter(|set| !is_deleting(set))?;
+    let name = owner(after);
+    let deployment = oracle.machines.deployments.get(name).filter(|deployment| !deployment.goes)?;
+    let resize = Resize {
+        oracle,
+        name: write.name,
+        pool: name,
+        deployment,
+        seen: oracle.shown.oldest(DEPLOYMENTS, oracle.now),
+        from: write.before.map(|set| number(set, "/spec/replicas")),
+        to: number(after, "/spec/replicas"),
+        told: told(after),
+        is_news: write.before.is_none_or(|before| told(before) != told(after) || replicas(before) != replicas(after)),
+    };
+    resize.paused().or_else(|| resize.shares()).or_else(|| resize.available())
+}
+
+fn replicas(set: &Value) -> i64 {
+    number(set, "/spec/replicas")
+}
+
+/// The number of the MachineDeployment that a set was told last.
+pub(super) fn told(set: &Value) -> Option<i64> {
+    annotation(set, annotations::DESIRED_REPLICAS).parse().ok()
+}
+
+/// A write of the replicas of a MachineSet.
+struct Resize<'a> {
+    oracle: &'a Oracle,
+    name: &'a str,
+    pool: &'a str,
+    deployment: &'a Deployment,
+    /// The revision of MachineDeployments on which it may have been decided.
+    seen: u64,
+    /// Nothing if the set is created.
+    from: Option<i64>,
+    to: i64,
+    told: Option<i64>,
+    is_news: bool,
+}
+
+impl Resize<'_> {
+    /// The other sets of the MachineDeployment that are not being deleted, with their replicas.
+    fn others(&self) -> impl Iterator<Item = (&String, &Set, i64)> {
+        let sets = self.oracle.machines.sets.iter();
+        sets.filter(|(name, set)| set.deployment == self.pool && *name != self.name).filter_map(|(name, set)| {
+            let wish = set.wishes.now().filter(|wish| !wish.goes)?;
+            Some((name, set, wish.replicas))
+        })
+    }
+
+    fn others_replicas(&self) -> i64 {
+        self.others().map(|(.., replicas)| replicas).sum()
+    }
+
+    /// Whether it is a set that shrinks, decided by a component that knows its own writes.
+    fn shrinks(&self) -> Option<i64> {
+        self.from.filter(|from| self.to < *from && self.oracle.is_clear())
+    }
+
+    fn paused(&self) -> Option<(Invariant, String)> {
+        let paused = &self.deployment.paused;
+        if paused.began_at() > self.seen || !paused.since(self.seen).all(|paused| *paused) {
+            return None;
+        }
+        let (name, pool) = (self.name, self.pool);
+        if self.from.is_none() {
+            return Some((Invariant::Paused, format!("set {name} is created, and deployment {pool} is paused")));
+        }
+        let from = self.shrinks()?;
+        let (most, wanted) =
+            (least(self.deployment.most.since(self.seen)), least(self.deployment.replicas.since(self.seen)));
+        let is_one_of_several = self.others().any(|(.., replicas)| replicas > 0);
+        let is_saturated = self.others().any(|(.., replicas)| replicas >= wanted) || from >= wanted;
+        let sum = from + self.others_replicas();
+        (is_one_of_several && !is_saturated && sum <= most).then(|| {
+            let what = format!(
+                "set {name} shrinks from {from} to {}, deployment {pool} is paused and has {sum} of at most {most}",
+                self.to
+            );
+            (Invariant::Paused, what)
+        })
+    }
+
+    fn shares(&self) -> Option<(Invariant, String)> {
+        if !self.deployment.is_rolling() || !self.is_news || !self.oracle.is_clear() {
+            return None;
+        }
+        let told = self.told.filter(|told| self.deployment.replicas.since(self.seen).any(|known| known == told))?;
+        let mut active = self.others().filter(|(.., replicas)| *replicas > 0).peekable();
+        active.peek()?;
+        if self.to == 0 || active.any(|(_, set, _)| set.told != Some(told)) {
+            return None;
+        }
+        let (sum, most) = (
+            self.to + self.others_replicas(),
+            self.deployment.most.since(self.seen).max().copied().unwrap_or_default(),
+        );
+        (sum > most).then(|| {
+            let what = format!(
+                "the sets of deployment {} know of {told} replicas and add up to {sum} of at most {most}",
+                self.pool
+            );
+            (Invariant::Shares, what)
+        })
+    }
+
+    fn available(&self) -> Option<(Invariant, String)> {
+        let from = self.shrinks().filter(|_| self.deployment.is_rolling())?;
+        let machines = &self.oracle.machines;
+        if machines.of_deployment(self.pool).any(|(_, machine)| machine.is_kept) {
+            return None;
+        }
+        let rolls =
+            |(name, _, replicas): (&String, &Set, i64)| replicas > 0 || machines.living_of_set(name).count() > 0;
+        if !self.others().any(rolls) {
+            return None;
+        }
+        let left = |name: &str, replicas: i64| replicas.min(self.running(name));
+        let others: i64 = self.others().map(|(name, _, replicas)| left(name, replicas)).sum();
+        let (before, after) = (others + left(self.name, from), others + left(self.name, self.to));
+        let least = least(self.deployment.replicas.since(self.seen)) - self.deployment.unavailable;
+        (after < before && after < least).then(|| {
+            let what = format!(
+                "set {} shrinks from {from} to {}, which leaves {after} available of at least {least} of deployment {}",
+                self.name, self.to, self.pool
+            );
+            (Invariant::Available, what)
+        })
+    }
+
+    /// The machines of a set that ran in any state since what was shown.
+    fn running(&self, set: &str) -> i64 {
+        let seen = self.oracle.shown.oldest(MACHINES, self.oracle.now);
+        let runs = self.oracle.machines.shown_of_set(set, seen).filter(|machine| {
+            machine.goes.since(seen).any(|goes| !goes)
+                && machine.phase.since(seen).any(|phase| ["Running", "Available"].contains(&phase.as_str()))
+        });
+        count(runs.count())
+    }
+}
+
+fn least<'a>(values: impl Iterator<Item = &'a i64>) -> i64 {
+    values.min().copied().unwrap_or_default()
+}
+
+/// What is wrong with a Machine that we create: its MachineDeployment recreates, and old Machines are there.
+pub(super) fn recreation(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
+    let machines = &oracle.machines;
+    let name = owner(write.after?);
+    let set = machines.sets.get(name)?;
+    let deployment =
+        machines.deployments.get(&set.deployment).filter(|deployment| deployment.strategy == "Recreate")?;
+    // The Machines that existed when the set was given replicas: until then it creates none.
+    let given = set.wishes.first_since(oracle.shown.oldest(SETS, oracle.now), |wish| wish.replicas > 0)?;
+    let seen = oracle.shown.oldest(DEPLOYMENTS, oracle.now).min(given);
+    if deployment.paused.since(seen).any(|paused| *paused) {
+        return None;
+    }
+    let shown = oracle.shown.oldest(MACHINES, oracle.now).min(given);
+    let mut old = machines.of_deployment(&set.deployment).filter(|(_, machine)| {
+        machine.rank.began_at() <= shown && machine.rank.since(shown).all(|rank| !rank.is_of(name))
+    });
+    let (old, machine) = old.next()?;
+    let what =
+        format!("machine {} of set {name} is created while machine {old} of set {} exists", write.name, machine.set);
+    Some((Invariant::Recreate, what))
+}
+
+/// What is wrong with a label that we write on a Node: it is selected for an update, and the limit is reached.
+pub(super) fn selection(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
+    let is_selected = |node: &Value| !label(node, labels::SELECTED_FOR_UPDATE).is_empty();
+    if write.before.is_some_and(is_selected) || !write.after.is_some_and(is_selected) {
+        return None;
+    }
+    let machines = &oracle.machines;
+    let machine = machines.known.values().find(|machine| machine.node == write.name)?;
+    let pool = &machines.sets.get(&machine.set)?.deployment;
+    let limit = machines.deployments.get(pool).filter(|deployment| deployment.strategy == "InPlaceUpdate")?.unavailable;
+    let (nodes, seen) = (oracle.shown.oldest("nodes", oracle.now), oracle.shown.oldest(MACHINES, oracle.now));
+    let is_selected = |other: &Machine| {
+        other.node != write.name
+            && !other.goes.since(seen).any(|goes| *goes)
+            && oracle.nodes.is_known_as_selected(&other.node, nodes, write.writer, oracle.is_clear())
+    };
+    let others: Vec<&Machine> =
+        machines.of_deployment(pool).map(|(_, other)| other).filter(|other| is_selected(other)).collect();
+    // Machines beyond the replicas of their set are about to be deleted.
+    let sets = machines.sets.iter().filter(|(_, set)| set.deployment == *pool);
+    let staying = sets.map(|(name, set)| {
+        let replicas = set.wishes.now().map_or(0, |wish| wish.replicas);
+        count(others.iter().filter(|other| other.set == *name).count()).min(replicas)
+    });
+    (staying.sum::<i64>() >= limit.max(1)).then(|| {
+        let others: Vec<&str> = others.iter().map(|other| other.node.as_str()).collect();
+        let what = format!(
+            "node {} is selected for an update beside {others:?}, and deployment {pool} allows {limit}",
+            write.name
+        );
+        (Invariant::InPlaceLimit, what)
+    })
+}
