@@ -116,9 +116,9 @@ pub mod deletion {
     use crate::deletion::Step;
     use crate::names::descriptions as text;
 
-    /// It begins.
-    pub fn started() -> String {
-        Step::GetVmStatus.describe("")
+    /// It begins, for this reason where one is known.
+    pub fn started(why: &str) -> String {
+        Step::GetVmStatus.describe(why)
     }
 
     /// The driver could not tell, for a reason that passes.
@@ -247,7 +247,7 @@ mod tests {
     #[case(in_place::failed("m", "R"), "Machine m failed to update dependencies: R")]
     #[case(in_place::timed_out("m", TWENTY), "Machine m failed to in-place update in 20m0s minutes.")]
     #[case(in_place::drain_failed("E"), "Drain failed due to - E. Will retry in next sync. Initiate node drain")]
-    #[case(deletion::started(), "Set machine status to termination. Now, getting VM Status")]
+    #[case(deletion::started(""), "Set machine status to termination. Now, getting VM Status")]
     #[case(
         deletion::vm_status_unavailable(),
         "Error occurred with decoding machine error status while getting VM status, aborting with retry. Set machine status to termination. Now, getting VM Status"

@@ -59,6 +59,8 @@ pub fn machine(reason: &machine::Reason, seen: &Machine) -> Advice {
         | R::Updating
         | R::NotVisible
         | R::NodeDeleted(_)
+        | R::NodeAnnotated(_)
+        | R::NodeLabelWrong { .. }
         | R::UpdateSelected
         | R::DrainsForUpdate
         | R::PreservationEnded(_)
@@ -75,7 +77,7 @@ pub fn machine(reason: &machine::Reason, seen: &Machine) -> Advice {
         R::Invalid(_) => {
             Advice::help(format!("mend the field: `kubectl edit machine {name}`, and the template it came from"))
         }
-        R::NoClass(class) => {
+        R::NoClass(class) | R::NoClassAnyMore(class) => {
             Advice::help(format!("create MachineClass {class:?}, or name another one in spec.class.name"))
         }
         R::UnreadableClass(class) => Advice::help(format!(
@@ -168,8 +170,13 @@ pub fn machine(reason: &machine::Reason, seen: &Machine) -> Advice {
         R::NodeDisputed(_) => {
             Advice::help("correct the label \"node\" of the machine that does not run on that node").then(FORCED)
         }
+        R::VmShared { with, .. } => Advice::help(format!(
+            "correct spec.providerID, or delete the machine that was created by mistake; the VM stays with {with:?} or this one"
+        )),
+        R::NodeForeign { .. } => Advice::help("correct the label \"node\" of the machine"),
         R::NodeUncertain { .. } => Advice::help("let the controllers read the target cluster")
             .then("its deletion goes on as if there were no node"),
+        R::NodeNotRemoved { name, .. } => Advice::help(format!("delete Node {name:?} if it still exists")),
         R::NodeUnreadable(node) => Advice::help(format!("mend or delete Node {node:?}: nobody can read it")),
         R::NotOurs => Advice::help(format!(
             "whoever put the other finalizer must remove it: `kubectl get machine {name} -o jsonpath='{{.metadata.finalizers}}'`"

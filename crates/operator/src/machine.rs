@@ -142,6 +142,7 @@ struct Inquiry<'a> {
     drain_view: DrainView,
     refused: Vec<Refused>,
     rivals: Vec<Arc<Machine>>,
+    vm_rivals: Vec<Arc<Machine>>,
     siblings: Siblings,
     outages: Outages,
 }
@@ -157,6 +158,7 @@ impl<'a> Inquiry<'a> {
             drain_view: snapshot.cluster().map_or_else(DrainView::default, |cluster| drain_view(cluster, machine)),
             refused: Vec::new(),
             rivals: rivals(snapshot, machine),
+            vm_rivals: vm_rivals(snapshot, machine),
             siblings: siblings(snapshot, machine),
             outages: Outages::NONE,
         };
@@ -200,6 +202,7 @@ impl<'a> Inquiry<'a> {
             capacity: Capacity::Open,
             token: TokenRecord::Gone,
             rivals: &self.rivals,
+            vm_rivals: &self.vm_rivals,
             rollout: RollOut::NotKnown,
             connectivity: self.snapshot.process.connectivity(),
             outages: &self.outages,
@@ -381,6 +384,12 @@ fn rivals(snapshot: &Snapshot, machine: &Machine) -> Vec<Arc<Machine>> {
     let Some(node) = machine.node_name() else { return Vec::new() };
     let others = snapshot.machines_on(node.as_str()).iter().filter(|other| other.uid() != machine.uid());
     others.cloned().collect()
+}
+
+/// The other Machines that name the same VM.
+fn vm_rivals(snapshot: &Snapshot, machine: &Machine) -> Vec<Arc<Machine>> {
+    let holders = snapshot.machines_with_vm(machine.spec.provider_id.as_str()).iter();
+    holders.filter(|other| other.uid() != machine.uid()).cloned().collect()
 }
 
 fn siblings(snapshot: &Snapshot, machine: &Machine) -> Siblings {

@@ -46,6 +46,7 @@ pub struct Snapshot {
 pub struct Index {
     nodes: OnceLock<BTreeMap<String, usize>>,
     machines_by_node: OnceLock<BTreeMap<String, Vec<Arc<Machine>>>>,
+    machines_by_vm: OnceLock<BTreeMap<String, Vec<Arc<Machine>>>>,
 }
 
 /// The objects of one kind.
@@ -166,19 +167,19 @@ impl Snapshot {
         }
     }
 
-    /// The node of a machine: the one its label names, else the one that names the machine.
+    /// The Node of a Machine, as the controllers select it.
     pub fn node_of(&self, machine: &Machine) -> Presence<&Arc<NodeView>> {
         let Some(cluster) = self.cluster() else { return Presence::Absent };
-        if let Some(name) = machine.node_name() {
+        let labelled = machine.node_name().map(|name| {
             let nodes = self.index.nodes.get_or_init(|| {
                 let places = cluster.nodes.readable.iter().enumerate();
                 places.map(|(place, node)| (node.name().to_owned(), place)).collect()
             });
             let found = nodes.get(name.as_str()).and_then(|place| cluster.nodes.readable.get(*place));
-            return found.map_or_else(|| cluster.nodes.look_up(name.as_str()), Presence::Present);
-        }
+            found.map_or_else(|| cluster.nodes.look_up(name.as_str()), Presence::Present)
+        });
         let names_it = |node: &&Arc<NodeView>| node.label(api::names::labels::MACHINE_NAME) == Some(machine.name());
-        cluster.nodes.readable.iter().find(names_it).map_or(Presence::Absent, Presence::Present)
+        plan::node::select(machine, labelled, || cluster.nodes.readable.iter().filter(names_it).collect())
     }
 
     /// The machines that name a node.
@@ -193,6 +194,18 @@ impl Snapshot {
             by_node
         });
         by_node.get(node).map_or(&[], Vec::as_slice)
+    }
+
+    /// The Machines whose `spec.providerID` names this VM.
+    pub fn machines_with_vm(&self, vm: &str) -> &[Arc<Machine>] {
+        let by_vm = self.index.machines_by_vm.get_or_init(|| {
+            let mut by_vm: BTreeMap<String, Vec<Arc<Machine>>> = BTreeMap::new();
+            for machine in self.machines.readable.iter().filter(|machine| !machine.spec.provider_id.is_empty()) {
+                by_vm.entry(machine.spec.provider_id.to_string()).or_default().push(Arc::clone(machine));
+            }
+            by_vm
+        });
+        by_vm.get(vm).map_or(&[], Vec::as_slice)
     }
 
     /// The set that manages a machine, if it is there.

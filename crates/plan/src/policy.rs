@@ -32,6 +32,8 @@ pub struct Policy {
     pub missing_ready: MissingReady,
     /// What becomes of a machine whose in-place update failed (`--replace-failed-in-place-updates`).
     pub failed_update: FailedUpdate,
+    /// Whether the annotation `trigger-deletion-by-mcm` on a Node deletes its Machine (`--delete-machines-by-node-annotation`).
+    pub node_annotation: NodeAnnotation,
     /// Node condition types that make a node unhealthy unless `False` (`--node-conditions`).
     pub node_conditions: Vec<String>,
     /// Until a transient failure is tried again.
@@ -84,6 +86,7 @@ impl Default for Policy {
             preserve_timeout: Duration::from_hours(96),
             max_replacements: Limit::Count(1),
             missing_ready: MissingReady::Healthy,
+            node_annotation: NodeAnnotation::DeletesMachine,
             failed_update: FailedUpdate::Kept,
             node_conditions: ["KernelDeadlock", "ReadonlyFilesystem", "DiskPressure", "NetworkUnavailable"]
                 .map(str::to_owned)
@@ -119,6 +122,16 @@ pub enum MissingReady {
     Healthy,
     /// Not well yet: whoever can take pods says so.
     Unhealthy,
+}
+
+/// What the annotation `node.machine.sapcloud.io/trigger-deletion-by-mcm: "true"` on a Node does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum NodeAnnotation {
+    /// It deletes the Machine of the Node, as in the reference from v0.42 to v0.60.
+    #[default]
+    DeletesMachine,
+    /// It has no effect, as in the reference since v0.61.
+    Ignored,
 }
 
 /// What becomes of a machine of a deployment whose in-place update failed, once its health timeout has passed.

@@ -10,7 +10,10 @@ pub const PRIORITY_DELETE_FIRST: &str = "1";
 
 /// On a MachineDeployment: machines to delete, `<machine>~<RFC 3339>` separated by commas. The cluster autoscaler writes it;
 /// the manager gives each live one [`PRIORITY_DELETE_FIRST`] and [`MARKED_FOR_DELETION_TIME`], and prunes the list.
+/// On a Node: [`TRIGGER_DELETION_VALUE`] deletes its Machine. Users write it.
 pub const TRIGGER_DELETION: &str = "node.machine.sapcloud.io/trigger-deletion-by-mcm";
+/// The value of [`TRIGGER_DELETION`] on a Node that counts, to the letter.
+pub const TRIGGER_DELETION_VALUE: &str = "true";
 
 /// On a Machine, an RFC 3339 time: when its deletion was asked for. Written once by the manager, read by it to break ties.
 pub const MARKED_FOR_DELETION_TIME: &str = "machine.sapcloud.io/marked-for-deletion-time";

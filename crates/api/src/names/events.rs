@@ -148,6 +148,8 @@ pub mod ours {
     pub const NODE_DELETED: &str = "NodeDeleted";
     /// On a Machine, a warning: another machine names the same Node.
     pub const NODE_DISPUTED: &str = "NodeDisputed";
+    /// On a Machine, a warning: another Machine names the same VM.
+    pub const VM_SHARED: &str = "VMShared";
     /// On a Machine, a warning: it goes, and nobody could say whether its Node is there.
     pub const NODE_MAY_BE_LEFT: &str = "NodeMayBeLeft";
     /// On a Machine, a warning: part of its node template cannot be kept on its Node.

@@ -26,6 +26,9 @@ pub const FORCE_DRAIN_VALUE: &str = "True";
 /// On a Node: the name of its Machine. Written by the machine controller, read by its deletion.
 pub const MACHINE_NAME: &str = "node.gardener.cloud/machine-name";
 
+/// On a Node: it belongs to the control plane. kubeadm and others write these labels; their presence counts.
+pub const CONTROL_PLANE_ROLES: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
+
 /// On a MachineSet: it makes no machines, because an in-place rollout is moving its machines away. Written by the manager;
 /// its presence counts. The reference never removes it; we do when the set becomes the new one again.
 pub const SCALE_UP_DISABLED: &str = "node.machine.sapcloud.io/scale-up-disabled";

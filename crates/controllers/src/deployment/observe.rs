@@ -100,7 +100,8 @@ pub(super) fn observe(
 }
 
 fn node_of(shared: &Shared, machine: &Machine) -> Option<Arc<NodeView>> {
-    shared.nodes.as_ref()?.get(&Key::cluster(machine.node_name()?.as_str()))
+    let node = shared.nodes.as_ref()?.get(&Key::cluster(machine.node_name()?.as_str()))?;
+    plan::node::mismatch(&machine.spec.provider_id, &node).is_none().then_some(node)
 }
 
 impl DeploymentSnapshot {

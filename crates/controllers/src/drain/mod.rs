@@ -157,9 +157,17 @@ impl Drains {
         }
     }
 
-    /// What is known of the drain of this machine's node.
-    pub(crate) fn connectivity(&self, key: &Key, uid: &Uid) -> DrainView {
+    /// What is known of the drain of this machine's node. A drain of another Node ends: its pods, barriers and notes say nothing about
+    /// this Node.
+    pub(crate) fn connectivity(&self, key: &Key, uid: &Uid, node: Option<&str>) -> DrainView {
         let Some(drain) = self.running.of(key, uid) else { return DrainView::default() };
+        if let (Some(drained), Some(node)) = (drain.node(), node)
+            && drained != node
+        {
+            tracing::info!(machine = %key, from = drained, to = node, "restarting drain for another node");
+            self.release(key);
+            return DrainView::default();
+        }
         let mut drain_view = DrainView {
             budgets: self.budgets.shown(drain.budgets()),
             attachments: self.attachments.shown(drain.attachments()),
@@ -217,12 +225,12 @@ impl Drains {
     }
 
     /// Remembers that the node could not be kept free of new pods by this means, or that it now is.
-    pub(crate) fn obstructed(&self, key: &Key, uid: &Uid, part: Barrier, obstacle: Option<String>) {
+    pub(crate) fn obstructed(&self, key: &Key, uid: &Uid, node: &str, part: Barrier, obstacle: Option<String>) {
         let now = self.clock.now();
         match (self.running.of(key, uid), obstacle) {
             (None, None) => {}
-            (Some(drain), obstacle) => drain.obstruct(part, obstacle, now),
-            (None, obstacle) => self.running.begin(key, uid, now).obstruct(part, obstacle, now),
+            (Some(drain), obstacle) => drain.obstruct(node, part, obstacle, now),
+            (None, obstacle) => self.running.begin(key, uid, now).obstruct(node, part, obstacle, now),
         }
     }
 

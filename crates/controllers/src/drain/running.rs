@@ -124,7 +124,8 @@ impl Drain {
         self.obstruction.lock().clone()
     }
 
-    pub(super) fn obstruct(&self, part: Barrier, obstacle: Option<String>, now: Timestamp) {
+    pub(super) fn obstruct(&self, node: &str, part: Barrier, obstacle: Option<String>, now: Timestamp) {
+        self.node.get_or_init(|| node.to_owned());
         let mut known = self.obstruction.lock();
         match obstacle {
             Some(why) => *known = Some(Obstruction::after(known.as_ref(), part, why, now)),

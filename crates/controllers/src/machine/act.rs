@@ -42,12 +42,12 @@ pub(super) async fn carry_out(
             Step::DeleteMachine => delete(controller, &machine, step).await?,
             Step::PatchNode(patch) => match node::write(target(controller)?, patch, step).await {
                 Ok(not_kept) => drain::remember(controller, key, &machine.uid(), patch, &not_kept),
-                Err(write_error) => return Err(tell_of_removal(controller, &machine, step, write_error).await),
+                Err(write_error) => return Err(tell_of_removal(controller, key, &machine, step, write_error).await),
             },
             Step::DeleteNode { name, uid } => match node::delete(target(controller)?, name, uid.as_str(), step).await {
                 Ok(node::Left::Nothing) => controller.vm_states.inquired(key, &machine.uid(), NodeLookup::Absent),
                 Ok(node::Left::Something) => {}
-                Err(write_error) => return Err(tell_of_removal(controller, &machine, step, write_error).await),
+                Err(write_error) => return Err(tell_of_removal(controller, key, &machine, step, write_error).await),
             },
             Step::LookForNode { name } => {
                 let before = controller.vm_states.of(key, &machine.uid()).node_lookup;
@@ -75,6 +75,7 @@ pub(super) async fn carry_out(
 /// step failed and is tried again.
 async fn tell_of_removal(
     controller: &MachineController,
+    key: &Key,
     machine: &Arc<Machine>,
     step: &Step,
     write_error: WriteError,
@@ -87,9 +88,13 @@ async fn tell_of_removal(
             return write_error;
         }
     };
-    for step in
-        plan::machine::removal_failed(machine, step, &why, &controller.shared.policy, controller.shared.clock.now())
-    {
+    let now = controller.shared.clock.now();
+    let report = plan::machine::removal_failed(machine, step, &why, &controller.shared.policy, now);
+    if machine.is_deleting() {
+        let before = controller.vm_states.of(key, &machine.uid()).node_lookup;
+        controller.vm_states.inquired(key, &machine.uid(), before.not_removed(why, now));
+    }
+    for step in report {
         match &step {
             Step::Status(status) => {
                 if let Err(why) = write(controller, machine, status.to_patch(), Part::Status, &step).await {

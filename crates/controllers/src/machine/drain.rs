@@ -25,7 +25,7 @@ pub(super) async fn carry_out(
     match step {
         Step::KeepPodsAway { part, write } => {
             let obstacle = keep_pods_away(target, *part, write, step).await;
-            drains.obstructed(key, &uid, *part, obstacle);
+            drains.obstructed(key, &uid, &write.name, *part, obstacle);
         }
         Step::Watch { node, what } => {
             drains.watch(key, &uid, node, *what, plan::replacement_limit::deployment(&seen.machine));
@@ -91,7 +91,7 @@ pub(super) fn remember(controller: &MachineController, key: &Key, uid: &Uid, wri
     let Some(drains) = &controller.drains else { return };
     for part in set_up_by(write) {
         let obstacle = not_kept.contains(&part).then(|| said_of(part, &write.name, NOT_KEPT));
-        drains.obstructed(key, uid, part, obstacle);
+        drains.obstructed(key, uid, &write.name, part, obstacle);
     }
 }
 

@@ -14,11 +14,17 @@ use runtime::client::RetryClass;
 use crate::machine_controller::Target;
 use crate::write::{Deletion, Found, Guard, Retry, WriteError};
 
-/// Writes what is to be written. Answers with the barriers that were taken and not kept.
+/// Writes what is to be written. Answers with the barriers that were taken and not kept. A Node that is gone has no finalizer to remove.
 pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Result<Vec<Barrier>, WriteError> {
-    let Some(answer) = target.writer.hold(Guard::of_node(write), step).await?.write(write).await? else {
-        return Ok(Vec::new());
+    let mut node = target.writer.hold(Guard::of_node(write), step).await?;
+    let answer = match node.write(write).await {
+        Err(error) if error.retry() == Retry::Gone && releases(write) => {
+            node.is_gone();
+            return Ok(Vec::new());
+        }
+        answer => answer?,
     };
+    let Some(answer) = answer else { return Ok(Vec::new()) };
     if releases_in_vain(write, &answer) {
         return Err(WriteError::NothingChanged { step: step.to_string() });
     }
@@ -27,8 +33,16 @@ pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Re
 
 /// Whether our finalizer was to go and did not: the next attempt would be the same, and at once.
 fn releases_in_vain(write: &NodeWrite, answer: &NodeView) -> bool {
-    let ours = |list: &[Text]| list.iter().any(|finalizer| *finalizer == *finalizers::NODE);
-    write.finalizers.as_deref().is_some_and(|wanted| !ours(wanted)) && ours(&answer.metadata.finalizers)
+    releases(write) && is_held(&answer.metadata.finalizers)
+}
+
+/// Returns whether the write removes our finalizer.
+fn releases(write: &NodeWrite) -> bool {
+    write.finalizers.as_deref().is_some_and(|wanted| !is_held(wanted))
+}
+
+fn is_held(list: &[Text]) -> bool {
+    list.iter().any(|finalizer| *finalizer == *finalizers::NODE)
 }
 
 /// What a deletion leaves of the name.

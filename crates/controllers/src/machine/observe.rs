@@ -18,7 +18,7 @@ use runtime::cache::{Cache, Cached, Lookup};
 
 use crate::cluster::Shared;
 use crate::credentials::AtHand;
-use crate::indexes::{MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, NODES_BY_MACHINE};
+use crate::indexes::{MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_VM, NODES_BY_MACHINE};
 use crate::machine_controller::{self, MachineController};
 use crate::presence::presence;
 use crate::vm_state::{Known, Wanted};
@@ -35,6 +35,7 @@ pub(super) struct MachineSnapshot {
     namesake: plan::Presence<Arc<NodeView>>,
     siblings: Siblings,
     rivals: Vec<Arc<Machine>>,
+    vm_rivals: Vec<Arc<Machine>>,
     known: Known,
     call_under_way: Option<CallUnderWay>,
     /// Why creates of its class are held back, and until when.
@@ -54,12 +55,16 @@ pub(super) fn observe(controller: &MachineController, key: &Key, machine: Arc<Ma
     let secret = looker.secret(class.as_ref().present().map(|class| &**class), controller.shared.clock.now());
     let driver = class.as_ref().present().map_or(DriverState::Served, |class| controller.limiter.driver_state(class));
     let node = controller.target.as_ref().map(|target| node_of(target, &machine));
-    let drain_view =
-        controller.drains.as_ref().map_or_else(DrainView::default, |drains| drains.connectivity(key, &machine.uid()));
+    let drain_view = controller.drains.as_ref().map_or_else(DrainView::default, |drains| {
+        let found = node.as_ref().and_then(|node| node.as_ref().present()).map(|node| node.name().to_owned());
+        let name = found.or_else(|| machine.node_name().map(|name| name.to_string()));
+        drains.connectivity(key, &machine.uid(), name.as_deref())
+    });
     let namesake = namesake(controller, &machine, &known);
     let exhaustion = controller.limiter.exhaustion(&machine.spec.class.name);
     let siblings = siblings(&controller.shared, &machine);
     let rivals = rivals(&controller.shared, &machine);
+    let vm_rivals = vm_rivals(&controller.shared, &machine, &known);
     // Read after the caches: who was disconnected while reading them is still known to be.
     let connectivity = controller.shared.connectivity.now();
     let (now, outages) = controller.shared.connectivity.time();
@@ -74,6 +79,7 @@ pub(super) fn observe(controller: &MachineController, key: &Key, machine: Arc<Ma
         namesake,
         siblings,
         rivals,
+        vm_rivals,
         known,
         call_under_way,
         exhaustion,
@@ -150,6 +156,19 @@ fn rivals(shared: &Shared, machine: &Machine) -> Vec<Arc<Machine>> {
     named
 }
 
+/// The other Machines that name the VM of this one, recorded or reported by the driver.
+fn vm_rivals(shared: &Shared, machine: &Machine, known: &Known) -> Vec<Arc<Machine>> {
+    let vm = match &known.vm {
+        _ if !machine.spec.provider_id.is_empty() => &machine.spec.provider_id,
+        VmState::Known(vm) if !vm.provider_id.is_empty() => &vm.provider_id,
+        _ => return Vec::new(),
+    };
+    let mut holders = shared.machines.find(&MACHINES_BY_VM, &plan::node::vm_name(vm));
+    // Two VMs may have the same name in different places.
+    holders.retain(|other| other.metadata.uid != machine.metadata.uid && other.spec.provider_id == *vm);
+    holders
+}
+
 fn siblings(shared: &Shared, machine: &Machine) -> Siblings {
     match replacement_limit::deployment(machine).filter(|_| replacement_limit::may_ask(machine)) {
         Some(deployment) => {
@@ -160,17 +179,9 @@ fn siblings(shared: &Shared, machine: &Machine) -> Siblings {
     }
 }
 
-/// The node its label names, else the node that names the machine.
 fn node_of(target: &machine_controller::Target, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
-    match machine.node_name() {
-        Some(name) => presence(target.nodes.look_up(&Key::cluster(name.as_str()))),
-        None => target
-            .nodes
-            .find(&NODES_BY_MACHINE, machine.name())
-            .into_iter()
-            .next()
-            .map_or(plan::Presence::Absent, plan::Presence::Present),
-    }
+    let labelled = machine.node_name().map(|name| presence(target.nodes.look_up(&Key::cluster(name.as_str()))));
+    plan::node::select(machine, labelled, || target.nodes.find(&NODES_BY_MACHINE, machine.name()))
 }
 
 /// Whether its deployment rolls, which is known where the manager runs in the same process.
@@ -203,6 +214,7 @@ impl MachineSnapshot {
             call_under_way: self.call_under_way,
             namesake: self.namesake.as_ref().map(|node| &**node),
             rivals: &self.rivals,
+            vm_rivals: &self.vm_rivals,
             rollout: rollout(controller, &self.machine),
             siblings: self.siblings,
             capacity: match &self.exhaustion {

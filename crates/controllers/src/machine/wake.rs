@@ -2,7 +2,7 @@
 //!
 //! | change | wakes |
 //! | --- | --- |
-//! | a Machine | itself; if it has arrived or gone, the ill ones of its deployment, whose turn it may be; if it names another node, those that name it too |
+//! | a Machine | itself; if it has arrived or gone, the ill ones of its deployment, whose turn it may be; if it names another node or VM, those that name it too |
 //! | a Node, heartbeats aside | the machine whose label names it, and the machine it names |
 //! | a MachineClass | its machines that still need it: those without a VM, and those being deleted; all, if its virtual capacity changes |
 //! | a Secret | the machines of the classes that name it, likewise |
@@ -26,7 +26,7 @@ use runtime::cache::{Cache, Cached, Reflector, Signal};
 use runtime::queue::{Outcome, Queue};
 
 use crate::credentials::{Credentials, News};
-use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, WAITING_BY_DEPLOYMENT};
+use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, MACHINES_BY_VM, WAITING_BY_DEPLOYMENT};
 use crate::limiter::CallLimiter;
 use crate::machine_controller::MachineController;
 use crate::vm_state::VmStateCache;
@@ -51,6 +51,17 @@ pub(crate) fn on_machines(
                 let rivals =
                     machines.find(&MACHINES_BY_NODE, node.as_str()).into_iter().filter(|m| *m.name() != *key.name);
                 rivals.for_each(|machine| queue.add(Key::new(machine.namespace(), machine.name())));
+            }
+        }
+        let vm = |machine: Option<&Machine>| machine.map(|m| m.spec.provider_id.clone()).filter(|vm| !vm.is_empty());
+        let (left, named) = (vm(before), vm(now));
+        if left != named {
+            for vm in [left, named].into_iter().flatten() {
+                let holders = machines
+                    .find(&MACHINES_BY_VM, &plan::node::vm_name(&vm))
+                    .into_iter()
+                    .filter(|m| *m.name() != *key.name);
+                holders.for_each(|machine| queue.add(Key::new(machine.namespace(), machine.name())));
             }
         }
         if !replacement_limit::concerns_siblings(before, now) {

@@ -84,7 +84,12 @@ pub(super) fn node_of(shared: &Shared, machine: &Machine) -> plan::Presence<Arc<
         return plan::Presence::Absent;
     }
     let Some((nodes, node)) = shared.nodes.as_ref().zip(machine.node_name()) else { return plan::Presence::Absent };
-    presence(nodes.look_up(&Key::cluster(node.as_str())))
+    match presence(nodes.look_up(&Key::cluster(node.as_str()))) {
+        plan::Presence::Present(node) if plan::node::mismatch(&machine.spec.provider_id, &node).is_some() => {
+            plan::Presence::Absent
+        }
+        found => found,
+    }
 }
 
 fn is_owned(left: &UndecodableObject, uid: &Uid) -> bool {

@@ -75,6 +75,7 @@ impl ApiConnectivity {
     /// Before us nobody led since `since`. A hand-over is quick; what took as long as a freeze counts against nobody.
     pub fn unattended(&self, since: Timestamp, policy: &SafetyPolicy, now: Timestamp) {
         let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
+        Arc::make_mut(&mut self.inside.lock().outages).led_until(since);
         if lasted >= policy.freeze_after {
             tracing::info!(%since, "nobody looked since then, so that time is held against no machine");
             Arc::make_mut(&mut self.inside.lock().outages).unattended(since, now);

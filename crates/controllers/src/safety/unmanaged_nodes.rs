@@ -54,7 +54,9 @@ fn claimant(shared: &Shared, node: &NodeView) -> Claimant {
         object.labels.get(labels::NODE).is_some_and(|name| name == node.name())
             || node.label(labels::MACHINE_NAME) == Some(object.name.as_str())
     });
-    if may_be_linked || !shared.machines.find(&MACHINES_BY_NODE, node.name()).is_empty() {
+    let mut named_by = shared.machines.find(&MACHINES_BY_NODE, node.name()).into_iter();
+    let linked = named_by.any(|machine| plan::node::mismatch(&machine.spec.provider_id, node).is_none());
+    if may_be_linked || linked {
         return Claimant::Linked;
     }
     let named = node.label(labels::MACHINE_NAME).map(|name| Key::new(shared.namespace.as_str(), name));

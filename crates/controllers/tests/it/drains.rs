@@ -3,9 +3,11 @@
 use std::time::Duration;
 
 use api::MachinePhase;
+use api::view::PodView;
 use apiserver::faults::Verb;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use plan::drain::concurrency::Caps;
+use runtime::client::Api;
 use runtime::logs::LogFormat;
 use serde_json::json;
 
@@ -214,4 +216,40 @@ async fn a_cordon_that_a_webhook_reverts_is_backed_off_from_and_force_passes_it(
     cluster.until("its VM is gone", |w| w.cloud.vms().is_empty()).await;
     faults.withdraw(reverts);
     cluster.until("it is gone", |w| w.machine("m-0").is_none() && w.node("m-0").is_none()).await;
+}
+
+/// The label of a Machine that is being deleted named the wrong Node, and a user corrects it.
+#[tokio::test(start_paused = true)]
+async fn drain_starts_again_when_the_node_label_changes() {
+    let cluster = TestCluster::new(61);
+    let process = cluster.start();
+    cluster.create("m-1").await;
+    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    let other = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "other" } });
+    cluster.server.insert(&other).unwrap();
+    add_pods(&cluster, "m-1", 1);
+    add_pods(&cluster, "other", 1);
+    let blocked =
+        cluster.server.faults().on(Verb::Create).of("pods").subresource("eviction").named("m-1-p0").throttle(None);
+    cluster.delete("m-1").await;
+    cluster.until("it is drained", |w| w.node("m-1").unwrap()["spec"]["unschedulable"] == true).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let corrected = json!({ "metadata": { "labels": { "node": "other" } } });
+    cluster.machines().patch("m-1", &PatchParams::default(), &Patch::Merge(&corrected)).await.unwrap();
+    let evicted = |w: &TestCluster| {
+        let pods = w.server.objects("pods");
+        pods.iter().any(|pod| pod["spec"]["nodeName"] == "other" && pod["metadata"]["deletionTimestamp"].is_string())
+    };
+    cluster.until("the pod of the right node is evicted", evicted).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(cluster.cloud.vms().len(), 1, "the VM outlives the pods of its Node");
+    // No kubelet runs on this Node, so the test ends the pod.
+    let pods: Api<PodView> = Api::namespaced(cluster.client("person"), NAMESPACE);
+    pods.delete("other-p0", &DeleteParams::default().grace_period(0)).await.unwrap();
+    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    assert!(cluster.node("other").is_none() && cluster.cloud.vms().is_empty());
+    let pods = cluster.server.objects("pods");
+    assert_eq!(pods.len(), 1, "the pod of the other Node is not evicted any more: {pods:#?}");
+    assert!(process.cluster.machine_controller().drains().unwrap().is_empty());
+    cluster.server.faults().withdraw(blocked);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::MachinePhase;
 use api::view::NodeView;
-use apiserver::faults::Verb;
+use apiserver::faults::{After, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use millwright_controllers::Decision;
 use millwright_controllers::decision::Listen;
@@ -165,10 +165,11 @@ async fn two_machines_with_the_same_node_are_both_told_once() {
     cluster.listener = Some(heard.clone());
     let _process = cluster.start();
     running(&cluster).await;
-    cluster.create("m-2").await;
-    cluster.until("the other runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
-    let change = json!({ "metadata": { "labels": { "node": "m-1" } } });
-    cluster.machines().patch("m-2", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+    let other = json!({
+        "metadata": { "name": "m-2", "labels": { "node": "m-1" } },
+        "spec": { "class": { "kind": "MachineClass", "name": "small" }, "providerID": "virtual:///test/lost" },
+    });
+    cluster.machines().create(&PostParams::default(), &serde_json::from_value(other).unwrap()).await.unwrap();
     tokio::time::sleep(Duration::from_mins(10)).await;
     let told = |machine: &str| {
         let events = cluster.server.objects("events");
@@ -244,4 +245,123 @@ async fn a_copied_manifest_does_not_touch_the_node_it_names() {
     assert!(node["spec"]["unschedulable"].is_null(), "{node:#}");
     assert_eq!(node["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
     assert_eq!(cluster.phase("m-1"), Some(MachinePhase::Running));
+}
+
+/// A permission to label Machines is no permission to delete Nodes.
+#[tokio::test(start_paused = true)]
+async fn wrong_node_label_neither_drains_nor_deletes_that_node() {
+    let cluster = TestCluster::new(34);
+    let _process = cluster.start();
+    running(&cluster).await;
+    let control_plane = json!({
+        "metadata": { "name": "cp-2" }, "spec": { "providerID": "virtual:///cp/cp-2" },
+        "status": { "conditions": [{ "type": "Ready", "status": "True" }] },
+    });
+    let control_plane: NodeView = serde_json::from_value(control_plane).unwrap();
+    nodes(&cluster).create(&PostParams::default(), &control_plane).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = cluster.node("cp-2").unwrap();
+    change_machine(&cluster, json!({ "metadata": { "labels": { "node": "cp-2" } } })).await;
+    cluster.delete("m-1").await;
+    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    assert!(cluster.cloud.vms().is_empty() && cluster.node("m-1").is_none(), "its own Node is deleted");
+    assert_eq!(cluster.node("cp-2").unwrap(), before);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wrong_node_label_is_corrected_and_told() {
+    let cluster = TestCluster::new(35);
+    let _process = cluster.start();
+    running(&cluster).await;
+    cluster.create("m-2").await;
+    cluster.until("the other runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
+    change_machine(&cluster, json!({ "metadata": { "labels": { "node": "m-2" } } })).await;
+    cluster.until("it is corrected", |w| w.machine("m-1").unwrap().node_name().unwrap() == "m-1").await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(!cluster.told("NodeDisputed").is_empty());
+    assert_eq!(cluster.phase("m-1"), Some(MachinePhase::Running));
+    assert_eq!(cluster.node("m-2").unwrap()["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_that_is_gone_has_no_finalizer_to_remove() {
+    let cluster = TestCluster::new(36);
+    let _process = cluster.start();
+    running(&cluster).await;
+    cluster.server.faults().on(Verb::Watch).of("nodes").by_agent(CONTROLLER).stall_watch(After::Time(Duration::ZERO));
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    cluster.delete("m-1").await;
+    let text = |w: &TestCluster| w.machine("m-1").map(|m| m.status.last_operation.description).unwrap_or_default();
+    cluster.until("its VM is being deleted", |w| text(w).ends_with("Initiate VM deletion")).await;
+    change_node(&cluster, json!({ "metadata": { "finalizers": null } })).await;
+    nodes(&cluster).delete("m-1", &DeleteParams::default()).await.unwrap();
+    cluster.server.forget_requests();
+    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    let requests = cluster.requests();
+    assert!(requests.contains(&"patch nodes m-1 -> 404".to_owned()), "the cache still shows it: {requests:#?}");
+    assert_eq!(cluster.told("NodeNotRemoved"), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn node_annotation_deletes_the_machine_of_the_node() {
+    let cluster = TestCluster::new(37);
+    let _process = cluster.start();
+    running(&cluster).await;
+    let annotation = json!({ "node.machine.sapcloud.io/trigger-deletion-by-mcm": "true" });
+    change_node(&cluster, json!({ "metadata": { "annotations": annotation } })).await;
+    cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+    assert!(cluster.cloud.vms().is_empty());
+    let told = cluster.told("NodeDeleted");
+    assert!(told.len() == 1 && told[0].contains("trigger-deletion-by-mcm"), "{told:?}");
+}
+
+/// Deleting a copied Machine must not delete the VM of the original.
+#[tokio::test(start_paused = true)]
+async fn copied_machine_goes_without_the_vm_of_the_original() {
+    let cluster = TestCluster::new(38);
+    let _process = cluster.start();
+    running(&cluster).await;
+    let original = cluster.machine("m-1").unwrap();
+    let copy = json!({
+        "metadata": { "name": "copy", "labels": { "node": "m-1" }, "annotations": original.metadata.annotations },
+        "spec": original.spec,
+    });
+    cluster.machines().create(&PostParams::default(), &serde_json::from_value(copy).unwrap()).await.unwrap();
+    cluster.until("it is refused", |w| w.phase("copy") == Some(MachinePhase::CrashLoopBackOff)).await;
+    let text = cluster.machine("copy").unwrap().status.last_operation.description;
+    assert!(text.contains("is also the VM of Machine \"m-1\""), "{text}");
+    let unlabel = json!({ "metadata": { "labels": { "node": null } } });
+    cluster.machines().patch("copy", &PatchParams::default(), &Patch::Merge(&unlabel)).await.unwrap();
+    cluster.delete("copy").await;
+    cluster.until("it is gone", |w| w.machine("copy").is_none()).await;
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert_eq!(cluster.cloud.vms_of("m-1").len(), 1);
+    assert_eq!(cluster.cloud.count(driver::Method::Delete), 0);
+    assert_eq!(cluster.phase("m-1"), Some(MachinePhase::Running));
+    assert!(cluster.node("m-1").unwrap()["spec"]["unschedulable"].is_null());
+    let told = cluster.told("VMShared");
+    assert!(told.iter().any(|message| message.contains("are left to that Machine")), "{told:?}");
+
+    cluster.delete("m-1").await;
+    cluster.until("the original is gone", |w| w.machine("m-1").is_none()).await;
+    assert!(cluster.cloud.vms().is_empty());
+}
+
+/// The cloud has two VMs of its name, and nothing of them is recorded.
+#[tokio::test(start_paused = true)]
+async fn machine_with_two_vms_of_its_name_is_deleted_with_both() {
+    let cluster = TestCluster::new(39);
+    for _ in 0..2 {
+        let spec = virtual_cloud::Spec::decode(&json!({ "join": "never" })).unwrap();
+        cluster.cloud.plant(spec, Some("twin".into())).unwrap();
+    }
+    let _process = cluster.start();
+    cluster.create("twin").await;
+    cluster.until("its creation fails", |w| w.phase("twin") == Some(MachinePhase::CrashLoopBackOff)).await;
+    let begin = cluster.clock.now();
+    cluster.delete("twin").await;
+    cluster.until("it is gone", |w| w.machine("twin").is_none()).await;
+    assert!(cluster.cloud.vms().is_empty());
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 60);
+    assert_eq!(cluster.told("NodeMayBeLeft").len(), 1);
 }

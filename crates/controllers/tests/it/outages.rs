@@ -370,3 +370,27 @@ async fn timeouts_end_when_the_wall_clock_steps_backward() {
     assert_eq!(phases(&cluster), [Some(MachinePhase::Failed), Some(MachinePhase::Failed)]);
     assert_eq!(cluster.cloud.vms_of("nobody").len(), 0);
 }
+
+/// The API server of the target cluster is gone for good, and the cache still shows the Node.
+#[rstest::rstest]
+#[case::the_drain_timeout_passes(false, 10)]
+#[case::force_is_asked_for(true, 10)]
+#[tokio::test(start_paused = true)]
+async fn deletion_ends_while_the_target_api_server_is_away(#[case] force: bool, #[case] minutes: i64) {
+    let (cluster, process) = running(21, 1).await;
+    for resource in ["nodes", "pods", "poddisruptionbudgets", "volumeattachments"] {
+        cut_off(&cluster, Some(resource), 100 * HOUR);
+    }
+    cluster.until("it is frozen", |_| frozen(&process)).await;
+    let labels = if force { json!({ "force-deletion": "True" }) } else { json!({}) };
+    let change = json!({ "metadata": { "labels": labels }, "spec": { "drainTimeout": "20s" } });
+    cluster.machines().patch("m-0", &PatchParams::default(), &Patch::Merge(&change)).await.unwrap();
+    let begin = cluster.clock.now();
+    cluster.delete("m-0").await;
+    cluster.until("it is gone", |w| w.machine("m-0").is_none()).await;
+    let took = cluster.clock.now().duration_since(begin);
+    assert!(took.as_secs() < minutes * 60, "{took}");
+    assert!(cluster.cloud.vms().is_empty() && cluster.node("m-0").is_some());
+    let told = cluster.told("NodeMayBeLeft");
+    assert!(told.len() == 1 && told[0].contains("node \"m-0\""), "{told:?}");
+}

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgAction, Args};
 use remote_driver::{Endpoint, TlsFiles};
 
 use super::values::{Places, Span};
@@ -104,6 +104,9 @@ pub(crate) struct Health {
     /// Hold a node that says nothing of Ready for unhealthy. MCM does not.
     #[arg(long, help_heading = NEW)]
     missing_ready_is_unhealthy: bool,
+    /// Delete the Machine of a Node with the annotation node.machine.sapcloud.io/trigger-deletion-by-mcm: "true". MCM does so from v0.42 to v0.60.
+    #[arg(long, default_value_t = true, action = ArgAction::Set, help_heading = NEW)]
+    delete_machines_by_node_annotation: bool,
     /// Mark a machine of a deployment Failed whose in-place update failed, after its health timeout. MCM keeps it.
     #[arg(long, help_heading = NEW)]
     replace_failed_in_place_updates: bool,
@@ -112,7 +115,7 @@ pub(crate) struct Health {
 impl Health {
     /// The policy with these limits in it.
     fn apply(&self, policy: plan::Policy) -> plan::Policy {
-        use plan::policy::{FailedUpdate, MissingReady};
+        use plan::policy::{FailedUpdate, MissingReady, NodeAnnotation};
         plan::Policy {
             creation_timeout: self.machine_creation_timeout.get(),
             health_timeout: self.machine_health_timeout.get(),
@@ -126,6 +129,11 @@ impl Health {
                 MissingReady::Unhealthy
             } else {
                 MissingReady::Healthy
+            },
+            node_annotation: if self.delete_machines_by_node_annotation {
+                NodeAnnotation::DeletesMachine
+            } else {
+                NodeAnnotation::Ignored
             },
             failed_update: if self.replace_failed_in_place_updates {
                 FailedUpdate::Replaced
@@ -166,6 +174,7 @@ mod tests {
             "--node-conditions=A,B",
             "--missing-ready-is-unhealthy",
             "--replace-failed-in-place-updates",
+            "--delete-machines-by-node-annotation=false",
             "--bootstrap-token-auth-extra-groups=system:bootstrappers:x",
         ]);
         let policy = given.unwrap().apply(plan::Policy::default());
@@ -174,6 +183,7 @@ mod tests {
         assert_eq!(policy.max_replacements, plan::replacement_limit::Limit::Percent(25));
         assert_eq!(policy.node_conditions, ["A", "B"]);
         assert_eq!(policy.missing_ready, plan::policy::MissingReady::Unhealthy);
+        assert_eq!(policy.node_annotation, plan::policy::NodeAnnotation::Ignored);
         assert_eq!(policy.failed_update, plan::policy::FailedUpdate::Replaced);
         assert_eq!(policy.bootstrap_token_extra_groups, "system:bootstrappers:x");
     }

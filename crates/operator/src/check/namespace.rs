@@ -23,6 +23,7 @@ pub(super) fn check(found: &mut Findings<'_>) {
     unreadable(found, "machine", &snapshot.machines.unreadable);
     unreadable(found, "machineclass", &snapshot.classes.unreadable);
     claimed_twice(found);
+    shared_vms(found);
     for (kind, why) in [
         ("classes", &snapshot.classes.refused),
         ("nodes", snapshot.cluster().map_or(&None, |cluster| &cluster.nodes.refused)),
@@ -63,6 +64,23 @@ fn claimed_twice(found: &mut Findings<'_>) {
                 problem,
                 "correct the label of the one that does not run on it",
             );
+        }
+    }
+}
+
+/// Machines that name the same VM.
+fn shared_vms(found: &mut Findings<'_>) {
+    let snapshot = found.input.snapshot;
+    for machine in &snapshot.machines.readable {
+        let vm = &machine.spec.provider_id;
+        let other = snapshot.machines_with_vm(vm.as_str()).iter().find(|other| other.name() < machine.name());
+        if let Some(other) = other {
+            let problem = format!(
+                "machine/{} names VM {vm} too; if either is deleted, the VM stays with the other one",
+                other.name()
+            );
+            let fix = "delete the Machine that was created by mistake";
+            found.add(&format!("machine/{}", machine.name()), "spec.providerID", problem, fix);
         }
     }
 }

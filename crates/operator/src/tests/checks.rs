@@ -118,6 +118,9 @@ fn alone(kind: &str) -> Value {
 #[case::set_without_effect("machineset/alone spec.minReadySeconds", |world: &mut World| { let mut set = alone("set"); set["spec"]["minReadySeconds"] = json!(5); world.sets.push(set); })]
 #[case::set_with_an_old_class("machineset/alone spec.machineClass", |world: &mut World| { let mut set = alone("set"); set["spec"]["machineClass"] = json!({ "kind": "MachineClass", "name": "small" }); world.sets.push(set); })]
 #[case::machine_without_a_class("machine/alone spec.class.name", |world: &mut World| { let mut machine = alone("machine"); machine["spec"]["class"]["name"] = json!("none"); world.machines.push(machine); })]
+#[case::vm_claimed_twice("machine/pool-6c9f-b spec.providerID", |world: &mut World| {
+    world.machines[1]["spec"]["providerID"] = world.machines[0]["spec"]["providerID"].clone();
+})]
 #[case::node_claimed_twice("machine/pool-6c9f-b metadata.labels.node", |world: &mut World| world.machines[1]["metadata"]["labels"]["node"] = json!("node-a"))]
 #[case::budget_that_never_allows("poddisruptionbudget/apps/db spec", |world: &mut World| world.budgets = vec![budget("db", 2)])]
 #[case::two_budgets("poddisruptionbudget/apps/db-too spec.selector", |world: &mut World| world.budgets = vec![budget("db", 1), budget("db-too", 1)])]

@@ -164,7 +164,7 @@ mod tests {
         let mut outages = Outages::NONE;
         outages.begin("2026-01-01T12:00:59.999Z".parse().unwrap());
         let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, &outages);
-        let now = "2026-01-01T12:30:00Z".parse().unwrap();
+        let now = "2026-01-01T12:01:30Z".parse().unwrap();
         assert_eq!(Mode::of(&request, now), (Mode::Gentle, Some(later(now, Duration::from_secs(1)))));
     }
 

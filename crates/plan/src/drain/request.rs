@@ -136,9 +136,10 @@ impl<'a> Request<'a> {
         Self { caller, reference, force: if label { ForceLabel::Set } else { ForceLabel::Absent }, ..self }
     }
 
-    /// When the drain becomes forceful. Absolute: a restart does not start the clock again.
+    /// When the drain becomes forceful. Absolute: a restart does not start the clock again. An outage extends it by at most the timeout:
+    /// a deletion ends although the API server stays unreachable.
     pub fn deadline(&self, now: Timestamp) -> Option<Timestamp> {
-        self.reference.map(|reference| self.outages.deadline(reference, self.timeout, now))
+        self.reference.map(|reference| self.outages.deadline_within(reference, self.timeout, self.timeout, now))
     }
 
     /// How long after its first refusal a pod is deleted instead: as long as the reference needs for its retries, however

@@ -12,10 +12,11 @@ use api::{Code, CodedText, MachinePhase, Object};
 use jiff::Timestamp;
 
 use super::hold::{Hold, Outlook};
+use super::reason::MAY_HAVE_VM;
 use super::vm::{Call, Failure, Initialized, Origin, Vm, VmState};
 use super::{
     DriverState, Facts, MachinePatch, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, awaits_class,
-    facts, hold, refusal, stale,
+    facts, hold, refusal, shared_vm, stale,
 };
 use crate::limiter::{Capacity, Refusal};
 use crate::{Awaited, Event, EventType, Presence, Wake, class};
@@ -35,6 +36,9 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     }
     let class_name = seen.machine.spec.class.name.clone();
     match seen.class {
+        Presence::Absent if facts::may_have_lost_vm(seen) && facts.provider_id.is_none() => {
+            return refusal(seen, Reason::NoClassAnyMore(class_name), "MachineClassNotFound", Awaited::Class);
+        }
         Presence::Absent => return refusal(seen, Reason::NoClass(class_name), "MachineClassNotFound", Awaited::Class),
         Presence::Undecodable => {
             return refusal(seen, Reason::UnreadableClass(class_name), "MachineClassUnreadable", Awaited::Class);
@@ -43,7 +47,8 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     }
     if let DriverState::Missing(why) = seen.driver {
         // The phase stays empty: that nothing was asked of any cloud is what lets the machine be deleted.
-        return refusal(seen, Reason::NoDriver(why.clone()), "DriverNotFound", Awaited::Class);
+        let lost = if facts::may_have_lost_vm(seen) { format!("; {MAY_HAVE_VM}") } else { String::new() };
+        return refusal(seen, Reason::NoDriver(format!("{why}{lost}")), "DriverNotFound", Awaited::Class);
     }
     match seen.secret {
         SecretState::Unusable(why) => {
@@ -134,6 +139,10 @@ fn carry_on(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
     if vm.provider_id.is_empty() || (joins && vm.node_name.is_empty()) {
         return unusable(seen, facts, vm);
     }
+    if let Some(other) = shared_vm::holder(seen) {
+        let because = shared_vm::shared(seen, other);
+        return not_usable(seen, facts, vm, &because.to_string(), because.clone());
+    }
     if let Some(node) = stale::taken_over(seen, vm) {
         return stale::give_up(seen, node);
     }
@@ -185,11 +194,16 @@ fn look_where_it_is(seen: &Observed<'_>, vm: &Vm) -> Plan {
 /// The VM exists and is paid for, but nothing can go on with what its driver said of it. Its id is written down all the same,
 /// if it has one: whoever deletes the machine must know that there is a VM.
 fn unusable(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
-    if facts.provider_id.is_none() && !vm.provider_id.is_empty() {
+    if facts.provider_id.is_none() && !vm.provider_id.is_empty() && seen.vm_rivals.is_empty() {
         let patch = MachinePatch { provider_id: Some(vm.provider_id.clone()), ..MachinePatch::default() };
         return Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::NamelessVm);
     }
     let message = vm.unusable.as_deref().unwrap_or("the driver answered without a provider id or a node name");
+    not_usable(seen, facts, vm, message, Reason::NamelessVm)
+}
+
+/// What the driver reported of the VM is a failure, and it is asked again.
+fn not_usable(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm, message: &str, because: Reason) -> Plan {
     let failure = Failure {
         call: match vm.origin {
             Origin::Made { .. } => Call::Create,
@@ -200,7 +214,7 @@ fn unusable(seen: &Observed<'_>, facts: &Facts<'_>, vm: &Vm) -> Plan {
         last_known_state: None,
         at: vm.at,
     };
-    Plan { because: Reason::NamelessVm, ..back_off(seen, facts, &failure) }
+    Plan { because, ..back_off(seen, facts, &failure) }
 }
 
 /// Link to the node, default priority and provider id, in one write; nothing if all of them are there. While one is missing nobody

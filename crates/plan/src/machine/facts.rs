@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use api::names::{annotations, finalizers, labels};
+use api::names::{annotations, descriptions, finalizers, labels};
 use api::{GoDuration, Machine, MachinePhase, Object, SpecDuration, Text};
 use jiff::Timestamp;
 
 use super::Observed;
+use super::reason::MAY_HAVE_VM;
 use crate::Policy;
 pub(super) use crate::wake::later;
 
@@ -51,6 +52,17 @@ impl<'a> Facts<'a> {
     pub fn without_our_finalizer(&self) -> Option<Vec<Text>> {
         api::lists::finalizers_without(self.finalizers, finalizers::MACHINE)
     }
+}
+
+/// Returns whether an earlier process may have sent a create call of which nothing was recorded: the Machine is older than this process,
+/// and no status tells that its creation was refused.
+pub(super) fn may_have_lost_vm(seen: &Observed<'_>) -> bool {
+    let said = seen.machine.status.last_operation.description.as_str();
+    let older = || match (seen.outages.led_before(), seen.machine.created_at()) {
+        (Some(end), Some(created)) => created < end,
+        _ => false,
+    };
+    said.contains(MAY_HAVE_VM) || ((said.is_empty() || said == descriptions::DELETING) && older())
 }
 
 /// How long this machine may take to join: the annotation wins over the spec, the spec over the flag.

@@ -19,6 +19,7 @@ use super::diagnosis::{awaits_critical_components, unhealthy_reason};
 use super::living::assignment;
 use super::reason::elapsed;
 use super::{Facts, Observed, Reason, StatusWrite, facts};
+use crate::node::NodeAssignment;
 use crate::policy::FailedUpdate;
 use crate::replacement_limit::{self, Ruling};
 use crate::{Awaited, Event, EventType, Presence, Wake};
@@ -49,14 +50,19 @@ pub(super) fn decision(seen: &Observed<'_>, facts: &Facts<'_>, node: Presence<&N
             return stays(Wake::On(Awaited::Node), Reason::NodeNotHealthy("its Node object cannot be read".into()));
         }
         Presence::Absent => State::Missing,
+        Presence::Present(node) if let NodeAssignment::Foreign(mismatch) = assignment(seen, node) => {
+            State::Foreign(node, mismatch.to_string())
+        }
         Presence::Present(node) => match unhealthy_reason(seen.machine, &node.status.conditions, seen.policy) {
             None => State::Healthy(node),
             Some(why) => State::Unhealthy(node, why),
         },
     };
+    let foreign = matches!(state, State::Foreign(..));
     let check = HealthCheck { seen, facts, state };
     let mut decision = check.decision();
-    let Some(node) = node.present().filter(|node| StatusWrite::conditions_differ(seen.machine, node)) else {
+    let own = node.present().filter(|_| !foreign);
+    let Some(node) = own.filter(|node| StatusWrite::conditions_differ(seen.machine, node)) else {
         return decision;
     };
     if let Some(at) = first_conditions_due(seen, facts, node).filter(|_| decision.status.is_none()) {
@@ -94,6 +100,8 @@ enum State<'a> {
     Missing,
     Healthy(&'a NodeView),
     Unhealthy(&'a NodeView, String),
+    /// There is a Node, and it cannot be the Machine's.
+    Foreign(&'a NodeView, String),
 }
 
 /// A machine and its node.
@@ -121,6 +129,7 @@ impl HealthCheck<'_> {
             (MachinePhase::Unknown, _) if self.was_unobserved() => self.starts_over(),
             (MachinePhase::Unknown, _) => self.stay_unknown(),
             (MachinePhase::Failed, _) => stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement),
+            // A Running Machine with a foreign Node stays: a wrong label proves nothing about its own Node.
             (_, _) => stays(Wake::On(Awaited::Node), self.obstacle()),
         }
     }
@@ -136,7 +145,7 @@ impl HealthCheck<'_> {
                 OperationType::Create => awaits_critical_components(node),
                 _ => false,
             },
-            State::Unhealthy(..) | State::Missing => false,
+            State::Unhealthy(..) | State::Missing | State::Foreign(..) => false,
         }
     }
 
@@ -258,7 +267,7 @@ impl HealthCheck<'_> {
         let Observed { machine, policy, .. } = *self.seen;
         let node = match &self.state {
             State::Healthy(node) | State::Unhealthy(node, _) => Some(*node),
-            State::Missing => None,
+            State::Missing | State::Foreign(..) => None,
         };
         let result = node.and_then(|node| node.label(labels::UPDATE_RESULT)).map(UpdateResult::from);
         let updating = *self.facts.phase == MachinePhase::InPlaceUpdating;
@@ -332,6 +341,7 @@ impl HealthCheck<'_> {
         match &self.state {
             State::Missing => Reason::NodeNotThere(self.facts.node_name.unwrap_or_default().to_owned()),
             State::Unhealthy(_, why) => Reason::NodeNotHealthy(why.clone()),
+            State::Foreign(node, why) => Reason::NodeForeign { node: node.name().to_owned(), why: why.clone() },
             State::Healthy(_) => Reason::Converged,
         }
     }
@@ -340,7 +350,7 @@ impl HealthCheck<'_> {
     fn conditions(&self) -> &[NodeCondition] {
         match &self.state {
             State::Healthy(node) | State::Unhealthy(node, _) => &node.status.conditions,
-            State::Missing => &self.seen.machine.status.conditions,
+            State::Missing | State::Foreign(..) => &self.seen.machine.status.conditions,
         }
     }
 }

@@ -24,6 +24,7 @@ mod living;
 mod node_lookup;
 mod preserve;
 mod reason;
+mod shared_vm;
 mod stage;
 mod stale;
 mod status;
@@ -84,6 +85,8 @@ pub struct Observed<'a> {
     pub token: TokenRecord,
     /// The other machines that name the same node.
     pub rivals: &'a [Arc<Machine>],
+    /// The other Machines whose `spec.providerID` is the VM of this Machine, recorded or reported by the driver.
+    pub vm_rivals: &'a [Arc<Machine>],
     /// Whether its deployment replaces its machines just now.
     pub rollout: RollOut,
     /// Whether what we see can be relied on.
@@ -103,7 +106,7 @@ pub enum Target<'a> {
     None,
     /// There is one.
     Cluster {
-        /// The node of this machine: the one its label names, else the one that names the machine.
+        /// The Node of this Machine, as [`node::select`](crate::node::select) selects it.
         node: Presence<&'a NodeView>,
         /// What the API server itself said of it, if it was asked because the cache does not show it.
         node_lookup: &'a NodeLookup,
@@ -169,6 +172,9 @@ fn next_steps(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     }
     if seen.connectivity == Connectivity::Frozen {
         return Plan::wait(Wake::On(Awaited::Connectivity), Reason::Frozen);
+    }
+    if let Some(plan) = living::correct_label(seen, facts) {
+        return plan;
     }
     if let Some(plan) = living::follow_node(seen) {
         return plan;

@@ -8,6 +8,8 @@
 //! An API server that cannot say is asked again for as long as a drain may take. Then, when it refuses, or when force is asked for,
 //! the deletion goes on as if there were no node, and says so: a machine must be able to go though its cluster is gone for good.
 
+use std::time::Duration;
+
 use api::Object;
 use api::deletion::Step as Stage;
 use api::descriptions::deletion as text;
@@ -28,6 +30,8 @@ pub enum NodeLookup {
     Absent,
     /// It could not say.
     Unanswered(Unanswered),
+    /// The cache shows the Node, and the requests that remove it fail.
+    NotRemoved(Unanswered),
 }
 
 /// A question that was not answered.
@@ -49,9 +53,19 @@ impl NodeLookup {
     pub fn in_vain(&self, why: String, outlook: Outlook, now: Timestamp) -> Self {
         let since = match self {
             Self::Unanswered(before) => before.since,
-            Self::Unasked | Self::Absent => now,
+            Self::Unasked | Self::Absent | Self::NotRemoved(_) => now,
         };
         Self::Unanswered(Unanswered { why, outlook, since, at: now })
+    }
+
+    /// The removal of the Node failed, too.
+    #[must_use]
+    pub fn not_removed(&self, why: String, now: Timestamp) -> Self {
+        let since = match self {
+            Self::NotRemoved(before) => before.since,
+            Self::Unasked | Self::Absent | Self::Unanswered(_) => now,
+        };
+        Self::NotRemoved(Unanswered { why, outlook: Outlook::Passing, since, at: now })
     }
 }
 
@@ -73,7 +87,9 @@ pub(super) fn absence<'a>(seen: &Observed<'a>, facts: &Facts<'_>, next: Stage) -
     };
     match node_lookup {
         NodeLookup::Absent => Absence::Certain,
-        NodeLookup::Unasked => Absence::Open(ask(name, Reason::NodeUnseen(name.to_owned()))),
+        NodeLookup::Unasked | NodeLookup::NotRemoved(_) => {
+            Absence::Open(ask(name, Reason::NodeUnseen(name.to_owned())))
+        }
         NodeLookup::Unanswered(failure) if is_enough(seen, failure, name) => Absence::Assumed(failure),
         NodeLookup::Unanswered(failure) => Absence::Open(ask_again(seen, failure, name, next)),
     }
@@ -104,8 +120,33 @@ fn ask_again(seen: &Observed<'_>, failure: &Unanswered, name: &str, next: Stage)
 }
 
 fn is_enough(seen: &Observed<'_>, failure: &Unanswered, name: &str) -> bool {
-    let forced = seen.machine.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true);
+    is_forced(seen) || failure.outlook == Outlook::Lasting || has_lasted(seen, failure, name)
+}
+
+fn is_forced(seen: &Observed<'_>) -> bool {
+    seen.machine.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true)
+}
+
+/// Returns whether the failure has lasted for as long as a drain may take.
+fn has_lasted(seen: &Observed<'_>, failure: &Unanswered, name: &str) -> bool {
     let patience =
         Request::for_deletion(seen.machine, name, Presence::Absent, &seen.policy.drain, seen.outages).timeout;
-    forced || failure.outlook == Outlook::Lasting || facts::later(failure.since, patience) <= seen.now
+    seen.outages.deadline_within(failure.since, patience, Duration::ZERO, seen.now) <= seen.now
+}
+
+/// Returns what to report if the Node is not removed any more, although the cache shows it: the requests have failed for as long as a
+/// drain may take, or twice if force is asked for. The API server may be gone for good.
+pub(super) fn removal_given_up(seen: &Observed<'_>, name: &str) -> Option<(Event, Reason)> {
+    let Target::Cluster { node_lookup: NodeLookup::NotRemoved(failure), .. } = seen.target else { return None };
+    let repeated = failure.since < failure.at;
+    let enough = has_lasted(seen, failure, name) || (is_forced(seen) && repeated);
+    if !enough {
+        return None;
+    }
+    let message = format!(
+        "VM is deleted, but deletion of node {name:?} failed: {}; if the Node still exists, delete it by hand",
+        failure.why
+    );
+    let event = Event { event_type: EventType::Warning, reason: events::ours::NODE_MAY_BE_LEFT, message };
+    Some((event, Reason::NodeNotRemoved { name: name.to_owned(), why: failure.why.clone() }))
 }

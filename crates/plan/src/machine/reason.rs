@@ -5,6 +5,7 @@
 use std::fmt;
 
 use api::Code;
+use api::names::annotations::TRIGGER_DELETION;
 use jiff::Timestamp;
 
 use super::vm::Call;
@@ -18,6 +19,8 @@ pub enum Reason {
     Invalid(String),
     /// The class it names does not exist.
     NoClass(String),
+    /// The class it names does not exist, and an earlier process may have created a VM from it.
+    NoClassAnyMore(String),
     /// The class it names is not in the cache, which may be late.
     ClassNotSeen(String),
     /// The class it names cannot be read.
@@ -56,6 +59,13 @@ pub enum Reason {
     VmDeleted,
     /// The VM exists and is written down before anything else happens.
     VmFound(String),
+    /// Another Machine names the same VM.
+    VmShared {
+        /// The VM.
+        vm: String,
+        /// The other Machine.
+        with: String,
+    },
     /// The VM exists but is not ready to be waited for.
     VmNotInitialized,
     /// The VM was given the name of a node that another VM has left behind.
@@ -72,6 +82,20 @@ pub enum Reason {
     NodeNotHealthy(String),
     /// The node is gone, though nobody deleted it.
     NodeMissing(String),
+    /// The Node that the label names cannot be the Machine's.
+    NodeForeign {
+        /// The Node.
+        node: String,
+        /// Why it cannot be.
+        why: String,
+    },
+    /// The label names another Node than the Machine's.
+    NodeLabelWrong {
+        /// The Node that the label names.
+        label: String,
+        /// The Node of the Machine.
+        node: String,
+    },
     /// The node is healthy again.
     Rejoined,
     /// It has been unhealthy for too long.
@@ -109,6 +133,8 @@ pub enum Reason {
     KeepNode,
     /// Its node is being deleted.
     NodeDeleted(String),
+    /// An annotation of its Node requests its deletion.
+    NodeAnnotated(String),
     /// Its node was selected for an update.
     UpdateSelected,
     /// Its node is emptied before its update.
@@ -162,6 +188,13 @@ pub enum Reason {
         /// Why.
         why: String,
     },
+    /// The VM is deleted, and the deletion of its Node failed for too long.
+    NodeNotRemoved {
+        /// The Node.
+        name: String,
+        /// Why.
+        why: String,
+    },
     /// Its node is there and cannot be read, so it cannot be deleted.
     NodeUnreadable(String),
     /// The VM is gone; its node object goes next.
@@ -178,6 +211,7 @@ impl fmt::Display for Reason {
             Self::FinalizerFirst => f.write_str("it must not vanish while its VM exists"),
             Self::Invalid(what) => write!(f, "its spec cannot be acted on: {what}"),
             Self::NoClass(name) => write!(f, "MachineClass {name:?} does not exist"),
+            Self::NoClassAnyMore(name) => write!(f, "MachineClass {name:?} does not exist; {MAY_HAVE_VM}"),
             Self::ClassNotSeen(name) => {
                 write!(f, "MachineClass {name:?} has not been seen yet and is being looked for")
             }
@@ -200,6 +234,7 @@ impl fmt::Display for Reason {
             Self::VmDeleted => f.write_str("its VM is deleted"),
             Self::NamelessVm => f.write_str("the driver answered without a usable name of the VM or its node"),
             Self::VmFound(id) => write!(f, "its VM is {id}, which is written down before anything else happens"),
+            Self::VmShared { vm, with } => write!(f, "VM {vm} is also the VM of Machine {with:?}"),
             Self::VmNotInitialized => f.write_str("its VM exists but is not initialized"),
             Self::StaleNode(name) => {
                 write!(
@@ -213,6 +248,12 @@ impl fmt::Display for Reason {
             Self::NodeNotThere(name) => write!(f, "node {name:?} has not registered yet"),
             Self::NodeNotHealthy(why) => write!(f, "its node is not healthy: {why}"),
             Self::NodeMissing(name) => write!(f, "node {name:?} is gone, though nobody deleted it"),
+            Self::NodeForeign { node, why } => {
+                write!(f, "node {node:?} {why}, so it is not the Node of this Machine and is not touched")
+            }
+            Self::NodeLabelWrong { label, node } => {
+                write!(f, "node {label:?} is not the Node of this Machine; its VM runs as node {node:?}")
+            }
             Self::Rejoined => f.write_str("its node is healthy again"),
             Self::HealthTimedOut => f.write_str("its node has been unhealthy for too long"),
             Self::HealthTimeoutDisabled => {
@@ -236,6 +277,7 @@ impl fmt::Display for Reason {
             Self::JoinTimedOut => f.write_str("its node did not join in time"),
             Self::KeepNode => f.write_str("its node lacks what it is to carry"),
             Self::NodeDeleted(name) => write!(f, "somebody deletes node {name:?}"),
+            Self::NodeAnnotated(name) => write!(f, "node {name:?} has the annotation {TRIGGER_DELETION}"),
             Self::UpdateSelected => f.write_str("its node was selected for an update"),
             Self::DrainsForUpdate => f.write_str("its node is emptied before its update"),
             Self::AwaitsUpdate => f.write_str("its node may be updated, and has not said how that went"),
@@ -258,6 +300,7 @@ impl fmt::Display for Reason {
             Self::NodeUncertain { name, why } => {
                 write!(f, "whether node {name:?} is registered could not be found out: {why}")
             }
+            Self::NodeNotRemoved { name, why } => write!(f, "deletion of node {name:?} failed: {why}"),
             Self::NodeUnreadable(name) => write!(f, "node {name:?} is still registered but cannot be read"),
             Self::NodeLeft(name) => write!(f, "its VM is gone, but node {name:?} is still registered"),
             Self::NothingLeft => f.write_str("its VM and its node are gone"),
@@ -265,6 +308,9 @@ impl fmt::Display for Reason {
         }
     }
 }
+
+/// In `status.lastOperation.description`: the record that a VM may exist although nothing else names it.
+pub(crate) const MAY_HAVE_VM: &str = "an earlier process may have created a VM";
 
 /// Seconds between two times as Go prints a duration, for the status texts.
 pub(crate) fn elapsed(from: Timestamp, to: Timestamp) -> api::GoDuration {

@@ -114,8 +114,8 @@ impl StatusWrite {
     }
 
     /// The deletion begins: nobody may count on the machine, and its preservation is over.
-    pub(super) fn terminating(machine: &Machine, now: Timestamp) -> Self {
-        let text = text::deletion::started();
+    pub(super) fn terminating(machine: &Machine, why: Option<&str>, now: Timestamp) -> Self {
+        let text = text::deletion::started(why.unwrap_or_default());
         let (kind, state) = (OperationType::Delete, OperationState::Processing);
         let mut write = Self::change(machine, MachinePhase::Terminating, kind, state, text, now);
         if let Some(current) = &mut write.current_status {

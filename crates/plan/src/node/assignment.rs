@@ -4,11 +4,18 @@
 //! manifest, a cloud that gives a freed name to the next VM. If both wrote to it, they would undo each other for ever, and a Node
 //! deleted by a person would take two machines with it. So the VM decides: the machine whose VM the Node says it runs on has it. If
 //! the Node does not say, only a machine that has a VM can be its owner; if there are several, nobody is.
+//!
+//! Two kinds of Nodes are never the Node of a Machine, whatever its label says ([`mismatch`]): a Node that runs on another VM, and a Node
+//! of the control plane. Otherwise the permission to label a Machine would be the permission to delete every Node.
 
+use std::fmt;
+
+use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, Object, ProviderId};
 
-use super::vm::is_same_vm;
+use super::vm::{is_other_vm, is_same_vm};
+use crate::Presence;
 
 /// Whose node it is, as one of the machines that name it sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +37,61 @@ pub enum NodeAssignment {
         /// Who names it too, in order.
         with: Vec<String>,
     },
+    /// It cannot be the Node of this Machine.
+    Foreign(Mismatch),
+}
+
+/// Why a Node cannot be the Node of a Machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mismatch {
+    /// The Node belongs to the control plane.
+    ControlPlane,
+    /// The `spec.providerID` of the Node names this VM, and the Machine has another one.
+    OtherVm(ProviderId),
+}
+
+impl fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ControlPlane => f.write_str("has the control-plane role"),
+            Self::OtherVm(vm) => write!(f, "runs on another VM ({vm})"),
+        }
+    }
+}
+
+/// Returns why a Node cannot be the Node of the Machine that has this VM. `None` does not prove that it is: an empty or incomparable id
+/// proves nothing.
+#[must_use]
+pub fn mismatch(vm: &ProviderId, node: &NodeView) -> Option<Mismatch> {
+    if labels::CONTROL_PLANE_ROLES.iter().any(|role| node.label(role).is_some()) {
+        return Some(Mismatch::ControlPlane);
+    }
+    is_other_vm(vm, &node.spec.provider_id).then(|| Mismatch::OtherVm(node.spec.provider_id.clone()))
+}
+
+/// Selects the Node of a Machine: the Node that its label names. If the Machine has no label, or if that Node cannot be the Machine's,
+/// selects a Node that names the Machine. A wrong label is replaced only if that Node certainly runs on the Machine's VM.
+#[must_use]
+pub fn select<N: AsRef<NodeView>>(
+    machine: &Machine,
+    labelled: Option<Presence<N>>,
+    naming: impl FnOnce() -> Vec<N>,
+) -> Presence<N> {
+    let vm = &machine.spec.provider_id;
+    match labelled {
+        None => {
+            let fitting = naming().into_iter().find(|node| mismatch(vm, node.as_ref()).is_none());
+            fitting.map_or(Presence::Absent, Presence::Present)
+        }
+        Some(Presence::Present(node)) if mismatch(vm, node.as_ref()).is_some() => {
+            let own = |named: &N| {
+                let named = named.as_ref();
+                mismatch(vm, named).is_none() && is_same_vm(vm, &named.spec.provider_id)
+            };
+            Presence::Present(naming().into_iter().find(own).unwrap_or(node))
+        }
+        Some(found) => found,
+    }
 }
 
 impl NodeAssignment {
@@ -46,9 +108,13 @@ pub fn assignment<'a>(
     node: &NodeView,
     rivals: impl IntoIterator<Item = &'a Machine>,
 ) -> NodeAssignment {
+    let mismatch = mismatch(&machine.spec.provider_id, node);
     let mut rivals: Vec<&Machine> = rivals.into_iter().collect();
-    if rivals.is_empty() {
-        return NodeAssignment::Undisputed;
+    match mismatch {
+        Some(Mismatch::ControlPlane) => return NodeAssignment::Foreign(Mismatch::ControlPlane),
+        Some(mismatch) if rivals.is_empty() => return NodeAssignment::Foreign(mismatch),
+        None if rivals.is_empty() => return NodeAssignment::Undisputed,
+        _ => {}
     }
     rivals.sort_by_key(|rival| rival.name().to_owned());
     let all: Vec<&Machine> = std::iter::once(machine).chain(rivals.iter().copied()).collect();
@@ -56,7 +122,7 @@ pub fn assignment<'a>(
     match owner(&node.spec.provider_id, &all) {
         Some(owner) if std::ptr::eq(owner, machine) => NodeAssignment::Won { from: names() },
         Some(owner) => NodeAssignment::Lost { to: owner.name().to_owned() },
-        None => NodeAssignment::Open { with: names() },
+        None => mismatch.map_or_else(|| NodeAssignment::Open { with: names() }, NodeAssignment::Foreign),
     }
 }
 
@@ -85,7 +151,11 @@ mod tests {
 
     #[rstest]
     #[case::alone("vm-1", "vm-1", &[], NodeAssignment::Undisputed)]
-    #[case::alone_whatever_the_node_says("vm-1", "another", &[], NodeAssignment::Undisputed)]
+    #[case::alone_with_an_id_that_proves_nothing("vm-1", "another", &[], NodeAssignment::Undisputed)]
+    #[case::alone_without_a_vm("", "aws:///a/vm-2", &[], NodeAssignment::Undisputed)]
+    #[case::alone_on_a_node_without_an_id("aws:///a/vm-1", "", &[], NodeAssignment::Undisputed)]
+    #[case::alone_on_the_node_of_another_vm("aws:///a/vm-1", "aws:///a/vm-2", &[], NodeAssignment::Foreign(Mismatch::OtherVm("aws:///a/vm-2".into())))]
+    #[case::neither_has_its_vm("aws:///a/vm-1", "aws:///a/vm-3", &[("b", "aws:///a/vm-2")], NodeAssignment::Foreign(Mismatch::OtherVm("aws:///a/vm-3".into())))]
     #[case::the_vm_decides_for_it("vm-1", "vm-1", &[("b", "vm-2"), ("a", "")], NodeAssignment::Won { from: vec!["a".into(), "b".into()] })]
     #[case::the_vm_decides_for_another("vm-1", "vm-2", &[("b", "vm-2")], NodeAssignment::Lost { to: "b".into() })]
     #[case::spelled_differently("aws:///a/vm-1", "aws:///a1/VM-1", &[("b", "aws:///a/vm-2")], NodeAssignment::Won { from: vec!["b".into()] })]
@@ -107,5 +177,45 @@ mod tests {
             serde_json::from_value(json!({ "metadata": { "name": "n" }, "spec": { "providerID": on_node } })).unwrap();
         let rivals: Vec<Machine> = rivals.iter().map(|(name, vm)| machine(name, vm)).collect();
         assert_eq!(assignment(&machine("m", ours), &node, &rivals), expected);
+    }
+
+    fn node(name: &str, vm: &str) -> NodeView {
+        serde_json::from_value(json!({ "metadata": { "name": name }, "spec": { "providerID": vm } })).unwrap()
+    }
+
+    #[rstest]
+    fn control_plane_node_is_never_a_machines_node(
+        #[values("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")] role: &str,
+        #[values("", "true")] value: &str,
+        #[values("aws:///a/vm-1", "")] vm: &str,
+        #[values(false, true)] disputed: bool,
+    ) {
+        let mut node = node("n", vm);
+        node.metadata.labels.insert(role, value);
+        let rivals = if disputed { vec![machine("b", "aws:///a/vm-1")] } else { Vec::new() };
+        let assignment = assignment(&machine("m", "aws:///a/vm-1"), &node, &rivals);
+        assert_eq!(assignment, NodeAssignment::Foreign(Mismatch::ControlPlane));
+        assert!(!assignment.holds());
+    }
+
+    #[rstest]
+    #[case::the_label_wins(Some(("n", "aws:///a/vm-1")), &[("x", "aws:///a/vm-1")], Some("n"))]
+    #[case::an_id_that_proves_nothing(Some(("n", "")), &[("x", "aws:///a/vm-1")], Some("n"))]
+    #[case::a_wrong_label(Some(("n", "aws:///a/vm-2")), &[("y", "aws:///a/vm-3"), ("x", "aws:///b/vm-1")], Some("x"))]
+    #[case::a_wrong_label_and_no_proof(Some(("n", "aws:///a/vm-2")), &[("x", "")], Some("n"))]
+    #[case::a_wrong_label_alone(Some(("n", "aws:///a/vm-2")), &[], Some("n"))]
+    #[case::no_label(None, &[("x", "")], Some("x"))]
+    #[case::no_label_and_a_foreign_node(None, &[("x", "aws:///a/vm-2"), ("y", "")], Some("y"))]
+    #[case::no_label_and_only_a_foreign_node(None, &[("x", "aws:///a/vm-2")], None)]
+    #[case::nothing(None, &[], None)]
+    fn machine_gets_the_node_of_its_vm_when_its_label_is_wrong(
+        #[case] labelled: Option<(&str, &str)>,
+        #[case] naming: &[(&str, &str)],
+        #[case] expected: Option<&str>,
+    ) {
+        let node = |(name, vm): &(&str, &str)| std::sync::Arc::new(node(name, vm));
+        let labelled = labelled.as_ref().map(|found| Presence::Present(node(found)));
+        let selected = select(&machine("m", "aws:///a/vm-1"), labelled, || naming.iter().map(node).collect());
+        assert_eq!(selected.present().as_ref().map(|node| node.name()), expected);
     }
 }

@@ -19,6 +19,23 @@ pub fn vm_name(id: &ProviderId) -> String {
     id.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(id).to_ascii_lowercase()
 }
 
+/// Returns whether the two ids certainly name different VMs: both have the same scheme (`aws://`), and their last path segments differ.
+/// An empty id, an id without a scheme, and ids of different schemes prove nothing.
+#[must_use]
+pub fn is_other_vm(one: &ProviderId, other: &ProviderId) -> bool {
+    fn parts(id: &ProviderId) -> Option<(&str, &str)> {
+        let (scheme, place) = id.as_str().split_once("://")?;
+        let name = place.rsplit('/').next().filter(|name| !name.is_empty())?;
+        (!scheme.is_empty()).then_some((scheme, name))
+    }
+    match (parts(one), parts(other)) {
+        (Some((one, name)), Some((other, other_name))) => {
+            one.eq_ignore_ascii_case(other) && !name.eq_ignore_ascii_case(other_name)
+        }
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,5 +57,28 @@ mod tests {
     fn a_vm_is_known_by_the_last_part_of_its_id(#[case] node: &str, #[case] vm: &str, #[case] same: bool) {
         assert_eq!(is_same_vm(&node.into(), &vm.into()), same);
         assert_eq!(is_same_vm(&vm.into(), &node.into()), same);
+    }
+
+    #[rstest]
+    #[case::another_instance("aws:///eu-west-1/i-0abc", "aws:///eu-west-1/i-0def", true)]
+    #[case::another_instance_in_another_form("openstack:///region/5e2f", "openstack:///77aa", true)]
+    #[case::another_spelling_of_the_scheme("AZURE:///a/m-1", "azure:///a/m-2", true)]
+    #[case::same_instance("aws:///eu-west-1a/i-0abc", "aws:///eu-west-1/i-0abc", false)]
+    #[case::same_instance_in_upper_case(
+        "azure:///subscriptions/s/virtualMachines/M-1",
+        "azure:///westeurope/m-1",
+        false
+    )]
+    #[case::other_scheme("aws:///eu-west-1/i-0abc", "gce:///p/z/m-1", false)]
+    #[case::no_scheme("cn-beijing.i-1", "cn-beijing.i-2", false)]
+    #[case::one_has_no_scheme("i-0abc", "aws:///eu-west-1/i-0def", false)]
+    #[case::empty("", "aws:///eu-west-1/i-0abc", false)]
+    #[case::both_empty("", "", false)]
+    #[case::no_name("aws:///", "aws:///eu-west-1/i-0abc", false)]
+    #[case::no_name_of_the_scheme(":///a", ":///b", false)]
+    fn ids_differ_for_certain_only_within_one_scheme(#[case] one: &str, #[case] other: &str, #[case] differ: bool) {
+        assert_eq!(is_other_vm(&one.into(), &other.into()), differ);
+        assert_eq!(is_other_vm(&other.into(), &one.into()), differ);
+        assert!(!differ || !is_same_vm(&one.into(), &other.into()));
     }
 }

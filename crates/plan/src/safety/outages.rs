@@ -17,6 +17,7 @@ use super::ClockStep;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outages {
     periods: Vec<Period>,
+    led_before: Option<Timestamp>,
 }
 
 /// [`Outages::NONE`], to be lent.
@@ -31,6 +32,15 @@ pub struct Period {
     pub to: Option<Timestamp>,
     /// Why.
     pub why: Unseen,
+}
+
+impl Period {
+    /// How much of this period lies between the two.
+    fn within(&self, from: Timestamp, to: Timestamp) -> Duration {
+        let begin = self.from.max(from);
+        let end = self.to.map_or(to, |end| end.min(to));
+        Duration::try_from(end.duration_since(begin)).unwrap_or_default()
+    }
 }
 
 /// Why nobody looked.
@@ -49,7 +59,18 @@ const REMEMBERED: usize = 64;
 
 impl Outages {
     /// One who has seen everything.
-    pub const NONE: Self = Self { periods: Vec::new() };
+    pub const NONE: Self = Self { periods: Vec::new(), led_before: None };
+
+    /// Records until when an earlier process may have led.
+    pub fn led_until(&mut self, end: Timestamp) {
+        self.led_before = Some(end);
+    }
+
+    /// Returns until when an earlier process may have led.
+    #[must_use]
+    pub fn led_before(&self) -> Option<Timestamp> {
+        self.led_before
+    }
 
     /// Notes that nothing has been seen since `from`. Nothing new while disconnected already.
     pub fn begin(&mut self, from: Timestamp) {
@@ -119,12 +140,7 @@ impl Outages {
     /// How much of the time between the two was spent disconnected.
     #[must_use]
     pub fn within(&self, from: Timestamp, to: Timestamp) -> Duration {
-        let overlap = |period: &Period| {
-            let begin = period.from.max(from);
-            let end = period.to.map_or(to, |end| end.min(to));
-            Duration::try_from(end.duration_since(begin)).unwrap_or_default()
-        };
-        self.periods.iter().map(overlap).sum()
+        self.periods.iter().map(|period| period.within(from, to)).sum()
     }
 
     /// The moment since which so much time was seen until `now`.
@@ -146,7 +162,18 @@ impl Outages {
     /// When a patience that began at `from` ends, not counting what was spent disconnected until `now`.
     #[must_use]
     pub fn deadline(&self, from: Timestamp, patience: Duration, now: Timestamp) -> Timestamp {
-        let whole = patience.saturating_add(self.within(from, now));
+        self.deadline_within(from, patience, Duration::MAX, now)
+    }
+
+    /// Like [`deadline`](Self::deadline), extended by at most `credit` for the time in which the API server was unreachable. A deadline
+    /// without a bound never passes while an outage lasts.
+    #[must_use]
+    pub fn deadline_within(&self, from: Timestamp, patience: Duration, credit: Duration, now: Timestamp) -> Timestamp {
+        let total = |frozen: bool| -> Duration {
+            let periods = self.periods.iter().filter(|period| (period.why == Unseen::Frozen) == frozen);
+            periods.map(|period| period.within(from, now)).sum()
+        };
+        let whole = patience.saturating_add(total(true).min(credit)).saturating_add(total(false));
         SignedDuration::try_from(whole).ok().and_then(|d| from.checked_add(d).ok()).unwrap_or(Timestamp::MAX)
     }
 }
@@ -190,6 +217,20 @@ mod tests {
         assert_eq!(outages.last_ended(), None);
         outages.end(at(1000));
         assert_eq!(outages.last_ended(), Some(at(1000)));
+    }
+
+    #[test]
+    fn deadline_passes_during_an_outage_if_its_credit_is_bounded() {
+        let mut outages = Outages::NONE;
+        outages.begin(at(10));
+        let deadline =
+            |now| outages.deadline_within(at(0), Duration::from_secs(100), Duration::from_secs(100), at(now));
+        assert_eq!((deadline(60), deadline(110), deadline(1000)), (at(150), at(200), at(200)));
+        assert_eq!(outages.deadline_within(at(0), Duration::ZERO, Duration::ZERO, at(1000)), at(0));
+        let mut stepped = Outages::NONE;
+        stepped.stepped(ClockStep::Forward(Duration::from_secs(5000)), at(5050));
+        let deadline = stepped.deadline_within(at(0), Duration::from_secs(100), Duration::ZERO, at(5060));
+        assert_eq!(deadline, at(5100), "a step of the clock is no outage");
     }
 
     #[test]

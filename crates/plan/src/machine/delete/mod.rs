@@ -17,20 +17,24 @@ mod removal;
 
 pub use removal::removal_failed;
 
+use std::time::Duration;
+
 use api::deletion::Step as Stage;
 use api::descriptions::deletion as text;
-use api::names::{descriptions, events, finalizers};
-use api::{Code, MachinePhase, Object};
+use api::names::{annotations, descriptions, events, finalizers};
+use api::view::NodeView;
+use api::{Code, CodedText, MachinePhase, Object};
 
 use super::hold::{Hold, Outlook};
-use super::living::{assignment, assignment_of};
-use super::node_lookup::{Absence, absence, confess};
-use super::vm::{Call, Failure, VmState};
+use super::living::{assignment, assignment_of, correct_label, requests_deletion};
+use super::node_lookup::{Absence, absence, confess, removal_given_up};
+use super::vm::{Call, Failure, Vm, VmState};
 use super::{
     DriverState, Facts, MachinePatch, Observed, Plan, Reason, SecretState, StatusWrite, Step, Target, awaits_class,
-    facts, hold,
+    facts, hold, shared_vm,
 };
-use crate::node::NodeAssignment;
+use crate::drain::{ForceLabel, Request};
+use crate::node::{Mismatch, NodeAssignment};
 use crate::{Awaited, Event, EventType, Presence, Wake, node};
 
 pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
@@ -41,6 +45,12 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         return Plan::await_answer(call);
     }
     let Some(stage) = stage(seen) else { return begin(seen, facts) };
+    if let Some(plan) = shared_vm::leave_vm(seen, facts).filter(|_| stage < Stage::DeleteNode) {
+        return plan;
+    }
+    if let Some(plan) = correct_label(seen, facts).filter(|_| stage != Stage::RemoveFinalizer) {
+        return plan;
+    }
     match stage {
         Stage::GetVmStatus | Stage::Drain => locate_node(seen, facts),
         Stage::DeleteVolumeAttachments => match absence(seen, facts, stage) {
@@ -70,14 +80,24 @@ fn begin(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let nobody_to_ask = matches!(seen.class, Presence::Absent) || matches!(seen.driver, DriverState::Missing(_));
     let untried = matches!(facts.phase, MachinePhase::New | MachinePhase::Terminating)
         && seen.machine.status.last_operation.error_code.is_empty();
-    let unmade = facts.provider_id.is_none() && facts.node_name.is_none() && !matches!(seen.vm, VmState::Known(_));
+    let unmade = facts.provider_id.is_none()
+        && facts.node_name.is_none()
+        && !matches!(seen.vm, VmState::Known(_))
+        && !facts::may_have_lost_vm(seen);
     if nobody_to_ask && untried && unmade {
         return awaits_class(seen).unwrap_or_else(|| let_go(facts));
     }
-    let write = StatusWrite::terminating(seen.machine, seen.now);
+    let write = StatusWrite::terminating(seen.machine, deletion_reason(seen).as_deref(), seen.now);
     let event =
         Event { event_type: EventType::Normal, reason: events::ours::TERMINATING, message: "deletion begins".into() };
     Plan::of(vec![Step::Status(write), Step::Tell(event)], Wake::Again, Reason::DeletionAsked)
+}
+
+/// Returns why the Machine is deleted, if its Node says so.
+fn deletion_reason(seen: &Observed<'_>) -> Option<String> {
+    let Target::Cluster { node: Presence::Present(node), .. } = seen.target else { return None };
+    let requested = requests_deletion(seen, node) && assignment(seen, node).holds();
+    requested.then(|| format!("Node {} has the annotation {}.", node.name(), annotations::TRIGGER_DELETION))
 }
 
 /// D2: which node the machine became. Only then can it be emptied.
@@ -93,9 +113,15 @@ fn locate_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         NodeAssignment::Lost { to } => {
             begin_vm_deletion(seen, &format!("Node {name} runs on the VM of machine {to} and is left alone."))
         }
+        NodeAssignment::Foreign(mismatch) => begin_vm_deletion(seen, &left_alone(name, &mismatch)),
         NodeAssignment::Open { with } => drain::wait_for_owner(seen, name, node, &with),
         NodeAssignment::Undisputed | NodeAssignment::Won { .. } => drain::drain(seen, name, node, drain_view),
     }
+}
+
+/// What a deletion reports about a Node that cannot be the Machine's.
+fn left_alone(name: &str, mismatch: &Mismatch) -> String {
+    format!("Node {name} {mismatch} and is left alone.")
 }
 
 /// Nobody has written down which node the machine became: it was deleted before that, or the process died in between. The cloud
@@ -109,6 +135,10 @@ fn find_node(seen: &Observed<'_>) -> Plan {
         return unknown(); // nobody can be asked; the deletion of the VM will say what is missing
     }
     match seen.vm {
+        // The label is not written: it would claim the Node of another VM.
+        VmState::Known(vm) if let Some((node, mismatch)) = foreign_namesake(seen, vm) => {
+            begin_vm_deletion(seen, &left_alone(node.name(), &mismatch))
+        }
         VmState::Known(vm) if !vm.node_name.is_empty() => {
             let patch = MachinePatch { node_label: Some(vm.node_name.clone()), ..MachinePatch::default() };
             Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::NodeNamed(vm.node_name.to_string()))
@@ -116,6 +146,13 @@ fn find_node(seen: &Observed<'_>) -> Plan {
         VmState::Known(_) | VmState::Absent | VmState::Gone { .. } => unknown(),
         // There is a VM, and the driver does not say which node it is to become. It can be deleted all the same.
         VmState::Failed(failure) if (failure.call, failure.code) == (Call::Status, Code::Uninitialized) => unknown(),
+        // Several VMs have the name of the Machine, so no single Node can be named. A deletion by name removes all of them.
+        VmState::Failed(failure) if (failure.call, failure.code) == (Call::Status, Code::OutOfRange) => {
+            begin_vm_deletion_without_node(seen, failure)
+        }
+        VmState::Failed(failure) if failure.call == Call::Status && is_lasting(seen, failure) => {
+            begin_vm_deletion_without_node(seen, failure)
+        }
         VmState::Failed(failure) if failure.call == Call::Status => {
             let (delay, text) = if hold::passes(failure.code) {
                 (seen.policy.short_retry, text::vm_status_unavailable())
@@ -129,6 +166,36 @@ fn find_node(seen: &Observed<'_>) -> Plan {
             Plan::of(vec![Step::Driver(Call::Status)], Wake::On(Awaited::DriverAnswer), Reason::NodeUnknown)
         }
     }
+}
+
+/// Returns whether the deletion stops waiting for the driver to name the Node: if force is asked for and the failure does not pass by
+/// itself, and in any case once the drain timeout has passed.
+fn is_lasting(seen: &Observed<'_>, failure: &Failure) -> bool {
+    let request = Request::for_deletion(seen.machine, "", Presence::Absent, &seen.policy.drain, seen.outages);
+    let forced = request.force == ForceLabel::Set && !hold::passes(failure.code);
+    let timed_out =
+        |deleted| seen.outages.deadline_within(deleted, request.timeout, Duration::ZERO, seen.now) <= seen.now;
+    forced || request.reference.is_some_and(timed_out)
+}
+
+/// Starts the deletion of a VM whose Node is unknown, and reports that a Node may be left.
+fn begin_vm_deletion_without_node(seen: &Observed<'_>, failure: &Failure) -> Plan {
+    let said = CodedText::parse(&failure.text).map_or(failure.text.as_str(), |coded| coded.message);
+    let mut plan = begin_vm_deletion(seen, &format!("Driver failed to name the Node: {}: {said}.", failure.code));
+    let message = format!(
+        "deleting the VM by the name of the Machine without a drain, because the driver failed to name its Node: {}: {said}; \
+         if a Node of the VM remains, delete it by hand",
+        failure.code
+    );
+    let (event_type, reason) = (EventType::Warning, events::ours::NODE_MAY_BE_LEFT);
+    plan.steps.push(Step::Tell(Event { event_type, reason, message }));
+    plan
+}
+
+/// Returns the Node that has the name which the driver reports for the VM, if that Node cannot be the Machine's.
+fn foreign_namesake<'a>(seen: &Observed<'a>, vm: &Vm) -> Option<(&'a NodeView, Mismatch)> {
+    let node = seen.namesake.present()?;
+    node::mismatch(&vm.provider_id, node).map(|mismatch| (node, mismatch))
 }
 
 /// From here on the node is not touched again until the VM is gone, whoever carries on.
@@ -196,16 +263,24 @@ fn keep_note(seen: &Observed<'_>) -> Option<Plan> {
 /// Our finalizer leaves the node first, and with the node's uid as guard: a new node of the same name is somebody else's.
 fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     let node = match seen.target {
-        // Whose VM it runs on is not ours to guess; the last machine that names it will see to it.
-        Target::Cluster { node: Presence::Present(node), .. } if !assignment(seen, node).holds() => {
-            return let_go(facts);
-        }
-        Target::Cluster { node: Presence::Present(node), .. } => node,
+        Target::Cluster { node: Presence::Present(node), .. } => match assignment(seen, node) {
+            NodeAssignment::Undisputed | NodeAssignment::Won { .. } => node,
+            // Whose VM it runs on is not ours to guess; the last machine that names it will see to it.
+            NodeAssignment::Lost { .. } | NodeAssignment::Open { .. } => return let_go(facts),
+            NodeAssignment::Foreign(mismatch) => {
+                let message = format!("VM is deleted; {}", left_alone(node.name(), &mismatch));
+                let event = Event { event_type: EventType::Normal, reason: events::ours::GONE, message };
+                return remove_finalizer(facts, event, Reason::NothingLeft);
+            }
+        },
         // It is there: without it the machine would leave a node behind that nobody can delete, for our finalizer is on it.
         Target::Cluster { node: Presence::Undecodable, .. } => return unreadable_node(seen, facts),
         Target::Cluster { node: Presence::Absent, .. } | Target::None => return end_without_node(seen, facts),
     };
     let name = node.name().to_owned();
+    if let Some((event, because)) = removal_given_up(seen, &name) {
+        return remove_finalizer(facts, event, because);
+    }
     let uid = node.uid();
     let mut steps: Vec<Step> = node::let_go(node).map(Step::PatchNode).into_iter().collect();
     if !node.is_deleting() {
@@ -233,7 +308,9 @@ fn end_without_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
 /// Whether nothing is left to do about its node.
 pub(super) fn is_done_with_node(seen: &Observed<'_>, facts: &Facts<'_>) -> bool {
     match seen.target {
-        Target::Cluster { node: Presence::Present(node), .. } => node.is_deleting() && node::let_go(node).is_none(),
+        Target::Cluster { node: Presence::Present(node), .. } => {
+            !assignment(seen, node).holds() || (node.is_deleting() && node::let_go(node).is_none())
+        }
         Target::Cluster { node: Presence::Undecodable, .. } => false,
         Target::Cluster { node: Presence::Absent, .. } | Target::None => {
             !matches!(absence(seen, facts, Stage::DeleteNode), Absence::Open(_))
@@ -270,6 +347,10 @@ fn advice(because: &Reason) -> String {
         Reason::NoDriver(_) => format!(
             "; start a driver for this provider, or correct the provider of its MachineClass; if it certainly has no VM, \
              remove the finalizer {} from the Machine",
+            finalizers::MACHINE
+        ),
+        Reason::NoClass(_) => format!(
+            "; create the MachineClass again; if the Machine certainly has no VM, remove the finalizer {} from the Machine",
             finalizers::MACHINE
         ),
         _ => String::new(),

@@ -160,3 +160,35 @@ fn without_a_name_there_is_nothing_to_ask_for() {
     assert!(fixture.machine.is_none());
     assert_eq!(asked(&fixture), 0);
 }
+
+/// The cache shows the Node, and nothing can be written to the API server of the target cluster.
+#[rstest]
+#[case::for_as_long_as_a_drain_may_take(false, Duration::from_hours(2))]
+#[case::twice_if_force_is_asked_for(true, Duration::from_secs(5))]
+fn machine_goes_without_its_node_if_removal_keeps_failing(#[case] force: bool, #[case] after: Duration) {
+    let mut fixture = MachineFixture::running();
+    fixture.delete();
+    while fixture.vms == 1 {
+        assert!(fixture.reconcile());
+    }
+    fixture.keeps_node = Some("unreachable");
+    if force {
+        fixture.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("True"));
+    }
+    fixture.reconcile();
+    let text = "Removal of finalizers from Node Object \"node-1\" failed due to error: unreachable, Retrying. \
+                Initiate node object deletion";
+    assert_eq!(fixture.text(), text);
+    fixture.wait(after.saturating_sub(Duration::from_secs(1)));
+    if !force {
+        fixture.reconcile();
+        assert!(fixture.machine.is_some(), "not before the drain timeout");
+    }
+    fixture.wait(Duration::from_secs(1));
+    fixture.reconcile();
+    fixture.settle();
+    assert!(fixture.machine.is_none() && fixture.node.is_some(), "{:#?}", fixture.diary);
+    assert_eq!(fixture.told.last(), Some(&"NodeMayBeLeft"));
+    let said = "VM is deleted, but deletion of node \"node-1\" failed: unreachable; if the Node still exists, delete it by hand";
+    assert_eq!(fixture.said.last().unwrap(), said);
+}

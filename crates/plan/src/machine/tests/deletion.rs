@@ -54,7 +54,7 @@ fn disputed(on_node: &str) -> MachineFixture {
 }
 
 /// Whether anything was done to the node, its pods or its volumes.
-fn touched(fixture: &MachineFixture) -> bool {
+pub(super) fn touched(fixture: &MachineFixture) -> bool {
     let touches = |line: &String| {
         ["cordon", "say ", "watch", "evict", "delete pod", "delete node", "let go of", "delete 1 Vol"]
             .iter()
@@ -73,7 +73,7 @@ fn a_machine_whose_node_is_another_machines_goes_without_it() {
 
 #[rstest]
 #[case::nothing("")]
-#[case::nobodys_vm("vm:///m-3")]
+#[case::an_id_that_proves_nothing("m-3")]
 fn a_node_of_which_nobody_knows_whose_it_is_is_never_drained_and_its_machine_waits_until_force_is_due(
     #[case] on_node: &str,
 ) {
@@ -547,4 +547,91 @@ fn what_the_driver_noted_when_it_deleted_the_vm_is_kept_as_long_as_the_machine()
     assert!(fixture.node.is_some(), "before the machine can go");
     fixture.settle();
     assert!(fixture.machine.is_none() && fixture.node.is_none());
+}
+
+/// A Machine whose VM exists and of which nothing is recorded.
+fn unrecorded(vms: usize) -> MachineFixture {
+    let mut fixture = MachineFixture::new();
+    fixture.reconcile();
+    fixture.vms = vms;
+    fixture.now = "2026-01-01T01:00:00Z".parse().unwrap();
+    fixture.delete();
+    fixture
+}
+
+#[test]
+fn machine_with_two_vms_and_no_provider_id_is_deleted() {
+    let mut fixture = unrecorded(2);
+    fixture.failures = vec![Code::OutOfRange];
+    fixture.settle();
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:#?}", fixture.diary);
+    assert_eq!(fixture.told, ["Terminating", "NodeMayBeLeft", "Gone"]);
+    let note = "note: Driver failed to name the Node: OutOfRange: no luck. Initiate VM deletion";
+    assert!(fixture.diary.contains(&note.to_owned()), "{:#?}", fixture.diary);
+}
+
+#[rstest]
+#[case::force(Code::PermissionDenied, true, Duration::ZERO)]
+#[case::the_drain_timeout(Code::PermissionDenied, false, Duration::from_hours(2))]
+#[case::the_drain_timeout_of_a_passing_failure(Code::Unavailable, false, Duration::from_hours(2))]
+#[case::the_drain_timeout_although_force_is_asked_for(Code::Unavailable, true, Duration::from_hours(2))]
+fn machine_is_deleted_by_name_if_its_status_call_keeps_failing(
+    #[case] code: Code,
+    #[case] force: bool,
+    #[case] after: Duration,
+) {
+    let mut fixture = unrecorded(1);
+    if force {
+        fixture.edit(|m| m["metadata"]["labels"] = json!({ "force-deletion": "True" }));
+    }
+    fixture.failures = vec![code];
+    fixture.settle();
+    if !after.is_zero() {
+        fixture.wait(after.saturating_sub(Duration::from_secs(1)));
+        fixture.failures = vec![code];
+        fixture.settle();
+        assert!(fixture.vms == 1, "not before the drain timeout: {:#?}", fixture.diary);
+        fixture.wait(Duration::from_secs(1));
+        fixture.settle();
+    }
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:#?}", fixture.diary);
+    assert!(fixture.told.contains(&"NodeMayBeLeft"));
+}
+
+/// The class was removed by force, and the process that sent the create call is gone.
+#[rstest]
+#[case::deleted_at_once(false)]
+#[case::seen_without_its_class_before(true)]
+fn machine_stays_if_a_lost_create_may_have_left_a_vm(#[case] seen_before: bool) {
+    let mut fixture = MachineFixture::new();
+    fixture.reconcile();
+    fixture.class = Presence::Absent;
+    fixture.outages.led_until("2026-01-01T00:30:00Z".parse().unwrap());
+    fixture.now = "2026-01-01T01:00:00Z".parse().unwrap();
+    if seen_before {
+        fixture.settle();
+        fixture.outages.led_until("2025-01-01T00:00:00Z".parse().unwrap()); // the status is what is left of it
+    }
+    fixture.delete();
+    fixture.settle();
+    assert!(fixture.machine.is_some(), "{:#?}", fixture.diary);
+    assert_eq!(fixture.text(), "MachineClass \"c\" does not exist. Initiate VM deletion");
+    let said = fixture.said.last().unwrap();
+    assert!(said.contains("create the MachineClass again"), "{said}");
+}
+
+#[rstest]
+#[case::born_since("2025-12-31T00:00:00Z", false)]
+#[case::refused_by_an_earlier_process("2026-01-01T00:30:00Z", true)]
+fn machine_goes_if_no_create_can_have_been_sent(#[case] led_until: &str, #[case] refused: bool) {
+    let mut fixture = MachineFixture::new();
+    fixture.class = Presence::Absent;
+    if refused {
+        fixture.settle();
+    }
+    fixture.reconcile();
+    fixture.outages.led_until(led_until.parse().unwrap());
+    fixture.delete();
+    fixture.settle();
+    assert!(fixture.machine.is_none(), "{:#?}", fixture.diary);
 }

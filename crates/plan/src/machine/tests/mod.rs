@@ -13,6 +13,8 @@ mod keeping;
 mod limiter;
 mod node;
 mod outages;
+mod ownership;
 mod preservation;
 mod promises;
+mod shared_vm;
 mod stages;

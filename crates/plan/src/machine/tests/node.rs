@@ -194,3 +194,49 @@ fn a_user_s_own_word_to_the_autoscaler_is_left_alone_when_a_node_joins_in_a_roll
     assert_eq!(node.annotation(SCALE_DOWN_DISABLED), Some("false"));
     assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_US), None);
 }
+
+/// A Node that has, or has not, the annotation that requests the deletion of its Machine.
+fn annotated(value: &str) -> MachineFixture {
+    let mut fixture = MachineFixture::running();
+    fixture.edit_node(|node| {
+        node["metadata"]["annotations"]["node.machine.sapcloud.io/trigger-deletion-by-mcm"] = json!(value);
+    });
+    fixture
+}
+
+#[test]
+fn node_annotation_deletes_the_machine_and_names_the_reason() {
+    let mut fixture = annotated("true");
+    fixture.reconcile();
+    assert_eq!(fixture.diary, ["ask for its deletion", "tell: NodeDeleted"]);
+    let reason = "node \"node-1\" has the annotation node.machine.sapcloud.io/trigger-deletion-by-mcm";
+    assert_eq!(fixture.said, [format!("deleting the Machine: {reason}")]);
+    fixture.reconcile();
+    let text = "Node node-1 has the annotation node.machine.sapcloud.io/trigger-deletion-by-mcm. \
+                Set machine status to termination. Now, getting VM Status";
+    assert_eq!(fixture.text(), text);
+    fixture.settle();
+    assert!(fixture.machine.is_none() && fixture.node.is_none() && fixture.vms == 0);
+}
+
+#[test]
+fn node_annotation_deletes_nothing_unless_it_applies() {
+    let deletes = |fixture: MachineFixture| fixture.plan().steps.contains(&Step::DeleteMachine);
+    assert!(deletes(annotated("true")));
+    for value in ["", "false", "True", "m-1~2026-01-01T00:00:00Z"] {
+        assert!(!deletes(annotated(value)), "{value}");
+    }
+    let mut off = annotated("true");
+    off.policy.node_annotation = crate::policy::NodeAnnotation::Ignored;
+    assert!(!deletes(off));
+    let mut foreign = annotated("true");
+    foreign.edit_node(|node| node["spec"]["providerID"] = json!("vm:///other"));
+    assert!(!deletes(foreign));
+    let mut frozen = annotated("true");
+    frozen.connectivity = Connectivity::Frozen;
+    assert!(!deletes(frozen));
+    let mut template = annotated("true");
+    let annotations = json!({ "node.machine.sapcloud.io/trigger-deletion-by-mcm": "true" });
+    template.edit(|m| m["spec"]["nodeTemplate"] = json!({ "metadata": { "annotations": annotations } }));
+    assert!(!deletes(template), "it would delete every replacement as well");
+}

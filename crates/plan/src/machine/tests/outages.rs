@@ -111,3 +111,25 @@ fn who_is_frozen_deletes_no_machine_because_of_its_node() {
     fixture.connectivity = Connectivity::Frozen;
     assert!(fixture.plan().steps.is_empty(), "{:?}", fixture.plan());
 }
+
+/// The cache shows the Node, and the API server of the target cluster does not answer.
+#[test]
+fn deletion_ends_if_the_target_api_server_stays_unreachable() {
+    let mut fixture = MachineFixture::running();
+    fixture.now = "2026-01-01T01:00:00Z".parse().unwrap();
+    fixture.outages.begin(fixture.now);
+    (fixture.connectivity, fixture.barred, fixture.keeps_node) =
+        (Connectivity::Frozen, Some("unreachable"), Some("unreachable"));
+    fixture.edit(|m| m["spec"]["drainTimeout"] = json!("20s"));
+    fixture.delete();
+    let begin = fixture.now;
+    while fixture.machine.is_some() && fixture.now.duration_since(begin).as_secs() < 600 {
+        fixture.reconcile();
+        fixture.wait(Duration::from_secs(1));
+    }
+    assert!(fixture.machine.is_none(), "{}", fixture.text());
+    assert_eq!((fixture.vms, fixture.node.is_some()), (0, true));
+    assert_eq!(fixture.told.last(), Some(&"NodeMayBeLeft"));
+    let took = fixture.now.duration_since(begin).as_secs();
+    assert!((40..=180).contains(&took), "the outage extends the drain timeout by at most itself: {took} s");
+}
