@@ -58,6 +58,9 @@ impl ClusterState {
 fn frozen(connectivity: &ApiConnectivity) -> Option<String> {
     match (connectivity.now(), connectivity.frozen()) {
         (_, Some(frozen)) => Some(format!("since {:.0}: {}", frozen.disconnected_since, frozen.cause)),
+        (Connectivity::Frozen, None) if connectivity.is_clock_skewed() => {
+            Some("the clock of this process differs from the API server's".to_owned())
+        }
         (Connectivity::Frozen, None) => Some("many nodes have just disappeared; being looked into".to_owned()),
         (Connectivity::Connected, None) => None,
     }

@@ -232,6 +232,7 @@ pub fn set(reason: &machineset::Reason, name: &str) -> Advice {
              thaw: `kubectl annotate machinedeployment NAME {}=True`",
             api::names::annotations::UNFREEZE
         )),
+        R::ClockSkewed => Advice::help("correct the clock of the controller's host"),
         R::ReplacementDelayed(_) => Advice::help(format!(
             "find out why its Machines fail: `kubectl describe machines`, and the Events of machineset {name}"
         )),

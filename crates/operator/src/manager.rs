@@ -43,6 +43,7 @@ pub(crate) fn set(snapshot: &Snapshot, set: &Arc<MachineSet>) -> Verdict {
         unreadable: &unreadable,
         outstanding: &Outstanding::default(),
         refused: &BTreeMap::new(),
+        clock: plan::machineset::ClockTrust::Trusted,
         early_failures: plan::machineset::EarlyFailures::restored(set, &policy.set),
         name_seed: NameSeed(0),
         policy: &policy,

@@ -7,7 +7,7 @@ use api::view::NodeView;
 use api::{Machine, MachineName, MachinePhase, MachineSet, Object, Uid};
 use jiff::{SignedDuration, Timestamp};
 use plan::machineset::interest::is_staying;
-use plan::machineset::{EarlyFailures, Member, NameSeed, Observed, Outstanding, Unreadable};
+use plan::machineset::{ClockTrust, EarlyFailures, Member, NameSeed, Observed, Outstanding, Unreadable};
 use runtime::cache::UndecodableObject;
 use runtime::expectations::Expected;
 use runtime::{Expectations, Key};
@@ -25,6 +25,7 @@ pub(super) struct SetSnapshot {
     outstanding: Outstanding,
     refused: BTreeMap<Uid, Timestamp>,
     early_failures: EarlyFailures,
+    clock: ClockTrust,
     name_seed: NameSeed,
     now: Timestamp,
 }
@@ -51,6 +52,7 @@ pub(super) fn observe(shared: &Shared, fleet: &Fleet, key: &Key, set: Arc<Machin
         outstanding,
         refused,
         early_failures,
+        clock: if shared.connectivity.is_clock_skewed() { ClockTrust::Skewed } else { ClockTrust::Trusted },
         name_seed: NameSeed(name_seed),
         now: shared.clock.now(),
     }
@@ -124,6 +126,7 @@ impl SetSnapshot {
             outstanding: &self.outstanding,
             refused: &self.refused,
             early_failures: self.early_failures,
+            clock: self.clock,
             name_seed: self.name_seed,
             policy: &shared.policy,
             now: self.now,

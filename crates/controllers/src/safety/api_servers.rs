@@ -50,8 +50,10 @@ pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
     };
     let (control, target) = tokio::join!(control, target);
     let connectivity = &controller.shared.connectivity;
+    let clock_skew = connectivity.clock_skew();
+    controller.safety.metrics.clock_skew(clock_skew);
     let (now, _) = connectivity.time();
-    let probe = Probe { control, target, recounted: connectivity.recounted(), now };
+    let probe = Probe { control, target, clock_skew, recounted: connectivity.recounted(), now };
     let judgement = connectivity.judge(&probe, policy);
     match &judgement.news {
         News::None => {}

@@ -1,13 +1,15 @@
 //! Whether this process sees, for everyone who decides.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use plan::safety::freeze::{Frozen, Judgement, News, Probe, State};
 use plan::safety::{ClockStep, ClockWatch, Outages, SafetyPolicy};
 use runtime::Clock;
+use runtime::client::ServerTime;
 use tokio::time::Instant;
 
 /// What is known of our connectivity. Clones are the same; looking at it costs a lock and no request.
@@ -19,8 +21,32 @@ pub struct ApiConnectivity {
     clock_tolerance: Duration,
 }
 
+/// How the own clock is compared with those of the API servers.
+pub(super) struct ClockCheck {
+    pub(super) servers: Vec<ServerTime>,
+    pub(super) clock: Clock,
+    /// Maximum skew.
+    pub(super) limit: Duration,
+    /// Called when the maximum is exceeded.
+    pub(super) exceeded: Box<dyn Fn() + Send + Sync>,
+}
+
+impl ClockCheck {
+    /// The largest skew of the own clock against an API server's.
+    fn skew(&self) -> Option<SignedDuration> {
+        self.servers.iter().filter_map(|server| server.skew(&self.clock)).max_by_key(|skew| skew.abs())
+    }
+}
+
+impl fmt::Debug for ClockCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ClockCheck").field("servers", &self.servers).field("limit", &self.limit).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Default)]
 struct Inside {
+    clock_check: Option<Arc<ClockCheck>>,
     state: State,
     outages: Arc<Outages>,
     recounted: Option<Timestamp>,
@@ -58,8 +84,31 @@ impl ApiConnectivity {
         (now, inside.outages.clone())
     }
 
+    pub(super) fn watch_clocks(&self, clocks: ClockCheck) {
+        self.inside.lock().clock_check = Some(Arc::new(clocks));
+    }
+
+    /// The largest skew of the own clock against an API server's; `None` while no API server has shown its time.
+    pub fn clock_skew(&self) -> Option<SignedDuration> {
+        let clocks = self.inside.lock().clock_check.clone();
+        clocks.and_then(|clocks| clocks.skew())
+    }
+
+    /// Whether the own clock differs from an API server's by more than the limit.
+    pub fn is_clock_skewed(&self) -> bool {
+        let Some(clocks) = self.inside.lock().clock_check.clone() else { return false };
+        let Some(skew) = clocks.skew().filter(|skew| skew.unsigned_abs() > clocks.limit) else { return false };
+        if self.inside.lock().state.clock_skewed(skew) {
+            (clocks.exceeded)();
+        }
+        true
+    }
+
     /// Whether decisions may rest on what we see.
     pub fn now(&self) -> plan::machine::Connectivity {
+        if self.is_clock_skewed() {
+            return plan::machine::Connectivity::Frozen;
+        }
         if self.inside.lock().state.sees() {
             plan::machine::Connectivity::Connected
         } else {

@@ -1,6 +1,7 @@
 //! What the loops say in numbers.
 
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
+use jiff::SignedDuration;
+use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use runtime::Metrics;
 
 use crate::measure::shown;
@@ -9,6 +10,7 @@ use crate::measure::shown;
 #[derive(Clone)]
 pub(super) struct SafetyMetrics {
     frozen: Option<IntGauge>,
+    clock_skew: Option<Gauge>,
     freezes: Option<IntCounterVec>,
     accused: Option<IntGaugeVec>,
     deleted: Option<IntCounter>,
@@ -23,6 +25,13 @@ impl SafetyMetrics {
                 IntGauge::new(
                     "mcm_machine_controller_frozen",
                     "1 while nothing is made and no machine is marked Failed",
+                ),
+            ),
+            clock_skew: shown(
+                metrics,
+                Gauge::new(
+                    "millwright_clock_skew_seconds",
+                    "Seconds by which the clock of this process is ahead of an API server's, at least",
                 ),
             ),
             freezes: shown(
@@ -52,6 +61,12 @@ impl SafetyMetrics {
         }
         if let Some(frozen) = &self.frozen {
             frozen.set(1);
+        }
+    }
+
+    pub(super) fn clock_skew(&self, skew: Option<SignedDuration>) {
+        if let (Some(gauge), Some(skew)) = (&self.clock_skew, skew) {
+            gauge.set(skew.as_secs_f64());
         }
     }
 

@@ -22,12 +22,14 @@ use api::view::NodeView;
 use api::{Machine, Object};
 use plan::safety::SafetyPolicy;
 use runtime::cache::{Delta, Reflector, Signal, Trust};
+use runtime::client::ServerTime;
 use runtime::queue::{Queue, QueueState, RetryPolicy, Workers, spawn_workers};
 use runtime::{Clock, Key, Metrics, Random};
 
 use crate::cluster::Shared;
 use crate::machine_controller::MachineController;
 pub use connectivity::ApiConnectivity;
+use connectivity::ClockCheck;
 use metrics::SafetyMetrics;
 use orphans::Memory;
 
@@ -64,6 +66,18 @@ impl Safety {
             clock: clock.clone(),
             random: random.fork(),
         }
+    }
+
+    /// Compares the own clock with those of the API servers, whenever it is asked whether decisions may rest on what is seen.
+    pub(crate) fn watch_clocks(&self, servers: &[ServerTime]) {
+        let queue = self.api_servers.clone();
+        let (servers, clock, limit) = (servers.to_vec(), self.clock.clone(), self.policy.clock_skew);
+        self.connectivity.watch_clocks(ClockCheck {
+            servers,
+            clock,
+            limit,
+            exceeded: Box::new(move || queue.add(ALL)),
+        });
     }
 
     /// Whose changes wake the loops.

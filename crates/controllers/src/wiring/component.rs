@@ -6,6 +6,7 @@
 //! it *sees*: the caches.
 
 use kube::Client;
+use runtime::client::ServerTime;
 use runtime::events::EventSink;
 use runtime::lease::Leadership;
 use runtime::metrics::{Metrics, MetricsError};
@@ -41,12 +42,19 @@ pub struct Clients {
     pub control_core: Client,
     /// The cluster that nodes join; `None` to run without one.
     pub target: Option<Client>,
+    /// The clocks of these API servers.
+    pub server_times: Vec<ServerTime>,
 }
 
 impl Clients {
     /// One client for everything, where control and target are one cluster and nobody is throttled.
     pub fn one(client: &Client) -> Self {
-        Self { control: client.clone(), control_core: client.clone(), target: Some(client.clone()) }
+        Self {
+            control: client.clone(),
+            control_core: client.clone(),
+            target: Some(client.clone()),
+            server_times: Vec::new(),
+        }
     }
 
     /// The same, with nodes that join elsewhere, or nowhere.

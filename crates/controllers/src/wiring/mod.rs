@@ -83,6 +83,7 @@ pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
     let queue = Queue::new("machine", RetryPolicy::default(), &component.metrics, &parts.random).closed();
     let vm_states = VmStateCache::default();
     let safety = Safety::new(&parts.policy.safety, &component.metrics, &parts.clock, &parts.random);
+    safety.watch_clocks(&parts.watches.server_times);
     let mut needed = Caches::new();
 
     let (machines, mut machine_reflector) = machine_cache(&parts.namespace);

@@ -394,3 +394,34 @@ async fn deletion_ends_while_the_target_api_server_is_away(#[case] force: bool, 
     let told = cluster.told("NodeMayBeLeft");
     assert!(told.len() == 1 && told[0].contains("node \"m-0\""), "{told:?}");
 }
+
+/// The controller's clock is 30 minutes ahead: each Machine would exceed its creation timeout at once.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_created_or_expired_while_the_clock_is_skewed() {
+    let cluster = TestCluster::new(31);
+    let show = |ahead: i64| {
+        let (now, date) = (cluster.clock.instant(), cluster.clock.now() - jiff::SignedDuration::from_mins(ahead));
+        cluster.server_time.observed(now, now, date);
+    };
+    show(30);
+    let _process = cluster.start();
+    cluster.create("m").await;
+    tokio::time::sleep(Duration::from_mins(40)).await;
+    assert_eq!(cluster.cloud.vms().len(), 0);
+    assert_ne!(cluster.phase("m"), Some(MachinePhase::Failed));
+    let told = cluster.told("Frozen");
+    assert!(
+        told.iter().any(|message| message.contains("29m59s ahead of the API server's; correct the clock")),
+        "{told:?}"
+    );
+    show(0);
+    cluster.until("it runs", |w| w.phase("m") == Some(MachinePhase::Running)).await;
+    // A step of the clock, seen without any response: the server's time has not passed, ours has.
+    for _ in 0..8 {
+        show(30);
+    }
+    let before = cluster.cloud.vms().len();
+    cluster.create("n").await;
+    tokio::time::sleep(Duration::from_mins(5)).await;
+    assert_eq!(cluster.cloud.vms().len(), before);
+}

@@ -11,7 +11,7 @@ use millwright_controllers::wiring::{Clients, Component, Components, Parts, star
 use millwright_controllers::{Cluster, Drivers, Listener};
 use plan::Policy;
 use runtime::client::Api;
-use runtime::client::{ClientSpec, Qps, UserAgent, in_process};
+use runtime::client::{ClientSpec, Qps, ServerTime, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
 use runtime::tasks::Ended;
@@ -31,6 +31,8 @@ pub(crate) struct TestCluster {
     pub(crate) metrics: Metrics,
     /// Who is told of every decision, in processes started from now on.
     pub(crate) listener: Option<Listener>,
+    /// The clock of the API server, as the controllers know it.
+    pub(crate) server_time: ServerTime,
     /// Rate limit of each client that is made from now on.
     pub(crate) limit: Option<Qps>,
     /// When it began.
@@ -133,6 +135,7 @@ impl TestCluster {
             policy: Policy::default(),
             listener: None,
             limit: None,
+            server_time: ServerTime::default(),
             outside: Tasks::new(),
             began: start,
             server,
@@ -259,6 +262,7 @@ impl TestCluster {
         let (metrics, fleet_metrics) = (Metrics::new().unwrap(), Metrics::new().unwrap());
         let events = self.events(&tasks);
         let clients = Clients::one(&self.client(agent)).towards(target);
+        let clients = Clients { server_times: vec![self.server_time.clone()], ..clients };
         let component = |leadership, metrics: &Metrics| Component {
             clients: clients.clone(),
             leadership,

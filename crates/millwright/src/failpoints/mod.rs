@@ -49,6 +49,7 @@ impl Failpoints {
             control: self.guard_client(clients.control),
             control_core: self.guard_client(clients.control_core),
             target: clients.target.map(|client| self.guard_client(client)),
+            server_times: clients.server_times,
         };
         Parts {
             components: parts

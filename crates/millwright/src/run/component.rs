@@ -120,6 +120,11 @@ impl<'a> Setting<'a> {
             control: here.client(&spec(Place::Control), &metrics.rest),
             control_core: here.client(&spec(Place::ControlCore), &metrics.rest),
             target: there.as_ref().map(|there| there.client(&spec(Place::Target), &metrics.rest)),
+            server_times: [Some(here), there.as_ref()]
+                .into_iter()
+                .flatten()
+                .map(|it| it.server_time().clone())
+                .collect(),
         }
     }
 

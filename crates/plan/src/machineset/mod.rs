@@ -65,10 +65,23 @@ pub struct Observed<'a> {
     pub early_failures: EarlyFailures,
     /// Randomness for names.
     pub name_seed: NameSeed,
+    /// Whether the clock agrees with the API server's.
+    pub clock: ClockTrust,
     /// Limits and periods.
     pub policy: &'a Policy,
     /// The time of the decision.
     pub now: Timestamp,
+}
+
+/// Whether the clock of this process agrees with the API server's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ClockTrust {
+    /// It does, as far as is known.
+    #[default]
+    Trusted,
+    /// It differs by more than the limit. No Machine is created, and no Failed Machine is replaced: its preservation only seems to
+    /// have expired.
+    Skewed,
 }
 
 /// Requests of the set whose result nobody has seen: an answer was lost, or the watch is late.

@@ -38,6 +38,8 @@ pub enum Reason {
         /// How many there are to be.
         wanted: usize,
     },
+    /// Machines are to be created or replaced, and the clock differs from the API server's.
+    ClockSkewed,
     /// Failed Machines are to be replaced, and replacements have kept failing early.
     ReplacementDelayed(String),
     /// Some machines differ from the template, or their preservation has to change.
@@ -78,6 +80,9 @@ impl fmt::Display for Reason {
             Self::Surplus { leaving, present, wanted } => {
                 write!(f, "{present} machines are there and {wanted} wanted, {leaving} must go")
             }
+            Self::ClockSkewed => f.write_str(
+                "the clock of the controller differs from the API server's, so no Machine is created or replaced",
+            ),
             Self::ReplacementDelayed(why) => f.write_str(why),
             Self::Differs(machines) => write!(f, "{machines} of its machines are not as they should be"),
             Self::Unseen(requests) => write!(f, "the result of {requests} requests has not been seen yet"),

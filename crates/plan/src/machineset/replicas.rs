@@ -15,7 +15,8 @@ use super::policy::Replacement;
 use super::status::{Doing, Failure};
 use super::step::{Asked, MachineDelete, MachinePatch, Mark, Plan, Step};
 use super::victims::{Why, is_marked, sort};
-use super::{Observed, Reason, preservation, status, template};
+use super::{ClockTrust, Observed, Reason, preservation, status, template};
+use crate::wake::later;
 use crate::{Awaited, Event, EventType, Wake};
 
 pub(super) fn plan(seen: &Observed<'_>) -> Plan {
@@ -73,6 +74,10 @@ fn make(seen: &Observed<'_>, count: &Count, replicas: usize) -> Plan {
     if seen.set.label(labels::SCALE_UP_DISABLED).is_some() {
         return waiting(Reason::ScaleUpDisabled);
     }
+    if seen.clock == ClockTrust::Skewed {
+        let until = later(seen.now, seen.policy.short_retry);
+        return Plan { wake: rest(seen).no_later_than(Some(until)), ..waiting(Reason::ClockSkewed) };
+    }
     if let Some(invalid_template) = InvalidTemplate::of(seen.set) {
         let why = match invalid_template {
             InvalidTemplate::NoLabels => status::NO_LABELS,
@@ -113,8 +118,10 @@ fn take(
     let policy = &seen.policy.set;
     let failures = seen.early_failures.current(machines, policy, seen.now);
     let delay = failures.delay(policy, seen.now);
-    let is_replaced =
-        |member: &Member<'_>| member.has_failed() && !preservation::is_kept(member, mark(member), seen.now);
+    let is_trusted = seen.clock == ClockTrust::Trusted;
+    let is_replaced = |member: &Member<'_>| {
+        is_trusted && member.has_failed() && !preservation::is_kept(member, mark(member), seen.now)
+    };
     let is_delayed = |member: &Member<'_>| delay.is_some() && failed_early(member, policy);
     let why = |member: &Member<'_>| {
         if surplus.has(member) {
@@ -133,7 +140,13 @@ fn take(
     deletes.sort_by_key(|delete| delete.why); // the surplus first, then the marked, then the failed: matters for the limit only
     if deletes.is_empty() {
         let because = if count.unseen > 0 { Reason::Unseen(count.unseen) } else { Reason::Converged };
-        let plan = Plan::of(Vec::new(), rest_of(seen, machines), because);
+        let skewed = !is_trusted && machines.iter().any(|member| member.has_failed());
+        let (because, again) = if skewed {
+            (Reason::ClockSkewed, Some(later(seen.now, seen.policy.short_retry)))
+        } else {
+            (because, None)
+        };
+        let plan = Plan::of(Vec::new(), rest_of(seen, machines).no_later_than(again), because);
         return match delay {
             Some((until, why)) => delayed(seen, Plan { wake: plan.wake.no_later_than(Some(until)), ..plan }, why),
             None => plan,

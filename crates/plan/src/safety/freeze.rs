@@ -5,13 +5,14 @@
 //! cluster that was well. So we *freeze*: while we do not see, nothing new is made and no machine is marked Failed. What somebody asked to
 //! delete goes on.
 //!
-//! Three things freeze us, each with an end of its own:
+//! Four things freeze us, each with an end of its own:
 //!
 //! | cause | begins | ends |
 //! | --- | --- | --- |
 //! | silence | an API server whose watch broke has not answered for the freeze timeout | its watch is heard again |
 //! | refusal | it answers, but for minutes does not show us Machines or Nodes | its watch is heard again |
 //! | disappearance | too many Nodes were gone from one list | a list with quorum, a freeze timeout later, has been read |
+//! | clock skew | the clock of this process differs from an API server's by more than the limit | it no longer does |
 //!
 //! A server that answers, whatever it answers, is not silent: one 403 or 429 starts no timer, and any answer stops a running one.
 //! Being frozen is not something that is switched on and off: it is concluded afresh at every look from what is known, so there is
@@ -20,7 +21,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::SafetyPolicy;
 
@@ -56,6 +57,8 @@ pub struct Probe {
     pub control: Connection,
     /// The line to the server of Nodes; `Watching` without one, because nothing is missed there.
     pub target: Connection,
+    /// How far the clock of this process is ahead of an API server's; `None` if that is unknown.
+    pub clock_skew: Option<SignedDuration>,
     /// When the last list of Nodes that was read with quorum was asked for.
     pub recounted: Option<Timestamp>,
     /// The time.
@@ -68,6 +71,8 @@ pub struct State {
     control: Silence,
     target: Silence,
     disappearance: Option<Disappearance>,
+    /// A skew above the limit that was noticed since the last look.
+    clock_skew: Option<SignedDuration>,
     frozen: Option<Frozen>,
 }
 
@@ -109,6 +114,11 @@ pub enum Cause {
         /// Of how many.
         of: usize,
     },
+    /// The clock of this process differs from an API server's.
+    ClockSkew {
+        /// How far it is ahead.
+        ahead: SignedDuration,
+    },
 }
 
 impl Cause {
@@ -119,6 +129,7 @@ impl Cause {
             Self::Silence(_) => "silence",
             Self::Refusal { .. } => "refusal",
             Self::Disappearance { .. } => "disappearance",
+            Self::ClockSkew { .. } => "clock_skew",
         }
     }
 }
@@ -190,6 +201,16 @@ impl State {
         }
     }
 
+    /// Notes a clock skew above the limit. Returns whether a look must follow, which freezes us and, after another look, ends that.
+    pub fn clock_skewed(&mut self, skew: SignedDuration) -> bool {
+        let is_known = matches!(&self.frozen, Some(Frozen { cause: Cause::ClockSkew { .. }, .. }));
+        let is_news = !is_known && self.clock_skew.is_none();
+        if is_news {
+            self.clock_skew = Some(skew);
+        }
+        is_news
+    }
+
     /// Concludes from what is known whether we see.
     #[must_use]
     pub fn judge(&self, probe: &Probe, policy: &SafetyPolicy) -> Judgement {
@@ -211,7 +232,10 @@ impl State {
             disconnected_since: at,
             cause: Cause::Disappearance { gone, of },
         });
-        let frozen = control.or(target).or(disappearance);
+        let skew = probe.clock_skew.filter(|skew| skew.unsigned_abs() > policy.clock_skew).or(self.clock_skew);
+        state.clock_skew = None;
+        let skewed = skew.map(|ahead| Frozen { disconnected_since: now, cause: Cause::ClockSkew { ahead } });
+        let frozen = control.or(target).or(disappearance).or(skewed);
 
         let news = match (&self.frozen, &frozen) {
             (None, Some(begun)) => News::Froze(begun.clone()),
@@ -231,7 +255,9 @@ impl State {
     fn look_again_in(&self, probe: &Probe, policy: &SafetyPolicy) -> Duration {
         let broken = probe.control != Connection::Watching || probe.target != Connection::Watching;
         let counting = self.disappearance.map(|d| policy.freeze_after.saturating_sub(elapsed(d.at, probe.now)));
-        let asking = if broken && self.frozen.is_none() { policy.freeze_after / 5 } else { policy.probe_every };
+        let skewed = matches!(&self.frozen, Some(Frozen { cause: Cause::ClockSkew { .. }, .. }));
+        let asking =
+            if skewed || (broken && self.frozen.is_none()) { policy.freeze_after / 5 } else { policy.probe_every };
         counting.filter(|left| !left.is_zero()).map_or(asking, |left| left.min(asking))
     }
 }
@@ -256,7 +282,7 @@ fn follow(
             // A server that comes back answers before its watch is heard, and until then we know no more than before.
             let still_disconnected = was_disconnected.is_some_and(|frozen| match &frozen.cause {
                 Cause::Silence(which) | Cause::Refusal { server: which, .. } => *which == server,
-                Cause::Disappearance { .. } => false,
+                Cause::Disappearance { .. } | Cause::ClockSkew { .. } => false,
             });
             let long_enough = elapsed(*broken_since, now) >= policy.refused_after;
             (still_disconnected || long_enough).then_some(Frozen { disconnected_since: *broken_since, cause: refusal })
@@ -294,6 +320,11 @@ impl fmt::Display for Cause {
                 write!(f, "{server} does not show us Nodes: {why}")
             }
             Self::Disappearance { gone, of } => write!(f, "{gone} of {of} Nodes were gone at once"),
+            Self::ClockSkew { ahead } => {
+                let by = api::GoDuration::from(SignedDuration::from_secs(ahead.abs().as_secs()));
+                let way = if ahead.is_negative() { "behind" } else { "ahead of" };
+                write!(f, "the clock of this process is {by} {way} the API server's; correct the clock")
+            }
         }
     }
 }

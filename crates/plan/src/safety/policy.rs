@@ -20,6 +20,9 @@ pub struct SafetyPolicy {
     pub look_again_after: Duration,
     /// Difference between the wall clock and the elapsed time above which the wall clock counts as stepped (no flag).
     pub clock_tolerance: Duration,
+    /// Maximum difference between the clock of this process and an API server's. Above it nothing new is created and no timeout
+    /// expires.
+    pub clock_skew: Duration,
     /// How many Nodes may disappear at once before it is taken for a mistake (`--machine-safety-vanished-nodes-percentage`).
     pub vanished_nodes: Limit,
     /// How often all VMs are listed in search of some without a Machine (`--machine-safety-orphan-vms-period`).
@@ -68,6 +71,7 @@ impl Default for SafetyPolicy {
             refused_after: 5 * MINUTE,
             look_again_after: Duration::from_secs(30),
             clock_tolerance: Duration::from_secs(10),
+            clock_skew: 5 * MINUTE,
             vanished_nodes: Limit::Share { at_least: 3, percent: 20 },
             orphan_period: 15 * MINUTE,
             orphan_interval: MINUTE,

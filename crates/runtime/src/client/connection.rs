@@ -15,6 +15,7 @@ use super::credentials::{Credentials, Credited};
 use super::dial::{Dial, TcpDial};
 use super::files::Files;
 use super::kubeconfig::{Settings, Source};
+use super::server_time::ServerTime;
 use super::spec::{ClientSpec, ConnectionUse};
 use super::stack::{ServerName, Stack};
 use super::update_fallback::{Denials, UpdateFallback};
@@ -38,6 +39,7 @@ struct Shared {
     connections: Connections,
     name: ServerName,
     denials: Denials,
+    server_time: ServerTime,
 }
 
 impl Connection {
@@ -59,9 +61,15 @@ impl Connection {
         };
         let addressed = shared.config.base_uri_layer().layer(connections);
         let carrier = Credited { carrier: addressed, credentials: shared.credentials.clone() };
-        let stack = Stack::new(carrier, spec, metrics, shared.name.clone());
+        let spec = spec.clone().noting(&shared.server_time);
+        let stack = Stack::new(carrier, &spec, metrics, shared.name.clone());
         let update_fallback = UpdateFallback::new(stack, shared.denials.clone(), metrics.clone());
         kube::Client::new(update_fallback, &*shared.config.default_namespace)
+    }
+
+    /// The clock of the server, as the responses to all clients of this connection show it.
+    pub fn server_time(&self) -> &ServerTime {
+        &self.shared.server_time
     }
 
     /// The namespace of the kubeconfig's context, or of the pod.
@@ -117,7 +125,16 @@ impl Shared {
         let dial = TcpDial { host, port, name: certified, credentials: credentials.clone(), timeout: CONNECT_WITHIN };
         let dial: Arc<dyn Dial> = Arc::new(dial);
         let connections = Connections::new(dial.clone());
-        Ok(Self { source: source.clone(), config, credentials, dial, connections, name, denials: Denials::default() })
+        Ok(Self {
+            source: source.clone(),
+            config,
+            credentials,
+            dial,
+            connections,
+            name,
+            denials: Denials::default(),
+            server_time: ServerTime::default(),
+        })
     }
 }
 

@@ -28,6 +28,7 @@ mod http_connection;
 mod kubeconfig;
 mod objects;
 mod ready;
+mod server_time;
 mod spec;
 mod stack;
 mod tls;
@@ -48,6 +49,7 @@ pub use files::FileError;
 pub use kubeconfig::{InCluster, KubeconfigText, Source};
 pub use objects::Api;
 pub use ready::{Obstacle, Place, RequiredKind, Waited, check_ready, wait_until_ready};
+pub use server_time::ServerTime;
 pub use spec::{ClientSpec, ConnectionUse, Qps, SendCheck, WhenFull};
 pub use tls::TlsError;
 

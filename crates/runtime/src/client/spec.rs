@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::agent::UserAgent;
+use super::server_time::ServerTime;
 use crate::lease::Leadership;
 
 /// One client out of several that share a connection to one API server.
@@ -24,6 +25,8 @@ pub struct ClientSpec {
     pub connections: ConnectionUse,
     /// Whose right its writes depend on.
     pub right: Option<Leadership>,
+    /// Where the time that responses show is noted.
+    pub server_time: ServerTime,
 }
 
 /// A condition that is evaluated after a request has waited for the rate limit, immediately before it is sent. If it no longer
@@ -79,6 +82,7 @@ impl ClientSpec {
             deadline: Duration::from_mins(1),
             connections: ConnectionUse::Shared,
             right: None,
+            server_time: ServerTime::default(),
         }
     }
 
@@ -105,6 +109,12 @@ impl ClientSpec {
     #[must_use]
     pub fn while_leading(self, right: Leadership) -> Self {
         Self { right: Some(right), ..self }
+    }
+
+    /// Noting the time that responses show.
+    #[must_use]
+    pub fn noting(self, server_time: &ServerTime) -> Self {
+        Self { server_time: server_time.clone(), ..self }
     }
 
     /// On connections of its own.

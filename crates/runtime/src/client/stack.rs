@@ -28,6 +28,7 @@ use tower::{BoxError, Service, ServiceExt};
 
 use super::address;
 use super::failure::{Effect, Failure};
+use super::server_time::ServerTime;
 use super::spec::{ClientSpec, SendCheck, WhenFull};
 use crate::bucket::TokenBucket;
 use crate::lease::Leadership;
@@ -48,6 +49,7 @@ struct Rules {
     metrics: RestMetrics,
     server: ServerName,
     right: Option<Leadership>,
+    server_time: ServerTime,
 }
 
 /// The server as metrics name it.
@@ -69,6 +71,7 @@ impl<S> Stack<S> {
             metrics: metrics.clone(),
             server,
             right: spec.right.clone(),
+            server_time: spec.server_time.clone(),
         };
         Self { carrier, rules: Arc::new(rules) }
     }
@@ -134,6 +137,9 @@ impl Rules {
             }
         };
         recorded.record(answer.as_ref().ok().map(|answer| answer.status().as_u16()), sent.elapsed());
+        if let Ok(answer) = &answer {
+            self.server_time.read(sent, Instant::now(), answer.headers());
+        }
         let answer = answer?.map(|body| body.map_err(Into::into).boxed_unsync());
 
         let answer = if answer.status().is_client_error() || answer.status().is_server_error() {

@@ -114,6 +114,7 @@ impl Objects {
             unreadable: &[],
             outstanding,
             refused: &BTreeMap::new(),
+            clock: plan::machineset::ClockTrust::Trusted,
             early_failures: plan::machineset::EarlyFailures::default(),
             name_seed: NameSeed(seed.into()),
             policy,

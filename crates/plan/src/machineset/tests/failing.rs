@@ -84,6 +84,23 @@ fn a_preserved_machine_goes_last_and_goes_when_nobody_else_is_left() {
     assert_eq!(deleted(&fixture.plan()), ["healthy", "kept"]);
 }
 
+#[test]
+fn set_creates_and_replaces_nothing_while_the_clock_is_skewed() {
+    let mut fixture = SetFixture::new(2);
+    fixture.clock = ClockTrust::Skewed;
+    fixture.add("failed", "Failed", 0).add("running", "Running", 1);
+    let plan = fixture.plan();
+    assert_eq!((deleted(&plan), &plan.because), (Vec::new(), &Reason::ClockSkewed));
+    assert!(matches!(plan.wake, Wake::By { .. }), "{:?}", plan.wake);
+    fixture.edit_set(|set| set["spec"]["replicas"] = json!(3));
+    assert_eq!((created(&fixture.plan()), fixture.plan().because), (Vec::new(), Reason::ClockSkewed));
+    fixture.edit_set(|set| set["spec"]["replicas"] = json!(1));
+    assert_eq!(deleted(&fixture.plan()), ["failed"], "a set still shrinks");
+    fixture.edit_set(|set| set["spec"]["replicas"] = json!(2));
+    fixture.clock = ClockTrust::Trusted;
+    assert_eq!(deleted(&fixture.plan()), ["failed"]);
+}
+
 /// Marks each living Machine Failed now.
 fn fail_all(fixture: &mut SetFixture) {
     let now = json!(api::Time::from(fixture.now));

@@ -11,7 +11,7 @@ fn answers(broken_since: i64) -> Connection {
 }
 
 fn probe(target: Connection, now: i64) -> Probe {
-    Probe { control: Connection::Watching, target, recounted: None, now: at(now) }
+    Probe { control: Connection::Watching, target, clock_skew: None, recounted: None, now: at(now) }
 }
 
 /// Looks at the line to the target at each of these seconds, and says what was new.
@@ -95,8 +95,13 @@ fn a_server_that_comes_back_must_be_heard_before_we_thaw() {
 #[test]
 fn the_server_of_machines_counts_as_much_as_that_of_nodes() {
     let policy = SafetyPolicy::default();
-    let look =
-        |now| Probe { control: Connection::Unreachable, target: Connection::Watching, recounted: None, now: at(now) };
+    let look = |now| Probe {
+        control: Connection::Unreachable,
+        target: Connection::Watching,
+        clock_skew: None,
+        recounted: None,
+        now: at(now),
+    };
     let state = State::default().judge(&look(0), &policy).state;
     let News::Froze(frozen) = state.judge(&look(31), &policy).news else { panic!("expected a freeze") };
     assert_eq!(frozen.cause.to_string(), "the API server of the control cluster does not answer");
@@ -178,10 +183,10 @@ proptest! {
             if let Some(gone) = gone {
                 state.nodes_disappeared(gone, 20, &policy, at(now));
             }
-            state = state.judge(&Probe { control, target, recounted: None, now: at(now) }, &policy).state;
+            state = state.judge(&Probe { control, target, clock_skew: None, recounted: None, now: at(now) }, &policy).state;
         }
         let later = now + 30;
-        let probe = Probe { control: Connection::Watching, target: Connection::Watching, recounted: Some(at(later)), now: at(later) };
+        let probe = Probe { control: Connection::Watching, target: Connection::Watching, clock_skew: None, recounted: Some(at(later)), now: at(later) };
         let judgement = state.judge(&probe, &policy);
         prop_assert_eq!(&judgement.state, &State::default());
         prop_assert_eq!(judgement.state.judge(&probe, &policy).news, News::None);
@@ -212,4 +217,37 @@ fn disappearance_is_recounted_when_the_clock_steps_backward() {
     assert_eq!(state.judge(&probe(Connection::Watching, 30), &policy).recount, Recount::Due);
     let recounted = Probe { recounted: Some(at(30)), ..probe(Connection::Watching, 31) };
     assert!(matches!(state.judge(&recounted, &policy).news, News::Thawed(_)));
+}
+
+#[rstest]
+#[case::below(299, false)]
+#[case::at_the_limit(300, false)]
+#[case::ahead(301, true)]
+#[case::behind(-301, true)]
+fn clock_skew_above_the_limit_freezes_until_it_is_corrected(#[case] ahead: i64, #[case] freezes: bool) {
+    let policy = SafetyPolicy::default();
+    let skewed =
+        |now, skew| Probe { clock_skew: Some(SignedDuration::from_secs(skew)), ..probe(Connection::Watching, now) };
+    let begun = State::default().judge(&skewed(0, ahead), &policy);
+    assert_eq!(!begun.state.sees(), freezes);
+    if let News::Froze(frozen) = &begun.news {
+        assert_eq!((frozen.cause.word(), frozen.disconnected_since), ("clock_skew", at(0)));
+        assert!(begun.again < policy.probe_every, "a corrected clock is noticed soon");
+        let ended = begun.state.judge(&skewed(10, 2), &policy);
+        assert!(matches!(ended.news, News::Thawed(_)) && ended.state.sees());
+    }
+}
+
+#[test]
+fn clock_skew_noticed_between_two_looks_freezes_and_ends() {
+    let (policy, mut state) = (SafetyPolicy::default(), State::default());
+    assert!(state.clock_skewed(SignedDuration::from_mins(30)));
+    assert!(!state.clock_skewed(SignedDuration::from_mins(30)), "one look is enough");
+    let begun = state.judge(&probe(Connection::Watching, 1), &policy);
+    let News::Froze(frozen) = &begun.news else { panic!("{begun:?}") };
+    assert_eq!(
+        frozen.cause.to_string(),
+        "the clock of this process is 30m0s ahead of the API server's; correct the clock"
+    );
+    assert!(matches!(begun.state.judge(&probe(Connection::Watching, 8), &policy).news, News::Thawed(_)));
 }
