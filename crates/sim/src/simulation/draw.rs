@@ -369,6 +369,7 @@ mod tests {
             ("other-versions", "the process dies after an older version"),
             ("other-versions", "the process dies after a newer version"),
             ("strategies", "node template"),
+            ("doubles", "two VMs"),
         ] {
             let profile = Profile::named(name).unwrap();
             let drawn = (0..20).flat_map(|seed| history(profile, Length::Quarter, 1, &Random::seeded(seed)));

@@ -157,8 +157,8 @@ use ActKind::{
     ScaleDownByName,
 };
 use FaultKind::{
-    Calls, Compaction, Crash, Deposed, Forbidden, Lag, LostAndLate, LostAnswers, LostDeletes, Omissions, OtherVersion,
-    Partition, PutBack, Quota, Requests, StuckDeletions, Vm, Watches, Webhook, Zone,
+    Calls, Compaction, Crash, Deposed, Doubles, Forbidden, Lag, LostAndLate, LostAnswers, LostDeletes, Omissions,
+    OtherVersion, Partition, PutBack, Quota, Requests, StuckDeletions, Vm, Watches, Webhook, Zone,
 };
 
 const EVERYTHING: &[(ActKind, u32)] = &[
@@ -506,6 +506,19 @@ impl Profile {
                 ],
             ),
             faults: (4, &[(Vm, 3), (Zone, 2), (LostAnswers, 1), (Requests, 1), (Partition, 1), (Crash, 1)]),
+        },
+        Self {
+            name: "doubles",
+            about: "the cloud creates two VMs for a Machine and reports a failure, while pools grow, roll and lose machines",
+            candidates: 1,
+            strategies: ROLLING,
+            workload: Workload::Stateless,
+            surroundings: Surroundings::Plain,
+            pools: 1,
+            machines: 4,
+            lasts: Duration::from_mins(40),
+            acts: (6, &[(Scale, 3), (ScaleAndBack, 2), (Roll, 2), (RollAndBack, 1), (Delete, 3), (ForceDelete, 1)]),
+            faults: (3, &[(Doubles, 5), (Vm, 1), (Crash, 1), (LostAnswers, 1)]),
         },
         Self {
             name: "chaos",

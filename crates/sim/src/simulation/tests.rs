@@ -46,6 +46,7 @@ fn whatever_happens_every_invariant_holds(
         "other-versions",
         "strategies",
         "workloads",
+        "doubles",
         "chaos"
     )]
     name: &str,
