@@ -222,6 +222,7 @@ fn deletion_is_in_trouble_when_the_driver_is_away() {
         "description": "Error occurred with decoding machine error status while getting VM status, aborting with retry. Set machine status to termination. Now, getting VM Status",
     });
     world.machines[2]["metadata"]["labels"].as_object_mut().unwrap().remove("node");
+    world.nodes.truncate(2);
     let explanation = of(&world.snapshot(), Explained::Machine, &format!("{SET}-c")).unwrap();
     assert_eq!(explanation.verdict.standing, Standing::Troubled, "{}", explanation.text());
 }
