@@ -99,7 +99,10 @@ fn run_derived(args: &ChoreArgs, number: usize) -> anyhow::Result<()> {
 
 /// All mistakes that can be derived from the planners.
 fn derive_all() -> anyhow::Result<Vec<Derived>> {
-    let is_code = |name: &&str| name.starts_with(PLANNERS) && name.ends_with(".rs") && !name.contains("test");
+    let is_code = |name: &&str| {
+        let is_rust = std::path::Path::new(name).extension().is_some_and(|extension| extension == "rs");
+        name.starts_with(PLANNERS) && is_rust && !name.contains("test")
+    };
     let mut all = Vec::new();
     for name in listed()?.lines().filter(is_code) {
         let source = fs::read_to_string(root().join(name)).with_context(|| format!("failed to read {name}"))?;
