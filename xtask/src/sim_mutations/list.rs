@@ -70,10 +70,7 @@ pub(super) const ALL: &[Mutation] = &[
     Mutation {
         name: "a Failed machine is never replaced",
         file: REPLICAS,
-        edits: &[(
-            "|member: &Member<'_>| member.has_failed() && !",
-            "|member: &Member<'_>| !{on} && member.has_failed() && !",
-        )],
+        edits: &[("is_trusted && member.has_failed() && !", "is_trusted && !{on} && member.has_failed() && !")],
     },
     Mutation {
         name: "a create with a lost answer is repeated under another name",
