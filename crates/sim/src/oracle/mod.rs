@@ -418,11 +418,12 @@ impl Oracle {
         }
     }
 
-    /// Whether the Node of a machine may stay: the machine goes by force, which does not wait for an API server that does not answer, and
-    /// nobody has shown us the Node. People are told of it.
+    /// Whether the Node of a machine may stay. A deletion that is forced, or whose drain timeout has passed, does not wait for an API server
+    /// that does not answer. An Event names the Node.
     fn may_stay(&self, machine: &str, node: &str) -> bool {
-        let is_forced = self.machines.known.get(machine).is_some_and(|machine| machine.is_forced);
-        is_forced && !self.nodes.was_there(node, self.shown.oldest("nodes", self.now))
+        let waits_no_longer = |machine| self.known().is_forced(machine);
+        let was_shown = self.nodes.was_there(node, self.shown.oldest("nodes", self.now));
+        self.machines.known.get(machine).is_some_and(waits_no_longer) && (!was_shown || !self.is_clear())
     }
 
     fn tells_a_secret(&self, write: &Write<'_>) -> bool {

@@ -193,7 +193,7 @@ pub(super) struct Known<'a> {
 impl Known<'_> {
     /// Whether the pods of a machine may be made to go. A pod that has refused to go during an in-place update has refused all the same
     /// when the machine is deleted then.
-    fn is_forced(&self, machine: &Machine) -> bool {
+    pub(super) fn is_forced(&self, machine: &Machine) -> bool {
         // The time of a deletion is written down in whole seconds.
         let over = |since: Timestamp| self.now.duration_since(since) + SignedDuration::from_secs(1) >= self.drain;
         let cordoned = self.pods.cordoned.get(&machine.node).copied();

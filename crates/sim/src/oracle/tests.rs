@@ -365,15 +365,19 @@ fn a_pod_with_a_budget_is_evicted_and_not_deleted() {
 }
 
 #[rstest]
-#[case::by_force_and_nobody_has_shown_us_the_node(true, false, None)]
-#[case::by_force_and_we_know_of_the_node(true, true, Some(Invariant::Finalizer))]
-#[case::without_force(false, false, Some(Invariant::Finalizer))]
-fn who_goes_by_force_may_leave_a_node_that_nobody_could_know_of(
+#[case::by_force_and_nobody_has_shown_us_the_node(true, false, false, None)]
+#[case::by_force_and_we_know_of_the_node(true, true, false, Some(Invariant::Finalizer))]
+#[case::by_force_while_the_api_server_is_unreachable(true, true, true, None)]
+#[case::without_force(false, false, false, Some(Invariant::Finalizer))]
+#[case::without_force_while_the_api_server_is_unreachable(false, true, true, Some(Invariant::Finalizer))]
+fn forced_deletion_may_leave_a_node_that_cannot_be_removed(
     #[case] by_force: bool,
     #[case] shown: bool,
+    #[case] unreachable: bool,
     #[case] wrong: Option<Invariant>,
 ) {
     let mut story = Story::begin();
+    story.seconds += 60 * 60;
     story.make("a");
     story.see();
     story.write(Author::Others, "nodes", "n", None, Some(&node("True")));
@@ -385,6 +389,10 @@ fn who_goes_by_force_may_leave_a_node_that_nobody_could_know_of(
         object["metadata"]["labels"]["force-deletion"] = json!(by_force.to_string());
     }
     story.write(Author::Others, MACHINES, "a", Some(&before), Some(&after));
+    if unreachable {
+        let now = story.now();
+        story.oracle.hindered(now);
+    }
     story.write(Author::Us, MACHINES, "a", Some(&after), None);
     assert_eq!(story.wrong(), wrong);
 }
