@@ -423,7 +423,9 @@ impl Oracle {
     fn may_stay(&self, machine: &str, node: &str) -> bool {
         let waits_no_longer = |machine| self.known().is_forced(machine);
         let was_shown = self.nodes.was_there(node, self.shown.oldest("nodes", self.now));
-        self.machines.known.get(machine).is_some_and(waits_no_longer) && (!was_shown || !self.is_clear())
+        // A fault is reported when it starts and once a minute while it lasts.
+        let is_unreachable = self.now.duration_since(self.hindered) <= SignedDuration::from_mins(1) + GRACE;
+        self.machines.known.get(machine).is_some_and(waits_no_longer) && (!was_shown || is_unreachable)
     }
 
     fn tells_a_secret(&self, write: &Write<'_>) -> bool {
