@@ -59,7 +59,8 @@ impl<'a> Facts<'a> {
 pub(super) fn may_have_lost_vm(seen: &Observed<'_>) -> bool {
     let said = seen.machine.status.last_operation.description.as_str();
     let older = || match (seen.outages.led_before(), seen.machine.created_at()) {
-        (Some(end), Some(created)) => created < end,
+        // A creationTimestamp has whole seconds.
+        (Some(end), Some(created)) => created.as_second() < end.as_second(),
         _ => false,
     };
     said.contains(MAY_HAVE_VM) || ((said.is_empty() || said == descriptions::DELETING) && older())

@@ -622,6 +622,7 @@ fn machine_stays_if_a_lost_create_may_have_left_a_vm(#[case] seen_before: bool) 
 
 #[rstest]
 #[case::born_since("2025-12-31T00:00:00Z", false)]
+#[case::born_in_the_same_second("2026-01-01T00:00:00.7Z", false)]
 #[case::refused_by_an_earlier_process("2026-01-01T00:30:00Z", true)]
 fn machine_goes_if_no_create_can_have_been_sent(#[case] led_until: &str, #[case] refused: bool) {
     let mut fixture = MachineFixture::new();
