@@ -13,7 +13,8 @@ target=${2:-}
 program=${PROGRAM:-millwright}
 case $program in
   millwright) set -- --package millwright --no-default-features --features "${FEATURES:-otel,aws}" ;;
-  millwright-driver-aws | millwright-driver-openstack) set -- --package "$program-program" ;;
+  millwright-driver-aws | millwright-driver-openstack) 
+    set -- --package driver-programs --bin "$program" --no-default-features --features "${program#millwright-driver-}" ;;
   *) echo "there is no program $program" >&2; exit 1 ;;
 esac
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes crates/drivers/testing/model/: what botocore's service models say of the messages of the actions below.
+"""Writes testing/cloud-fakes/model/: what botocore's service models say of the messages of the actions below.
 
 Facts only: which shapes there are, of which type, with which members under which names, which of them are required, and which words a short
 enumeration has. No text of the model is kept.
@@ -27,7 +27,7 @@ ACTIONS = {
 }
 # Enumerations that grow with every month (instance types, resource types) would refuse what is right.
 LONGEST_ENUMERATION = 16
-FOLDER = pathlib.Path(__file__).parents[2] / "crates/drivers/testing/model"
+FOLDER = pathlib.Path(__file__).parents[2] / "testing/cloud-fakes/model"
 
 
 def member(of):

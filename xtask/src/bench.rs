@@ -24,15 +24,15 @@ pub(crate) enum Subject {
 /// Builds in release mode and measures. The benchmark itself fails when a budget is broken.
 pub(crate) fn run(subject: &Subject) -> anyhow::Result<()> {
     match subject {
-        Subject::Cache => cargo(&["bench", "--quiet", "--package", "millwright-runtime", "--bench", "cache"]),
+        Subject::Cache => cargo(&["bench", "--quiet", "--package", "runtime", "--bench", "cache"]),
         Subject::Fleet => scale("fleet"),
         Subject::Steady => scale("steady"),
-        Subject::Aws => cargo(&["bench", "--quiet", "--package", "millwright-driver-aws", "--bench", "moto"]),
+        Subject::Aws => cargo(&["bench", "--quiet", "--package", "driver-aws", "--bench", "moto"]),
         Subject::Size(args) => size::run(args),
     }
 }
 
 /// One bench measures both, because what it links takes longer to build than to run.
 fn scale(subject: &str) -> anyhow::Result<()> {
-    cargo(&["bench", "--quiet", "--package", "millwright-controllers", "--bench", "scale", "--", subject])
+    cargo(&["bench", "--quiet", "--package", "controllers", "--bench", "scale", "--", subject])
 }

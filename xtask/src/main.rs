@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask <chore>`. Each one is a file here or a suite of `crates/e2e`; none of them is needed to build or run Millwright.
+//! Chores of the repository: `cargo xtask <chore>`. Each one is a file here or a suite of `testing/e2e`; none of them is needed to build or run Millwright.
 
 mod alerts;
 mod behaviours;

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use clap::Subcommand;
-use driver_testing::moto::Moto;
+use cloud_fakes::moto::Moto;
 use e2e::moto::installed;
 
 /// What to do with moto.

@@ -2,7 +2,7 @@
 
 use anyhow::Context;
 use clap::Subcommand;
-use real_nodes::boot::{Boot, VmBoot};
+use lab_node::boot::{Boot, VmBoot};
 
 /// What to do with the image.
 #[derive(Subcommand)]

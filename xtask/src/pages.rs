@@ -9,7 +9,7 @@ use crate::Arguments;
 use e2e::workspace::root;
 
 /// Folders whose files pages speak of.
-const OURS: [&str; 6] = ["crates/", "deploy/", "docs/", "hack/", "proto/", "xtask/"];
+const OURS: [&str; 9] = ["crates/", "deploy/", "docs/", "drivers/", "hack/", "lab/", "proto/", "testing/", "xtask/"];
 
 fn pages() -> Vec<PathBuf> {
     let (mut found, mut folders) = (Vec::new(), vec![root().join("docs"), root().join("deploy")]);

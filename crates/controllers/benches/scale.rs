@@ -20,12 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::MachineSet;
-use apiserver::{Options, Server};
+use controllers::wiring::{Clients, Component, Components, Parts, start};
+use controllers::{Cluster, Drivers};
+use driver_virtual::{Config, Monitor, NodeLife, VirtualCloud};
+use fake_apiserver::{Options, Server};
 use kube::Client;
 use kube::api::{Patch, PatchParams, PostParams};
-use millwright_controllers::wiring::{Clients, Component, Components, Parts, start};
-use millwright_controllers::{Cluster, Drivers};
-use plan::Policy;
+use planner::Policy;
 use runtime::client::Api;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
@@ -33,7 +34,6 @@ use runtime::lease::{Candidacy, Elector, Identity, Timing};
 use runtime::{Clock, Metrics, Random, Tasks};
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
-use virtual_cloud::{Config, Monitor, NodeLife, VirtualCloud};
 
 #[global_allocator]
 static MEMORY: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;

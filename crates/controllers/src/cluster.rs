@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use api::Machine;
 use api::view::NodeView;
-use plan::Policy;
+use planner::Policy;
 use runtime::cache::{Cache, Caches};
 use runtime::{Clock, Tasks};
 

@@ -15,8 +15,8 @@ use std::time::Duration;
 use api::{MachineClass, Object, SecretContent, SecretData, SecretView};
 use kube::Client;
 use parking_lot::Mutex;
-use plan::drain::Outlook;
-use plan::secret::ReadFailure;
+use planner::drain::Outlook;
+use planner::secret::ReadFailure;
 use runtime::cache::{Cache, Lookup};
 use runtime::client::{Api, ApiError, RetryClass};
 use runtime::queue::{Outcome, Queue, RetryPolicy};
@@ -102,7 +102,7 @@ impl Credentials {
 
     /// What is at hand of each Secret that a class names, that of `secretRef` first. What is not is read from now on.
     pub(crate) fn look(&self, class: &MachineClass) -> Vec<(Key, AtHand)> {
-        let named = plan::secret::named_by(class).map(|(namespace, name)| Key::new(namespace, name));
+        let named = planner::secret::named_by(class).map(|(namespace, name)| Key::new(namespace, name));
         named.map(|key| (key.clone(), self.look_at(&key))).collect()
     }
 
@@ -122,7 +122,7 @@ impl Credentials {
     /// counts as empty, as it always has.
     pub async fn of(&self, class: &MachineClass) -> Result<Arc<SecretData>, Unreadable> {
         let mut merged: Option<Arc<SecretData>> = None;
-        for (namespace, name) in plan::secret::named_by(class) {
+        for (namespace, name) in planner::secret::named_by(class) {
             let Some(data) = self.one(Key::new(namespace, name)).await? else { continue };
             merged = Some(match merged {
                 None => data,

@@ -13,8 +13,8 @@ use std::sync::Arc;
 use api::Machine;
 use api::descriptions::bounded;
 use jiff::Timestamp;
-use plan::Wake;
-use plan::machine::Stage;
+use planner::Wake;
+use planner::machine::Stage;
 use runtime::Key;
 
 pub use ending::Ending;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use api::{Code, MachineClass};
 use driver::{Driver, DriverError};
-use plan::machine::DriverState;
+use planner::machine::DriverState;
 use tokio::sync::watch;
 
 /// The drivers of this process, by the provider they serve.

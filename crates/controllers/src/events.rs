@@ -4,7 +4,7 @@
 //! the one becomes the other.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use plan::{Event, EventType};
+use planner::{Event, EventType};
 use runtime::events::EventSink;
 
 /// Emits an Event about an object.

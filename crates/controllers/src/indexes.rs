@@ -3,8 +3,8 @@
 use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, MachineClass, MachineSet, Object};
-use plan::node::vm_name;
-use plan::replacement_limit;
+use planner::node::vm_name;
+use planner::replacement_limit;
 use runtime::cache::Index;
 
 /// Machines by the node their label names.

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use plan::{Policy, Wake};
+use planner::{Policy, Wake};
 use runtime::Outcome;
 
 /// When a wake-up is due. A wake-up that is not in the future is delayed: a plan that waits for a time in the past would otherwise
@@ -21,7 +21,7 @@ pub(crate) fn outcome(wake: Wake, policy: &Policy, now: Timestamp) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use plan::Awaited;
+    use planner::Awaited;
     use rstest::rstest;
 
     use super::*;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use api::names::annotations::UNFREEZE;
 use api::names::events::components;
 use api::{Machine, MachineDeployment, MachineSet, Object, Uid};
-use plan::deployment::OvershootCount;
-use plan::overshoot::{Edit, Kind, Observed, SeenSet, Step, plan};
-use plan::{Awaited, Wake};
+use planner::deployment::OvershootCount;
+use planner::overshoot::{Edit, Kind, Observed, SeenSet, Step, plan};
+use planner::{Awaited, Wake};
 use runtime::Key;
 use runtime::cache::{Cached, Delta, Reflector, Trust};
 use runtime::queue::Outcome;
@@ -221,8 +221,8 @@ async fn write(fleet: &Fleet, edit: &Edit, step: &Step, versions: &mut Versions)
     let Some(based_on) = versions.0.get(&place) else { return Ok(()) };
     let guard = Guard { name: &edit.name, uid: edit.uid.as_str(), version: Some(based_on) };
     let part = match edit.part {
-        plan::overshoot::Part::Metadata => Part::Object,
-        plan::overshoot::Part::Status => Part::Status,
+        planner::overshoot::Part::Metadata => Part::Object,
+        planner::overshoot::Part::Status => Part::Status,
     };
     let (writers, body) = (&fleet.writers, edit.changes.clone());
     let written = match edit.kind {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use plan::Presence;
+use planner::Presence;
 use runtime::cache::Lookup;
 
 /// The planner is not told what an object that cannot be read looks like: it must not plan on it.

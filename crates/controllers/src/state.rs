@@ -4,7 +4,7 @@
 //! scrubbed before it got anywhere near here. Nothing waits for it: each part is copied under its own lock, one after the other, so
 //! two parts may be a moment apart.
 
-use plan::machine::Connectivity;
+use planner::machine::Connectivity;
 use runtime::cache::Status;
 use runtime::queue::QueueState;
 use serde::Serialize;

@@ -14,8 +14,8 @@ use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::ObjectMeta;
-use plan::Policy;
-use plan::token::{ATTEMPTS, Finding, Token, TokenId, judge};
+use planner::Policy;
+use planner::token::{ATTEMPTS, Finding, Token, TokenId, judge};
 use runtime::client::{Api, ApiError, RetryClass};
 use runtime::entropy::NoEntropy;
 use runtime::{Clock, Entropy};
@@ -111,7 +111,7 @@ impl Tokens {
         let mut random = [0; 64]; // four times what is needed: a few bytes are passed over
         self.entropy.fill(&mut random)?;
         let token = Token::new(id.clone(), &random).ok_or(NoEntropy)?;
-        let patience = SignedDuration::try_from(plan::machine::creation_timeout(machine, policy));
+        let patience = SignedDuration::try_from(planner::machine::creation_timeout(machine, policy));
         let now = self.clock.now();
         let expiration = patience.ok().and_then(|d| now.checked_add(d).ok()).unwrap_or(jiff::Timestamp::MAX);
         let content = token.content(machine.name(), expiration, &policy.bootstrap_token_extra_groups);

@@ -2,7 +2,7 @@
 
 use api::{Object, names};
 use k8s_openapi::api::core::v1::ObjectReference;
-use plan::{Event, EventType};
+use planner::{Event, EventType};
 use runtime::cache::UndecodableObject;
 use runtime::events::EventSink;
 

@@ -10,9 +10,9 @@ use std::sync::Arc;
 use api::Uid;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use plan::Event;
-use plan::machine::{NodeLookup, Vm, VmState};
-use plan::token::TokenRecord;
+use planner::Event;
+use planner::machine::{NodeLookup, Vm, VmState};
+use planner::token::TokenRecord;
 use runtime::Key;
 use runtime::cache::RefreshTicket;
 
@@ -248,9 +248,9 @@ mod tests {
             provider_id: "p".into(),
             node_name: name.into(),
             addresses: Vec::new(),
-            initialized: plan::machine::Initialized::Yes,
+            initialized: planner::machine::Initialized::Yes,
             unusable: None,
-            origin: plan::machine::Origin::Found,
+            origin: planner::machine::Origin::Found,
             at: Timestamp::UNIX_EPOCH,
         };
         let described = || vm_states.of(&key, &uid).into_described();
@@ -281,7 +281,7 @@ mod tests {
         let vm_states = VmStateCache::default();
         let (key, uid) = (Key::new("ns", "m"), Uid::from("u"));
         let remark =
-            |message: &str| Event { event_type: plan::EventType::Warning, reason: "R", message: message.into() };
+            |message: &str| Event { event_type: planner::EventType::Warning, reason: "R", message: message.into() };
         assert_eq!(vm_states.news(&key, &uid, &[]), []);
         assert!(vm_states.is_empty(), "whoever has nothing to say is not remembered");
         assert_eq!(vm_states.news(&key, &uid, &[remark("a")]), [remark("a")]);

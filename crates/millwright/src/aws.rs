@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use aws_driver::{AwsDriver, Settings};
-use cloud::http::Client;
 use driver::Driver;
+use driver_aws::{AwsDriver, Settings};
+use driver_common::http::Client;
 
 use crate::Host;
 

@@ -97,7 +97,7 @@ impl BuiltIn {
 #[cfg(feature = "aws")]
 fn aws() -> BuiltIn {
     BuiltIn {
-        name: aws_driver::PROVIDER.to_owned(),
+        name: driver_aws::PROVIDER.to_owned(),
         choice: cli::Choice::OnRequest,
         agent: "aws-driver",
         make: Box::new(crate::aws::driver),
@@ -107,7 +107,7 @@ fn aws() -> BuiltIn {
 #[cfg(feature = "openstack")]
 fn openstack() -> BuiltIn {
     BuiltIn {
-        name: openstack_driver::PROVIDER.to_owned(),
+        name: driver_openstack::PROVIDER.to_owned(),
         choice: cli::Choice::OnRequest,
         agent: "openstack-driver",
         make: Box::new(crate::openstack::driver),
@@ -117,7 +117,7 @@ fn openstack() -> BuiltIn {
 /// The cloud of our own program: virtual, with its kubelets if there is a cluster to join.
 #[cfg(feature = "dev")]
 fn virtual_cloud() -> BuiltIn {
-    use virtual_cloud::{Config, PROVIDER, VirtualCloud};
+    use driver_virtual::{Config, PROVIDER, VirtualCloud};
 
     let make = |host: Host| {
         let Host { clock, random, tasks, target, .. } = host;
@@ -140,7 +140,7 @@ fn virtual_cloud() -> BuiltIn {
 #[cfg(feature = "dev")]
 fn host() -> BuiltIn {
     BuiltIn {
-        name: host_driver::PROVIDER.to_owned(),
+        name: lab_host::PROVIDER.to_owned(),
         choice: cli::Choice::OnRequest,
         agent: "host-driver",
         make: Box::new(|_| Arc::new(host_driver())),
@@ -149,15 +149,15 @@ fn host() -> BuiltIn {
 
 /// The driver of this host, with the programs that this process would find.
 #[cfg(feature = "dev")]
-pub(crate) fn host_driver() -> host_driver::HostDriver {
-    host_driver::HostDriver::new(host_driver::Settings { path: path() })
+pub(crate) fn host_driver() -> lab_host::HostDriver {
+    lab_host::HostDriver::new(lab_host::Settings { path: path() })
 }
 
 /// Virtual machines of the host that this process runs on.
 #[cfg(feature = "dev")]
 fn qemu() -> BuiltIn {
     BuiltIn {
-        name: qemu_driver::PROVIDER.to_owned(),
+        name: lab_qemu::PROVIDER.to_owned(),
         choice: cli::Choice::OnRequest,
         agent: "qemu-driver",
         make: Box::new(|_| Arc::new(qemu_driver())),
@@ -166,8 +166,8 @@ fn qemu() -> BuiltIn {
 
 /// The driver of virtual machines of this host, with the programs that this process would find.
 #[cfg(feature = "dev")]
-pub(crate) fn qemu_driver() -> qemu_driver::QemuDriver {
-    use qemu_driver::{Boot, QemuDriver, Settings};
+pub(crate) fn qemu_driver() -> lab_qemu::QemuDriver {
+    use lab_qemu::{Boot, QemuDriver, Settings};
 
     QemuDriver::new(Settings { path: path(), boot: Boot::AtOnce })
 }

@@ -11,13 +11,13 @@ mod machine;
 mod manager;
 mod media_type;
 mod notes;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 mod operator;
 #[cfg(test)]
 mod page;
 mod pflag;
 #[cfg(test)]
-#[cfg(all(feature = "dev", feature = "operator"))]
+#[cfg(all(feature = "dev", feature = "inspect"))]
 mod prose;
 mod reading;
 #[cfg(test)]
@@ -28,16 +28,16 @@ mod servers;
 mod tracing;
 mod validation;
 pub(crate) mod values;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 mod web_view;
 
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use remote_driver::{Endpoint, TlsFiles};
+use driver_remote::{Endpoint, TlsFiles};
 
 pub(crate) use both::Log;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 pub(crate) use definition::definition as commands;
 #[cfg(feature = "dev")]
 pub(crate) use dev::{ApiServer, Demo, Dev, DevCommand, Down, Sim, Up, UpProvider, VirtualCloud};
@@ -51,12 +51,12 @@ pub(crate) use manager::ManagerFlags;
 pub(crate) use notes::Notes;
 #[cfg(feature = "dev")]
 pub(crate) use operator::Plan;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 pub(crate) use operator::{
     ClusterArgs, Explain, Form, OperatorCommand, Rolled, RolloutCommand, RolloutHistory, RolloutStatus, RolloutUndo,
     Status,
 };
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 pub(crate) use operator::{Completion, ManPages, Preflight};
 pub(crate) use reading::{Asked, read};
 use rollout::RolloutFlags;
@@ -64,7 +64,7 @@ use safety::Safety;
 pub(crate) use servers::{MachineController, Manager, Run, Servers};
 pub(crate) use tracing::Tracing;
 pub(crate) use validation::summary;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 pub(crate) use web_view::WebViewWish;
 
 /// A driver that a program brings along.
@@ -117,7 +117,7 @@ pub(crate) enum Command {
     /// For authors of drivers.
     #[command(subcommand)]
     Driver(DriverCommand),
-    #[cfg(feature = "operator")]
+    #[cfg(feature = "inspect")]
     #[command(flatten)]
     Operator(OperatorCommand),
     #[cfg(feature = "dev")]
@@ -145,6 +145,6 @@ fn tls_files([authority, certificate, key]: [&Option<PathBuf>; 3]) -> Option<Tls
     Some(TlsFiles { authority: authority.clone()?, certificate: certificate.clone()?, key: key.clone()? })
 }
 
-fn endpoint(text: &str) -> Result<Endpoint, remote_driver::EndpointError> {
+fn endpoint(text: &str) -> Result<Endpoint, driver_remote::EndpointError> {
     text.parse()
 }

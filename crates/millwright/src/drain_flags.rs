@@ -2,8 +2,8 @@
 
 use api::LabelSelector;
 use clap::Args;
-use plan::drain::concurrency::Caps;
-use plan::drain::{EphemeralVolumes, Force, Limits};
+use planner::drain::concurrency::Caps;
+use planner::drain::{EphemeralVolumes, Force, Limits};
 
 use crate::cli::NEW;
 use crate::cli::values::{Count, Span};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{CommandFactory, FromArgMatches};
 use driver::Driver;
-use remote_driver::{About, Caller, Endpoint, Listener, RemoteDriver, TlsFiles};
+use driver_remote::{About, Caller, Endpoint, Listener, RemoteDriver, TlsFiles};
 use runtime::client::{ClientSpec, UserAgent};
 use runtime::{Clock, Metrics, Random, Tasks, signals};
 use tokio_util::sync::CancellationToken;
@@ -83,7 +83,7 @@ pub(crate) async fn answer(
     tasks: Tasks,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    tasks.spawn("callers", remote_driver::serve(driver, about, listener, tasks.clone()));
+    tasks.spawn("callers", driver_remote::serve(driver, about, listener, tasks.clone()));
     let broken = tasks.stopping();
     tokio::select! {
         biased;
@@ -110,7 +110,7 @@ where
 
 /// Asks a driver who it is.
 async fn probe(endpoint: &Endpoint, files: Option<&TlsFiles>) -> anyhow::Result<ExitCode> {
-    let caller = Caller { name: remote_driver::PROBE.to_owned(), random: Random::from_entropy(), tasks: Tasks::new() };
+    let caller = Caller { name: driver_remote::PROBE.to_owned(), random: Random::from_entropy(), tasks: Tasks::new() };
     let driver = RemoteDriver::new(endpoint, files, caller)?;
     match tokio::time::timeout(PROBE, driver.reach()).await {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),

@@ -12,13 +12,13 @@
 //! }
 //! ```
 
+#[cfg(feature = "dev")]
+mod api_server;
 #[cfg(feature = "aws")]
 pub mod aws;
 mod build_info;
 mod built_in;
 mod cli;
-#[cfg(feature = "dev")]
-mod cloud;
 mod crds;
 #[cfg(feature = "dev")]
 mod demo;
@@ -32,20 +32,20 @@ mod failpoints;
 mod http;
 #[cfg(feature = "openstack")]
 pub mod openstack;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 mod operator;
 mod other_clusters;
 mod print;
 mod run;
 #[cfg(feature = "dev")]
-mod serve;
-#[cfg(feature = "dev")]
 mod simulate;
 mod traces;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 mod ui;
 #[cfg(feature = "dev")]
 mod up;
+#[cfg(feature = "dev")]
+mod virtual_cloud;
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -57,8 +57,8 @@ use cli::{Asked, Command, DriverCommand, Servers};
 pub use built_in::Host;
 pub use driver;
 pub use driver_process::serve;
+pub use driver_remote::About;
 pub use other_clusters::OtherClusters;
-pub use remote_driver::About;
 
 use built_in::BuiltIn;
 
@@ -100,15 +100,15 @@ fn program(built_in: Vec<BuiltIn>) -> ExitCode {
     let outcome = match command {
         Command::Crds(options) => crds::run(&options),
         Command::Driver(DriverCommand::Check(options)) => driver_check::run(&options),
-        #[cfg(feature = "operator")]
+        #[cfg(feature = "inspect")]
         Command::Operator(command) => operator::run(&command),
         #[cfg(feature = "dev")]
         Command::Dev(command) => match command {
             DevCommand::Demo(options) => demo::run(&options),
             DevCommand::Dev(options) => dev::run(&options),
-            DevCommand::ApiServer(options) => serve::run(&options),
+            DevCommand::ApiServer(options) => api_server::run(&options),
             DevCommand::Sim(options) => simulate::run(&options),
-            DevCommand::VirtualCloud(options) => cloud::run(&options),
+            DevCommand::VirtualCloud(options) => virtual_cloud::run(&options),
             DevCommand::Up(options) => up::run(&options),
             DevCommand::Down(options) => up::take_down(&options),
         },

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use cloud::http::{Client, Transport};
 use driver::Driver;
-use openstack_driver::OpenStackDriver;
+use driver_common::http::{Client, Transport};
+use driver_openstack::OpenStackDriver;
 
 use crate::Host;
 

@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 
 use api::view::{NodeView, PodView, SecretView};
 use api::{Machine, Object};
-use apiserver::{Options, Server};
+use fake_apiserver::{Options, Server};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;
-use millwright_runtime::cache::{Cache, CacheBuilder, Cached, Index};
-use millwright_runtime::{Clock, Random, Tasks};
+use runtime::cache::{Cache, CacheBuilder, Cached, Index};
+use runtime::{Clock, Random, Tasks};
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 

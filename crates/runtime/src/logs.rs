@@ -171,7 +171,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_line_for_people_is_one_line() {
         let text = written(LogFormat::Text, 0, || tracing::info!(key = "ns/m", "created"));
-        assert_eq!(text, "2026-01-01T00:00:00.000Z  INFO millwright_runtime::logs::tests: created key=\"ns/m\"\n");
+        assert_eq!(text, "2026-01-01T00:00:00.000Z  INFO runtime::logs::tests: created key=\"ns/m\"\n");
     }
 
     #[test]

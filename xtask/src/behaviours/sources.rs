@@ -32,7 +32,7 @@ impl Sources {
     /// Reads all Rust sources of the repository.
     pub(super) fn of(root: &Path) -> anyhow::Result<Self> {
         let mut files = Vec::new();
-        for folder in ["crates", "xtask"] {
+        for folder in ["crates", "drivers", "lab", "testing", "xtask"] {
             collect(&root.join(folder), &mut files)?;
         }
         let mut functions: BTreeMap<String, Vec<(String, Standing)>> = BTreeMap::new();
@@ -88,12 +88,18 @@ fn chores_among_suites() -> impl Iterator<Item = String> {
     suites.map(|suite| format!("cargo xtask {}", suite.name()))
 }
 
-/// The folder of a crate, as its code is called: `crates/drivers/virtual` is `virtual`.
+/// The import name of the crate that a file belongs to: `drivers/virtual` is `driver_virtual`.
 fn crate_of(root: &Path, file: &Path) -> String {
     let below = file.strip_prefix(root).unwrap_or(file);
     let mut folders = below.components().map(|part| part.as_os_str().to_string_lossy().replace('-', "_"));
-    let named = folders.by_ref().find(|part| part != "crates" && part != "drivers");
-    named.unwrap_or_default()
+    let area = folders.next().unwrap_or_default();
+    let named = folders.next().unwrap_or_default();
+    match area.as_str() {
+        "drivers" => format!("driver_{named}"),
+        "lab" => format!("lab_{named}"),
+        "xtask" => area,
+        _ => named,
+    }
 }
 
 fn functions_in(text: &str) -> Vec<(String, Standing)> {
@@ -208,9 +214,9 @@ mod tests {
     #[test]
     fn a_file_belongs_to_the_crate_whose_folder_it_is_in() {
         let at = |file: &str| crate_of(Path::new("/r"), &Path::new("/r").join(file));
-        assert_eq!(at("crates/plan/src/lib.rs"), "plan");
-        assert_eq!(at("crates/drivers/virtual/tests/it/main.rs"), "virtual");
-        assert_eq!(at("crates/control-plane/src/lib.rs"), "control_plane");
+        assert_eq!(at("crates/planner/src/lib.rs"), "planner");
+        assert_eq!(at("drivers/virtual/tests/it/main.rs"), "driver_virtual");
+        assert_eq!(at("testing/control-plane/src/lib.rs"), "control_plane");
         assert_eq!(at("xtask/src/main.rs"), "xtask");
     }
 }

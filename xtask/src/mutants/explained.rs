@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 
 use super::SOURCES;
 
-/// Mutants with a reason each, by name: the file under `crates/plan/src` and what was changed, without line and column, which every
+/// Mutants with a reason each, by name: the file under `crates/planner/src` and what was changed, without line and column, which every
 /// other edit moves.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Explained(BTreeMap<String, String>);
@@ -44,7 +44,7 @@ impl Explained {
     }
 }
 
-/// `crates/plan/src/a.rs:1:2: replace x with y` is called `a.rs: replace x with y`.
+/// `crates/planner/src/a.rs:1:2: replace x with y` is called `a.rs: replace x with y`.
 fn name(mutant: &str) -> String {
     let mutant = mutant.strip_prefix(SOURCES).map_or(mutant, |rest| rest.trim_start_matches('/'));
     let Some((place, change)) = mutant.split_once(": ") else { return mutant.to_owned() };
@@ -56,7 +56,7 @@ fn name(mutant: &str) -> String {
 mod tests {
     use super::*;
 
-    const MUTANT: &str = "crates/plan/src/safety/freeze.rs:169:31: replace && with || in State::sees";
+    const MUTANT: &str = "crates/planner/src/safety/freeze.rs:169:31: replace && with || in State::sees";
 
     #[test]
     fn a_mutant_is_known_by_its_file_and_change_wherever_it_moves() {

@@ -1,6 +1,6 @@
 //! `cargo xtask mutants`: does a test fail when a decision is changed?
 //!
-//! `cargo-mutants` changes the code of `crates/plan` in one place after the other (a comparison, a result, an arm of a match) and runs
+//! `cargo-mutants` changes the code of `crates/planner` in one place after the other (a comparison, a result, an arm of a match) and runs
 //! its tests on each such mutant. A mutant that no test catches is code that nobody holds to anything. Each one becomes a test, or
 //! is explained in `docs/mutants.md`, where the few are listed that change nothing anybody could see.
 
@@ -21,9 +21,9 @@ use explained::Explained;
 use report::Report;
 
 /// The crate whose code is changed.
-const PACKAGE: &str = "millwright-plan";
+const PACKAGE: &str = "planner";
 /// Where its code is.
-const SOURCES: &str = "crates/plan/src";
+const SOURCES: &str = "crates/planner/src";
 /// For the tests of one mutant, which otherwise end in seconds: one that runs into this never would.
 const TEST_PATIENCE: Duration = Duration::from_mins(3);
 
@@ -139,7 +139,7 @@ mod tests {
     fn a_module_is_its_file_and_its_folder() {
         assert_eq!(
             globs("machine::delete"),
-            ["crates/plan/src/machine/delete.rs", "crates/plan/src/machine/delete/**"]
+            ["crates/planner/src/machine/delete.rs", "crates/planner/src/machine/delete/**"]
         );
     }
 
@@ -157,8 +157,9 @@ mod tests {
             unviable: 0,
             missed: missed.iter().map(|&mutant| mutant.to_owned()).collect(),
         };
-        assert!(conclude(&report(&["crates/plan/src/a.rs:1:2: replace < with <= in f"]), &explained).is_ok());
-        let error = conclude(&report(&["crates/plan/src/a.rs:1:2: replace < with == in f"]), &explained).unwrap_err();
+        assert!(conclude(&report(&["crates/planner/src/a.rs:1:2: replace < with <= in f"]), &explained).is_ok());
+        let error =
+            conclude(&report(&["crates/planner/src/a.rs:1:2: replace < with == in f"]), &explained).unwrap_err();
         assert!(error.to_string().starts_with("1 mutants were caught by no test"), "{error}");
     }
 }

@@ -222,8 +222,7 @@ mod tests {
 
     #[test]
     fn compiler_names_the_lines_that_it_refuses() {
-        let output =
-            "crates/plan/src/a.rs:12:5: error[E0308]: mismatched types\ncrates/plan/src/a.rs:13:5: warning: unused\n";
-        assert_eq!(refused(output), [("crates/plan/src/a.rs".to_owned(), 12)]);
+        let output = "crates/planner/src/a.rs:12:5: error[E0308]: mismatched types\ncrates/planner/src/a.rs:13:5: warning: unused\n";
+        assert_eq!(refused(output), [("crates/planner/src/a.rs".to_owned(), 12)]);
     }
 }

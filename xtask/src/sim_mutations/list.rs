@@ -10,9 +10,9 @@ pub(super) struct Mutation {
     pub(super) edits: &'static [(&'static str, &'static str)],
 }
 
-const REPLICAS: &str = "crates/plan/src/machineset/replicas.rs";
-const ROLLING: &str = "crates/plan/src/deployment/rolling.rs";
-const DELETE: &str = "crates/plan/src/machine/delete/mod.rs";
+const REPLICAS: &str = "crates/planner/src/machineset/replicas.rs";
+const ROLLING: &str = "crates/planner/src/deployment/rolling.rs";
+const DELETE: &str = "crates/planner/src/machine/delete/mod.rs";
 
 /// All of them. The first two were found by reading, when 3,400 tests had not.
 pub(super) const ALL: &[Mutation] = &[
@@ -74,7 +74,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a create with a lost answer is repeated under another name",
-        file: "crates/plan/src/machineset/create.rs",
+        file: "crates/planner/src/machineset/create.rs",
         edits: &[
             ("seen.outstanding.creates.iter().cloned()", "seen.outstanding.creates.iter().filter(|_| !{on}).cloned()"),
             // The same number would give the same names.
@@ -86,7 +86,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a VM is made without asking whether there is one",
-        file: "crates/plan/src/machine/create.rs",
+        file: "crates/planner/src/machine/create.rs",
         edits: &[(
             "        VmState::Unasked | VmState::Gone { .. } => ask(),",
             "        VmState::Unasked if {on} => create_or_trust(seen, facts),\n        VmState::Unasked | VmState::Gone { .. } => ask(),",
@@ -118,7 +118,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "pods are deleted instead of evicted",
-        file: "crates/plan/src/drain/pod.rs",
+        file: "crates/planner/src/drain/pod.rs",
         edits: &[(
             "if limit.is_none_or(|limit| builder.now < limit) {",
             "if !{on} && limit.is_none_or(|limit| builder.now < limit) {",
@@ -126,7 +126,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a machine that stays unhealthy is never given up",
-        file: "crates/plan/src/machine/health.rs",
+        file: "crates/planner/src/machine/health.rs",
         edits: &[(
             "                Ruling::Granted => self.is_given_up(patience),",
             "                Ruling::Granted if {on} => stays(Wake::On(Awaited::Node), Reason::HealthTimeoutDisabled),\n                Ruling::Granted => self.is_given_up(patience),",
@@ -134,7 +134,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "an old set is deleted with its machines",
-        file: "crates/plan/src/deployment/history.rs",
+        file: "crates/planner/src/deployment/history.rs",
         edits: &[
             (
                 "spec.revision_history_limit else { return };",
@@ -145,7 +145,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a failed driver call is repeated at once, without end",
-        file: "crates/plan/src/machine/hold.rs",
+        file: "crates/planner/src/machine/hold.rs",
         edits: &[("    if at <= seen.now {", "    if {on} || at <= seen.now {")],
     },
     Mutation {
@@ -164,7 +164,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a VM that belongs to nobody is never collected",
-        file: "crates/plan/src/safety/orphans.rs",
+        file: "crates/planner/src/safety/orphans.rs",
         edits: &[(
             "        Owner::Nobody => Some(Charge::NoMachine),",
             "        Owner::Nobody if {on} => None,\n        Owner::Nobody => Some(Charge::NoMachine),",
@@ -185,7 +185,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a planner panics where a creation has failed",
-        file: "crates/plan/src/machine/create.rs",
+        file: "crates/planner/src/machine/create.rs",
         edits: &[(
             "        VmState::Failed(failure) => back_off(seen, facts, failure),",
             "        VmState::Failed(_) if {on} => unreachable!(),\n        VmState::Failed(failure) => back_off(seen, facts, failure),",
@@ -220,7 +220,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a set drops conditions that it does not know",
-        file: "crates/plan/src/machineset/status.rs",
+        file: "crates/planner/src/machineset/status.rs",
         edits: &[(
             "        status.conditions = without(&before.conditions, INVALID);",
             "        status.conditions = if {on} { Vec::new() } else { without(&before.conditions, INVALID) };",
@@ -228,7 +228,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a set that shrinks does not look at priorities",
-        file: "crates/plan/src/machineset/victims.rs",
+        file: "crates/planner/src/machineset/victims.rs",
         edits: &[(
             "        .then_with(|| priority(a).cmp(&priority(b)))",
             "        .then_with(|| if {on} { Ordering::Equal } else { priority(a).cmp(&priority(b)) })",
@@ -236,7 +236,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a node that recovers does not save its machine",
-        file: "crates/plan/src/machine/health.rs",
+        file: "crates/planner/src/machine/health.rs",
         edits: &[(
             "            (_, State::Healthy(_)) => self.joins(),",
             "            (MachinePhase::Unknown, State::Healthy(_)) if {on} => self.stay_unknown(),\n            (_, State::Healthy(_)) => self.joins(),",
@@ -244,7 +244,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a machine runs as soon as its node is there",
-        file: "crates/plan/src/machine/health.rs",
+        file: "crates/planner/src/machine/health.rs",
         edits: &[(
             "            (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),",
             "            (MachinePhase::Pending, State::Unhealthy(..)) if {on} => self.joins(),\n            (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),",
@@ -252,7 +252,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a set counts machines as ready that have not joined",
-        file: "crates/plan/src/machineset/status.rs",
+        file: "crates/planner/src/machineset/status.rs",
         edits: &[(
             "        let is_running = !member.is_leaving() && *machine.phase() == MachinePhase::Running;",
             "        let is_running = !member.is_leaving() && (*machine.phase() == MachinePhase::Running || {on} && *machine.phase() == MachinePhase::Pending);",
@@ -265,27 +265,27 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "the replacement limit always grants",
-        file: "crates/plan/src/replacement_limit.rs",
+        file: "crates/planner/src/replacement_limit.rs",
         edits: &[("    if siblings.in_progress < limit {", "    if {on} || siblings.in_progress < limit {")],
     },
     Mutation {
         name: "a frozen MachineSet is not thawed",
-        file: "crates/plan/src/overshoot/mod.rs",
+        file: "crates/planner/src/overshoot/mod.rs",
         edits: &[("    if machines <= lower && (", "    if !{on} && machines <= lower && (")],
     },
     Mutation {
         name: "a paused MachineDeployment rolls",
-        file: "crates/plan/src/deployment/mod.rs",
+        file: "crates/planner/src/deployment/mod.rs",
         edits: &[("    if spec.paused {", "    if spec.paused && !{on} {")],
     },
     Mutation {
         name: "an orphan VM is confirmed without its waiting period",
-        file: "crates/plan/src/safety/orphans.rs",
+        file: "crates/planner/src/safety/orphans.rs",
         edits: &[("        } else if until > scan.now {", "        } else if !{on} && until > scan.now {")],
     },
     Mutation {
         name: "pods with volumes are evicted in parallel",
-        file: "crates/plan/src/drain/serial.rs",
+        file: "crates/planner/src/drain/serial.rs",
         edits: &[(
             "Need::Request(verb) if next == NextPod::MayGo => {",
             "Need::Request(verb) if {on} || next == NextPod::MayGo => {",
@@ -293,7 +293,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "a Node stays cordoned after an in-place update",
-        file: "crates/plan/src/deployment/nodes.rs",
+        file: "crates/planner/src/deployment/nodes.rs",
         edits: &[
             ("        draft.uncordon();", "        if !{on} {\n            draft.uncordon();\n        }"),
             ("        if node.spec.unschedulable {", "        if !{on} && node.spec.unschedulable {"),
@@ -301,7 +301,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "the autoscaler's annotation stays after a rollout",
-        file: "crates/plan/src/deployment/builder.rs",
+        file: "crates/planner/src/deployment/builder.rs",
         edits: &[(
             "            self.leave_nodes_to_autoscaler();",
             "            if !{on} {\n                self.leave_nodes_to_autoscaler();\n            }",
@@ -309,7 +309,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "bootstrap tokens are never removed",
-        file: "crates/plan/src/machine/tokens.rs",
+        file: "crates/planner/src/machine/tokens.rs",
         edits: &[(
             "    if matches!(seen.target, Target::None) || ",
             "    if {on} || matches!(seen.target, Target::None) || ",
@@ -317,12 +317,12 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "pods of DaemonSets are evicted",
-        file: "crates/plan/src/drain/selection.rs",
+        file: "crates/planner/src/drain/selection.rs",
         edits: &[("|| pod.is_of_daemon_set() ||", "|| (!{on} && pod.is_of_daemon_set()) ||")],
     },
     Mutation {
         name: "a node template is applied once",
-        file: "crates/plan/src/node/template.rs",
+        file: "crates/planner/src/node/template.rs",
         edits: &[(
             "    let mut oddities = Vec::new();\n    let wanted",
             "    if {on} && record.is_some() {\n        return Vec::new();\n    }\n    let mut oddities = Vec::new();\n    let wanted",
@@ -330,17 +330,17 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "Recreate does not wait for the old Machines",
-        file: "crates/plan/src/deployment/recreate.rs",
+        file: "crates/planner/src/deployment/recreate.rs",
         edits: &[("    if leaving > 0 {", "    if !{on} && leaving > 0 {")],
     },
     Mutation {
         name: "preserved Machines are not deleted last",
-        file: "crates/plan/src/machineset/victims.rs",
+        file: "crates/planner/src/machineset/victims.rs",
         edits: &[("        .cmp(&preserved(b, now))", "        .cmp(&preserved(if {on} { a } else { b }, now))")],
     },
     Mutation {
         name: "mirror pods are evicted",
-        file: "crates/plan/src/drain/selection.rs",
+        file: "crates/planner/src/drain/selection.rs",
         edits: &[("    !(pod.is_mirror() ||", "    !((!{on} && pod.is_mirror()) ||")],
     },
     Mutation {
@@ -353,7 +353,7 @@ pub(super) const ALL: &[Mutation] = &[
     },
     Mutation {
         name: "an in-place update selects one Node more",
-        file: "crates/plan/src/deployment/in_place.rs",
+        file: "crates/planner/src/deployment/in_place.rs",
         edits: &[
             (
                 "saturating_sub(builder.least_available());",

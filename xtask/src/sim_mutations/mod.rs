@@ -36,7 +36,7 @@ pub(crate) struct ChoreArgs {
 const CHOICE: &str = "SIM_MUTATION";
 
 /// The sources from which mistakes are derived.
-const PLANNERS: &str = "crates/plan/src/";
+const PLANNERS: &str = "crates/planner/src/";
 
 /// What a derived mistake asks.
 const SWITCH: &str = r#"
@@ -128,10 +128,10 @@ fn refused(copy: &Path, chosen: &[Derived]) -> anyhow::Result<Option<Vec<(String
         None => fs::read_to_string(root().join(&library))?,
     };
     changed.insert(library, source + SWITCH);
-    changed.insert("crates/sim/examples/mutations.rs".to_owned(), PROGRAM.to_owned());
+    changed.insert("testing/sim/examples/mutations.rs".to_owned(), PROGRAM.to_owned());
     copy_sources(copy, &changed)?;
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["check", "--release", "--package", "millwright-plan", "--message-format", "short"]);
+    cargo.args(["check", "--release", "--package", "planner", "--message-format", "short"]);
     let output = cargo.current_dir(copy).env("CARGO_TARGET_DIR", root().join("target")).output();
     let output = output.context("failed to start cargo")?;
     let told = String::from_utf8_lossy(&output.stderr);
@@ -154,7 +154,7 @@ fn build(copy: &Path) -> anyhow::Result<PathBuf> {
     // Dependencies are those of the workspace, and compiled with them.
     let target = root().join("target");
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["build", "--release", "--quiet", "--package", "millwright-sim", "--example", "mutations"]);
+    cargo.args(["build", "--release", "--quiet", "--package", "sim", "--example", "mutations"]);
     let status = cargo.current_dir(copy).env("CARGO_TARGET_DIR", &target).status().context("failed to start cargo")?;
     ensure!(status.success(), "the copy with the mistakes could not be compiled");
     Ok(target.join("release/examples/mutations"))
@@ -171,7 +171,7 @@ fn mutated_sources() -> anyhow::Result<BTreeMap<String, String>> {
         };
         sources.insert(mutation.file.to_owned(), mutated(source, number + 1, mutation)?);
     }
-    sources.insert("crates/sim/examples/mutations.rs".to_owned(), PROGRAM.to_owned());
+    sources.insert("testing/sim/examples/mutations.rs".to_owned(), PROGRAM.to_owned());
     Ok(sources)
 }
 

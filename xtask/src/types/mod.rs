@@ -19,7 +19,7 @@ use wire::Messages;
 use e2e::control_plane::{Build, compiled};
 use e2e::workspace::root;
 
-const FILE: &str = "crates/apiserver/src/types/built_in.txt";
+const FILE: &str = "testing/fake-apiserver/src/types/built_in.txt";
 
 /// The kinds whose types are written down, by group and version.
 const KINDS: &[(&str, &[&str])] = &[

@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on has failed")]
 
 // The name under which every other crate knows it.
-extern crate millwright_api as api;
+extern crate api as api;
 
 mod corpus;
 mod crds;

@@ -178,7 +178,7 @@ fn write_down(decision: &Decision, worth: Worth) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use plan::{Awaited, Wake};
+    use planner::{Awaited, Wake};
     use std::time::Duration;
 
     fn journal() -> Journal {

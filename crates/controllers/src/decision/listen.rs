@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::{Code, Machine};
 use jiff::Timestamp;
-use plan::machine::Call;
+use planner::machine::Call;
 use runtime::Key;
 
 use super::Decision;

@@ -10,7 +10,7 @@ pub(crate) mod wake;
 use std::sync::Arc;
 
 use api::{MachineDeployment, Object};
-use plan::deployment::{Step, creation_failed, plan};
+use planner::deployment::{Step, creation_failed, plan};
 use runtime::Key;
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachineSet, Object, OwnerReference};
 use jiff::{SignedDuration, Timestamp};
-use plan::deployment::{Named, Observed, SeenMachine, SeenSet, TargetCluster, UndecodableSet, machines_named};
+use planner::deployment::{Named, Observed, SeenMachine, SeenSet, TargetCluster, UndecodableSet, machines_named};
 use runtime::Key;
 use runtime::cache::{Lookup, UndecodableObject};
 use runtime::expectations::Expected;
@@ -101,7 +101,7 @@ pub(super) fn observe(
 
 fn node_of(shared: &Shared, machine: &Machine) -> Option<Arc<NodeView>> {
     let node = shared.nodes.as_ref()?.get(&Key::cluster(machine.node_name()?.as_str()))?;
-    plan::node::mismatch(&machine.spec.provider_id, &node).is_none().then_some(node)
+    planner::node::mismatch(&machine.spec.provider_id, &node).is_none().then_some(node)
 }
 
 impl DeploymentSnapshot {

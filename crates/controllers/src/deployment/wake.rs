@@ -12,7 +12,7 @@
 
 use api::view::NodeView;
 use api::{LabelSelector, Machine, MachineDeployment, MachineSet, Object};
-use plan::deployment::interest;
+use planner::deployment::interest;
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
 use runtime::queue::Coalesced;

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use plan::drain::concurrency::{Admission, Caps, Contender, Standing, admissions};
+use planner::drain::concurrency::{Admission, Caps, Contender, Standing, admissions};
 use runtime::Key;
 use runtime::queue::Queue;
 

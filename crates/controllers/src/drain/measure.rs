@@ -1,7 +1,7 @@
 //! What drains are measured by.
 
 use jiff::SignedDuration;
-use plan::drain::Answer;
+use planner::drain::Answer;
 use prometheus::{IntCounterVec, IntGauge, Opts};
 use runtime::Key;
 use runtime::metrics::{Hook, Metrics};

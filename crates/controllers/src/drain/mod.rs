@@ -1,6 +1,6 @@
 //! What a drain needs of the world: who is on the node, what the budgets and volumes say, and somebody who runs its eviction_tasks.
 //!
-//! The decisions are in `plan::drain`. Here is what they are made from and what carries them out, and both are made to cost
+//! The decisions are in `planner::drain`. Here is what they are made from and what carries them out, and both are made to cost
 //! nothing to anybody else: nothing is watched while nothing is drained, no worker waits for a request, and the number of requests
 //! under way is limited over all drains, so that a write to a Machine never stands behind a thousand evictions.
 //!
@@ -33,11 +33,11 @@ use api::view::{PodDisruptionBudgetView, VolumeAttachmentView};
 use api::{MachineClass, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
-use plan::Event;
-use plan::drain::attachments::AttachmentId;
-use plan::drain::concurrency::{Admission, Caps};
-use plan::drain::{Note, Step, Watched};
-use plan::machine::{Barrier, DrainView, Watching};
+use planner::Event;
+use planner::drain::attachments::AttachmentId;
+use planner::drain::concurrency::{Admission, Caps};
+use planner::drain::{Note, Step, Watched};
+use planner::machine::{Barrier, DrainView, Watching};
 use runtime::cache::{Cache, RetrySignal};
 use runtime::client::Api;
 use runtime::events::{EventPolicy, EventSink, EventWriter};

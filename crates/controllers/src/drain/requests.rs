@@ -2,7 +2,7 @@
 //!
 //! Evictions and deletions of pods do not go through `controllers::write`: an eviction is a POST to a subresource and answers with no pod, and
 //! pods are in many namespaces and in a cache a drain. Nobody else of us writes to pods, so there is nothing to lock; the uid guards them.
-//! What an answer means is more than its retry class (a 429 may be a budget, which starts a clock): `plan::drain::Answer` says it. No
+//! What an answer means is more than its retry class (a 429 may be a budget, which starts a clock): `planner::drain::Answer` says it. No
 //! answer at all is read as everywhere else, by `ApiError`.
 
 use api::Object;
@@ -11,8 +11,8 @@ use std::time::Duration;
 use api::view::{PersistentVolumeClaimView, PersistentVolumeView, PodView, VolumeAttachmentView};
 use kube::Client;
 use kube::api::{DeleteParams, ListParams, PostParams, Preconditions};
-use plan::drain::attachments::AttachmentId;
-use plan::drain::{Answer, Reply};
+use planner::drain::attachments::AttachmentId;
+use planner::drain::{Answer, Reply};
 use runtime::Key;
 use runtime::client::{Api, ApiError};
 use serde::de::DeserializeOwned;

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 
 use kube::Client;
 use parking_lot::Mutex;
-use plan::drain::Watched;
+use planner::drain::Watched;
 use runtime::cache::{Cache, Cached, DisconnectReason, Reflector, RetrySignal, Signal, Trust, Watch};
 use runtime::{Clock, Random, Tasks};
 use tokio_util::sync::DropGuard;

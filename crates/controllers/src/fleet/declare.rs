@@ -2,8 +2,8 @@
 
 use api::view::NodeView;
 use api::{Machine, MachineDeployment, MachineSet};
-use plan::Policy;
-use plan::deployment::OvershootCount;
+use planner::Policy;
+use planner::deployment::OvershootCount;
 use runtime::cache::{Cache, Caches, Reflector};
 use runtime::client::Api;
 use runtime::queue::{Coalesced, Queue, RetryPolicy};

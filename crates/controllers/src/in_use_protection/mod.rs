@@ -1,4 +1,4 @@
-//! Classes and Secrets are held on to while they are needed: the shell of `plan::class` and `plan::secret`.
+//! Classes and Secrets are held on to while they are needed: the shell of `planner::class` and `planner::secret`.
 //!
 //! Both controllers do the same to different kinds: count who needs an object, keep our finalizer on it accordingly, and tell people
 //! once what keeps it or what is wrong with it. What has been told is remembered in memory only; after a restart it is told again.
@@ -12,8 +12,8 @@ use api::view::SecretView;
 use api::{MachineClass, Object, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
-use plan::in_use_protection::{Plan, Said, Users};
-use plan::{Event, EventType};
+use planner::in_use_protection::{Plan, Said, Users};
+use planner::{Event, EventType};
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::{Outcome, Queue, RetryPolicy};
 use runtime::{Key, Metrics, Random};
@@ -84,7 +84,7 @@ pub(crate) async fn reconcile_class(controller: Arc<MachineController>, key: Key
         unreadable: controller.shared.machines.undecodable().len(),
     };
     let said = controller.in_use_protection.said(&class.uid());
-    let plan = plan::class::plan(&plan::class::Observed { class: &class, users, said: &said });
+    let plan = planner::class::plan(&planner::class::Observed { class: &class, users, said: &said });
     carry_out(&controller, &controller.in_use_protection.class_writer, &class, &plan, |_| {}).await
 }
 
@@ -92,7 +92,7 @@ pub(crate) async fn reconcile_class(controller: Arc<MachineController>, key: Key
 pub(crate) async fn reconcile_secret(controller: Arc<MachineController>, key: Key) -> Outcome {
     let Some(secret) = controller.secrets.get(&key) else { return Outcome::Done };
     let names_it = |class: &Arc<MachineClass>| {
-        plan::secret::named_by(class).any(|(namespace, name)| namespace == &*key.namespace && name == &*key.name)
+        planner::secret::named_by(class).any(|(namespace, name)| namespace == &*key.namespace && name == &*key.name)
     };
     let classes: Vec<_> = controller.classes.find(&CLASSES_BY_SECRET, &key.name).into_iter().filter(names_it).collect();
     let users = Users {
@@ -101,7 +101,7 @@ pub(crate) async fn reconcile_secret(controller: Arc<MachineController>, key: Ke
         unreadable: controller.classes.undecodable().len(),
     };
     let said = controller.in_use_protection.said(&secret.uid());
-    let plan = plan::secret::plan(&plan::secret::Observed { secret: &secret, users, said: &said });
+    let plan = planner::secret::plan(&planner::secret::Observed { secret: &secret, users, said: &said });
     // Only a finalizer changed, so what was read of it is still what is in it.
     let carry_over = |written: &SecretView| {
         controller.credentials.carry_over(&key, secret.resource_version(), written.resource_version());

@@ -43,7 +43,7 @@ pub(crate) fn on_machines(
             let class = Key::new(&*key.namespace, name.as_str());
             // A thousand machines of one class that arrive together have nothing to say once it is held.
             let settled = now.as_deref() == Some(&name)
-                && classes.get(&class).is_some_and(|class| plan::class::is_held(&class) && !class.is_deleting());
+                && classes.get(&class).is_some_and(|class| planner::class::is_held(&class) && !class.is_deleting());
             if !settled {
                 in_use_protection.classes.add(class);
             }
@@ -71,7 +71,11 @@ pub(crate) fn on_classes(
                 .for_each(|s| in_use_protection.secrets.add(Key::new(s.namespace(), s.name())));
         }
         let named = |class: Option<&Arc<MachineClass>>| -> BTreeSet<Key> {
-            class.iter().flat_map(|class| plan::secret::named_by(class)).map(|(ns, name)| Key::new(ns, name)).collect()
+            class
+                .iter()
+                .flat_map(|class| planner::secret::named_by(class))
+                .map(|(ns, name)| Key::new(ns, name))
+                .collect()
         };
         for secret in named(delta.before()).symmetric_difference(&named(delta.now())) {
             in_use_protection.secrets.add(secret.clone());

@@ -2,8 +2,8 @@
 
 use driver::{Code, Created, Deleted, DriverError, Found, MachineRequest, Support};
 use jiff::Timestamp;
-use plan::machine::{Call, Failure, Initialized, Origin, Vm, VmState};
-use plan::scrub::Scrubber;
+use planner::machine::{Call, Failure, Initialized, Origin, Vm, VmState};
+use planner::scrub::Scrubber;
 
 use super::words;
 

@@ -141,7 +141,7 @@ impl LimiterMetrics {
     pub(super) fn meter(&self, class: &MachineClass) -> Arc<dyn Meter> {
         Arc::new(CloudMeter {
             provider: class.provider.to_lowercase(),
-            secret: plan::limiter::credential(class).to_owned(),
+            secret: planner::limiter::credential(class).to_owned(),
             class: class.name().to_owned(),
             metrics: self.clone(),
         })

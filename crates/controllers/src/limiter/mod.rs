@@ -1,7 +1,7 @@
 //! The one way to the drivers.
 //!
 //! A call to a cloud can take minutes, so it never holds a worker: it runs in a task of its own, its machine plans nothing while
-//! it is under way, and its end wakes the machine. Who may leave when is decided in `plan::limiter`. Right before a call leaves it is
+//! it is under way, and its end wakes the machine. Who may leave when is decided in `planner::limiter`. Right before a call leaves it is
 //! asked once more whether we still lead (the wait may have outlasted the lease) and its request is put together afresh; right after
 //! it has ended what the driver said is made fit to be shown, here and nowhere else, before it becomes status, Event or log.
 //!
@@ -33,11 +33,11 @@ use api::{Machine, MachineClass, Object, SecretData, Uid};
 use driver::{ClassRequest, Code, Deleted, DriverError, MachineRequest, Method, Owners};
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
-use plan::Policy;
-use plan::limiter::{CallOutcome, CallPriority, CallRequest, CapacityUse, Refusal, call_timeout};
-use plan::machine::interest::in_turns;
-use plan::machine::{Call, CallUnderWay, DriverState, VmState};
-use plan::scrub::Scrubber;
+use planner::Policy;
+use planner::limiter::{CallOutcome, CallPriority, CallRequest, CapacityUse, Refusal, call_timeout};
+use planner::machine::interest::in_turns;
+use planner::machine::{Call, CallUnderWay, DriverState, VmState};
+use planner::scrub::Scrubber;
 use runtime::cache::Cache;
 use runtime::lease::Leadership;
 use runtime::queue::Queue;
@@ -129,7 +129,7 @@ impl CallLimiter {
             let (machines, queue, random) = (machines.clone(), queue.clone(), parts.random.fork());
             Box::new(move |class: &str| wake_in_turns(class, &machines, &queue, &random))
         };
-        let rules = plan::limiter::CallLimiter::new(parts.places, (*policy).clone());
+        let rules = planner::limiter::CallLimiter::new(parts.places, (*policy).clone());
         let call_queue = CallQueue::new(rules, clock.clone(), parts.random.fork(), on_room);
         call_queue.keep_time(&tasks);
         let metrics = LimiterMetrics::new(&parts.metrics)
@@ -407,7 +407,7 @@ impl CallLimiter {
             () = tokio::time::sleep(at_most) => false,
         };
         if let Some(metrics) = self.shared.metrics.as_ref().filter(|_| admitted) {
-            metrics.left(plan::limiter::credential(class), method, arrived.elapsed());
+            metrics.left(planner::limiter::credential(class), method, arrived.elapsed());
         }
         admitted && self.shared.leadership.check().is_ok()
     }

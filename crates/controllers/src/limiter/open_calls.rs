@@ -17,7 +17,7 @@ use std::time::Duration;
 use api::Uid;
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use plan::machine::{Call, CallUnderWay, VmState};
+use planner::machine::{Call, CallUnderWay, VmState};
 use runtime::queue::Queue;
 use runtime::{Clock, Key};
 use tokio::time::Instant;

@@ -1,4 +1,4 @@
-//! The decisions of `plan::limiter`, turned into waiting and going.
+//! The decisions of `planner::limiter`, turned into waiting and going.
 //!
 //! A call takes a [`CallPermit`] when it arrives and holds it until its end; dropping the place, for whatever reason, gives it back. One
 //! task keeps the time: it lets calls go when a pause ends and tells when a class may be tried again.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use plan::limiter::{Aftermath, Arrival, CallId, CallLimiter, CallOutcome, CallRequest, Moment, Refusal, Traffic};
+use planner::limiter::{Aftermath, Arrival, CallId, CallLimiter, CallOutcome, CallRequest, Moment, Refusal, Traffic};
 use runtime::watchdog::{Look, PATIENCE, Stuck};
 use runtime::{Clock, Random, Tasks};
 use tokio::sync::{Notify, oneshot};

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use api::names::secrets::USER_DATA;
 use api::{Machine, MachineClass, Object, SecretData, Uid};
 use driver::{Code, DriverError, MachineRequest};
-use plan::machine::{Call, VmState};
-use plan::scrub::Scrubber;
-use plan::token::Token;
-use plan::{Policy, user_data};
+use planner::machine::{Call, VmState};
+use planner::scrub::Scrubber;
+use planner::token::Token;
+use planner::{Policy, user_data};
 use runtime::Key;
 use runtime::cache::Cache;
 

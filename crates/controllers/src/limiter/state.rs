@@ -1,7 +1,7 @@
 //! The limiter at one moment, for `/debug/state`.
 
 use jiff::Timestamp;
-use plan::machine::CallUnderWay;
+use planner::machine::CallUnderWay;
 use serde::Serialize;
 
 use super::CallLimiter;

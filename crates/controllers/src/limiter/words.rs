@@ -10,7 +10,7 @@ use driver::text::{
     provider_id_problem,
 };
 use driver::{Code, DriverError, Found, Owners};
-use plan::scrub::Scrubber;
+use planner::scrub::Scrubber;
 
 /// How much of a text is looked at; no more than a part of it is kept.
 const LOOKED_AT: usize = 4 * LONGEST_TEXT;

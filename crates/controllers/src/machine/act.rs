@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use api::{Machine, Object};
 use jiff::Timestamp;
-use plan::Event;
-use plan::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Plan, Reason, Step, token_removal_retry};
+use planner::Event;
+use planner::machine::{Call, MachinePatch, NOT_KEPT, NodeLookup, Plan, Reason, Step, token_removal_retry};
 use runtime::Key;
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ async fn tell_of_removal(
         }
     };
     let now = controller.shared.clock.now();
-    let report = plan::machine::removal_failed(machine, step, &why, &controller.shared.policy, now);
+    let report = planner::machine::removal_failed(machine, step, &why, &controller.shared.policy, now);
     if machine.is_deleting() {
         let before = controller.vm_states.of(key, &machine.uid()).node_lookup;
         controller.vm_states.inquired(key, &machine.uid(), before.not_removed(why, now));
@@ -162,7 +162,7 @@ fn call_driver(
     machine: &Arc<Machine>,
     call: Call,
 ) -> Result<(), WriteError> {
-    let plan::Presence::Present(class) = &seen.class else { return Err(WriteError::Missing("its MachineClass")) };
+    let planner::Presence::Present(class) = &seen.class else { return Err(WriteError::Missing("its MachineClass")) };
     controller.limiter.begin(key, machine, class, call);
     Ok(())
 }

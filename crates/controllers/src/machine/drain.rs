@@ -2,9 +2,9 @@
 
 use api::{Object, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
-use plan::Event;
-use plan::machine::{Barrier, NOT_KEPT, Plan, Step, not_kept, set_up_by};
-use plan::node::NodeWrite;
+use planner::Event;
+use planner::machine::{Barrier, NOT_KEPT, Plan, Step, not_kept, set_up_by};
+use planner::node::NodeWrite;
 use runtime::Key;
 
 use super::act;
@@ -28,14 +28,14 @@ pub(super) async fn carry_out(
             drains.obstructed(key, &uid, &write.name, *part, obstacle);
         }
         Step::Watch { node, what } => {
-            drains.watch(key, &uid, node, *what, plan::replacement_limit::deployment(&seen.machine));
+            drains.watch(key, &uid, node, *what, planner::replacement_limit::deployment(&seen.machine));
         }
         Step::Drain { notes, requests } => {
             let class = seen.class.as_ref().present().cloned();
             drains.run(key, &uid, class, notes, requests);
         }
         Step::Detach { notes, attachments } => drains.detach(key, &uid, notes, attachments),
-        Step::Emptied => drains.drained(key, &uid, plan::replacement_limit::deployment(&seen.machine)),
+        Step::Emptied => drains.drained(key, &uid, planner::replacement_limit::deployment(&seen.machine)),
         Step::TellNode { name, uid, event } => tell_node(drains, name, uid.as_str(), event),
         _ => {}
     }
@@ -44,7 +44,7 @@ pub(super) async fn carry_out(
 
 /// Lets go of what is no longer needed.
 pub(super) fn settle(controller: &MachineController, key: &Key, plan: &Plan) {
-    if let (Some(drains), plan::machine::DrainNeed::Over) = (&controller.drains, plan.drain) {
+    if let (Some(drains), planner::machine::DrainNeed::Over) = (&controller.drains, plan.drain) {
         drains.release(key);
     }
 }

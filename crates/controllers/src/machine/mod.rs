@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use api::Machine;
 use observe::MachineSnapshot;
-use plan::machine::{Plan, Step, stage};
+use planner::machine::{Plan, Step, stage};
 use runtime::Key;
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
@@ -94,6 +94,6 @@ async fn act(
 /// Looks at everything, and decides.
 fn decide(controller: &MachineController, key: &Key, machine: Arc<Machine>) -> (MachineSnapshot, Plan) {
     let seen = observe::observe(controller, key, machine);
-    let plan = plan::machine::plan(&seen.as_input(controller));
+    let plan = planner::machine::plan(&seen.as_input(controller));
     (seen, plan)
 }

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use api::view::NodeView;
 use api::{Machine, MachineClass, Object, Uid};
 use jiff::Timestamp;
-use plan::LookedFor;
-use plan::limiter::{Capacity, Refusal};
-use plan::machine::{
+use planner::LookedFor;
+use planner::limiter::{Capacity, Refusal};
+use planner::machine::{
     CallUnderWay, Connectivity, DrainView, DriverState, Observed, RollOut, SecretState, Target, VmState,
 };
-use plan::replacement_limit::{self, Siblings};
-use plan::safety::Outages;
-use plan::secret::{Content, Reference};
+use planner::replacement_limit::{self, Siblings};
+use planner::safety::Outages;
+use planner::secret::{Content, Reference};
 use runtime::Key;
 use runtime::cache::{Cache, Cached, Lookup};
 
@@ -26,13 +26,13 @@ use crate::vm_state::{Known, Wanted};
 /// What was seen, kept alive for the planner and for the steps that follow.
 pub(super) struct MachineSnapshot {
     pub(super) machine: Arc<Machine>,
-    pub(super) class: plan::Presence<Arc<MachineClass>>,
+    pub(super) class: planner::Presence<Arc<MachineClass>>,
     driver: DriverState,
     class_looked_for: LookedFor,
     secret: SecretState,
-    node: Option<plan::Presence<Arc<NodeView>>>,
+    node: Option<planner::Presence<Arc<NodeView>>>,
     drain_view: DrainView,
-    namesake: plan::Presence<Arc<NodeView>>,
+    namesake: planner::Presence<Arc<NodeView>>,
     siblings: Siblings,
     rivals: Vec<Arc<Machine>>,
     vm_rivals: Vec<Arc<Machine>>,
@@ -133,18 +133,18 @@ impl Looker<'_> {
                 Reference { secret: key.to_string(), content }
             })
             .collect();
-        plan::secret::state(class, &named, self.machine.name(), now)
+        planner::secret::state(class, &named, self.machine.name(), now)
     }
 }
 
 /// The node that has the name of the VM already, before anybody has linked the two. A label that the machine was created with links
 /// nothing.
-fn namesake(controller: &MachineController, machine: &Machine, known: &Known) -> plan::Presence<Arc<NodeView>> {
+fn namesake(controller: &MachineController, machine: &Machine, known: &Known) -> planner::Presence<Arc<NodeView>> {
     match (&controller.target, &known.vm) {
         (Some(target), VmState::Known(vm)) if machine.spec.provider_id.is_empty() => {
             presence(target.nodes.look_up(&Key::cluster(vm.node_name.as_str())))
         }
-        _ => plan::Presence::Absent,
+        _ => planner::Presence::Absent,
     }
 }
 
@@ -163,7 +163,7 @@ fn vm_rivals(shared: &Shared, machine: &Machine, known: &Known) -> Vec<Arc<Machi
         VmState::Known(vm) if !vm.provider_id.is_empty() => &vm.provider_id,
         _ => return Vec::new(),
     };
-    let mut holders = shared.machines.find(&MACHINES_BY_VM, &plan::node::vm_name(vm));
+    let mut holders = shared.machines.find(&MACHINES_BY_VM, &planner::node::vm_name(vm));
     // Two VMs may have the same name in different places.
     holders.retain(|other| other.metadata.uid != machine.metadata.uid && other.spec.provider_id == *vm);
     holders
@@ -179,9 +179,9 @@ fn siblings(shared: &Shared, machine: &Machine) -> Siblings {
     }
 }
 
-fn node_of(target: &machine_controller::Target, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
+fn node_of(target: &machine_controller::Target, machine: &Machine) -> planner::Presence<Arc<NodeView>> {
     let labelled = machine.node_name().map(|name| presence(target.nodes.look_up(&Key::cluster(name.as_str()))));
-    plan::node::select(machine, labelled, || target.nodes.find(&NODES_BY_MACHINE, machine.name()))
+    planner::node::select(machine, labelled, || target.nodes.find(&NODES_BY_MACHINE, machine.name()))
 }
 
 /// Whether its deployment rolls, which is known where the manager runs in the same process.

@@ -19,8 +19,8 @@ use std::sync::Arc;
 use api::names::labels;
 use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass, Object};
-use plan::machine::interest::{self, ClassInterest, needs_class};
-use plan::replacement_limit;
+use planner::machine::interest::{self, ClassInterest, needs_class};
+use planner::replacement_limit;
 use runtime::Key;
 use runtime::cache::{Cache, Cached, Reflector, Signal};
 use runtime::queue::{Outcome, Queue};
@@ -58,7 +58,7 @@ pub(crate) fn on_machines(
         if left != named {
             for vm in [left, named].into_iter().flatten() {
                 let holders = machines
-                    .find(&MACHINES_BY_VM, &plan::node::vm_name(&vm))
+                    .find(&MACHINES_BY_VM, &planner::node::vm_name(&vm))
                     .into_iter()
                     .filter(|m| *m.name() != *key.name);
                 holders.for_each(|machine| queue.add(Key::new(machine.namespace(), machine.name())));
@@ -108,7 +108,7 @@ pub(crate) fn on_classes(
     let (queue, machines, limiter) = (queue.clone(), machines.clone(), limiter.clone());
     reflector.on_delta(move |key, delta| {
         if let Some((before, now)) = delta.before().zip(delta.now())
-            && plan::class::is_another_for_drivers(before, now)
+            && planner::class::is_another_for_drivers(before, now)
         {
             try_again(&queue, &machines, &limiter, &key.name);
         }

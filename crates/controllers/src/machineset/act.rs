@@ -14,9 +14,11 @@ use api::{MachineDeployment, MachineSet, Object, Text, Uid};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
 use jiff::{SignedDuration, Timestamp};
-use plan::Due;
-use plan::Event;
-use plan::machineset::{Doing, Failure, MachineCreate, MachineDelete, MachinePatch, OwnerChange, Plan, Step, status};
+use planner::Due;
+use planner::Event;
+use planner::machineset::{
+    Doing, Failure, MachineCreate, MachineDelete, MachinePatch, OwnerChange, Plan, Step, status,
+};
 use runtime::Key;
 use runtime::client::RetryClass;
 use runtime::queue::Outcome;

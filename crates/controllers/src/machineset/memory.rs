@@ -8,7 +8,7 @@ use std::sync::Arc;
 use api::{MachineSet, MachineSetStatus, Object, Uid};
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use plan::machineset::{EarlyFailures, with_counts};
+use planner::machineset::{EarlyFailures, with_counts};
 use runtime::{Key, Random};
 
 /// By set. Clones are the same memory.

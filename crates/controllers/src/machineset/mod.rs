@@ -8,7 +8,7 @@ pub(crate) mod wake;
 use std::sync::Arc;
 
 use api::MachineSet;
-use plan::machineset::plan;
+use planner::machineset::plan;
 use runtime::Key;
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use api::view::NodeView;
 use api::{Machine, MachineName, MachinePhase, MachineSet, Object, Uid};
 use jiff::{SignedDuration, Timestamp};
-use plan::machineset::interest::is_staying;
-use plan::machineset::{ClockTrust, EarlyFailures, Member, NameSeed, Observed, Outstanding, Unreadable};
+use planner::machineset::interest::is_staying;
+use planner::machineset::{ClockTrust, EarlyFailures, Member, NameSeed, Observed, Outstanding, Unreadable};
 use runtime::cache::UndecodableObject;
 use runtime::expectations::Expected;
 use runtime::{Expectations, Key};
@@ -20,7 +20,7 @@ use crate::presence::presence;
 /// What was seen, kept alive for the planner and for the steps that follow.
 pub(super) struct SetSnapshot {
     pub(super) set: Arc<MachineSet>,
-    machines: Vec<(Arc<Machine>, plan::Presence<Arc<NodeView>>)>,
+    machines: Vec<(Arc<Machine>, planner::Presence<Arc<NodeView>>)>,
     unreadable: Vec<Unreadable>,
     outstanding: Outstanding,
     refused: BTreeMap<Uid, Timestamp>,
@@ -81,14 +81,14 @@ pub(super) fn staying(shared: &Shared, set: &MachineSet, outstanding: &Outstandi
     owned.iter().filter(|machine| is_staying(set, machine, pending)).count() + undecodable.count()
 }
 
-pub(super) fn node_of(shared: &Shared, machine: &Machine) -> plan::Presence<Arc<NodeView>> {
+pub(super) fn node_of(shared: &Shared, machine: &Machine) -> planner::Presence<Arc<NodeView>> {
     if *machine.phase() != MachinePhase::Failed {
-        return plan::Presence::Absent;
+        return planner::Presence::Absent;
     }
-    let Some((nodes, node)) = shared.nodes.as_ref().zip(machine.node_name()) else { return plan::Presence::Absent };
+    let Some((nodes, node)) = shared.nodes.as_ref().zip(machine.node_name()) else { return planner::Presence::Absent };
     match presence(nodes.look_up(&Key::cluster(node.as_str()))) {
-        plan::Presence::Present(node) if plan::node::mismatch(&machine.spec.provider_id, &node).is_some() => {
-            plan::Presence::Absent
+        planner::Presence::Present(node) if planner::node::mismatch(&machine.spec.provider_id, &node).is_some() => {
+            planner::Presence::Absent
         }
         found => found,
     }

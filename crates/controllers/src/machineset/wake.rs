@@ -9,7 +9,7 @@
 
 use api::view::NodeView;
 use api::{LabelSelector, Machine, MachineSet, Object, OwnerReference, Text};
-use plan::machineset::interest::{is_new_orphan, matters};
+use planner::machineset::interest::{is_new_orphan, matters};
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
 

@@ -4,7 +4,7 @@
 //! every Machine, and its Events already tell who leads.
 
 use k8s_openapi::api::core::v1::ObjectReference;
-use plan::Event;
+use planner::Event;
 
 use crate::machine_controller::MachineController;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
-use plan::safety::freeze::{Frozen, Judgement, News, Probe, State};
-use plan::safety::{ClockStep, ClockWatch, Outages, SafetyPolicy};
+use planner::safety::freeze::{Frozen, Judgement, News, Probe, State};
+use planner::safety::{ClockStep, ClockWatch, Outages, SafetyPolicy};
 use runtime::Clock;
 use runtime::client::ServerTime;
 use tokio::time::Instant;
@@ -105,14 +105,14 @@ impl ApiConnectivity {
     }
 
     /// Whether decisions may rest on what we see.
-    pub fn now(&self) -> plan::machine::Connectivity {
+    pub fn now(&self) -> planner::machine::Connectivity {
         if self.is_clock_skewed() {
-            return plan::machine::Connectivity::Frozen;
+            return planner::machine::Connectivity::Frozen;
         }
         if self.inside.lock().state.sees() {
-            plan::machine::Connectivity::Connected
+            planner::machine::Connectivity::Connected
         } else {
-            plan::machine::Connectivity::Frozen
+            planner::machine::Connectivity::Frozen
         }
     }
 

@@ -1,4 +1,4 @@
-//! The loops that keep a mistake of ours from costing machines; what they decide is in `plan::safety`.
+//! The loops that keep a mistake of ours from costing machines; what they decide is in `planner::safety`.
 //!
 //! | file | loop | key |
 //! | --- | --- | --- |
@@ -20,7 +20,7 @@ use std::sync::Arc;
 use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, Object};
-use plan::safety::SafetyPolicy;
+use planner::safety::SafetyPolicy;
 use runtime::cache::{Delta, Reflector, Signal, Trust};
 use runtime::client::ServerTime;
 use runtime::queue::{Queue, QueueState, RetryPolicy, Workers, spawn_workers};
@@ -161,5 +161,5 @@ const UNMANAGED_AT_ONCE: usize = 5;
 
 /// Whether nothing may be concluded from what the caches show.
 fn is_disconnected(shared: &Shared) -> bool {
-    shared.connectivity.now() == plan::machine::Connectivity::Frozen || shared.caches.trust() == Trust::Doubtful
+    shared.connectivity.now() == planner::machine::Connectivity::Frozen || shared.caches.trust() == Trust::Doubtful
 }

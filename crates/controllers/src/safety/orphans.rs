@@ -15,14 +15,14 @@ use driver::Code;
 use futures::future::join_all;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use plan::node::vm_name;
-use plan::safety::Record;
-use plan::safety::orphans::{
+use planner::node::vm_name;
+use planner::safety::Record;
+use planner::safety::orphans::{
     Charge, Findings, Group, Holders, Listed, Mismatch, Owner, Reach, Scan, Suspicions, TooLarge, VmList, judge,
     without_known_vm,
 };
-use plan::safety::record::fitting;
-use plan::{Event, EventType};
+use planner::safety::record::fitting;
+use planner::{Event, EventType};
 use runtime::Key;
 use runtime::cache::{Delta, Lookup, Removal};
 use runtime::lease::Note;

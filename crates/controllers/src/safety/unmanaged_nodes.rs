@@ -6,8 +6,8 @@ use std::time::Duration;
 use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, Object};
-use plan::node::NodeWrite;
-use plan::safety::unmanaged::{Management, Owner, judge};
+use planner::node::NodeWrite;
+use planner::safety::unmanaged::{Management, Owner, judge};
 use runtime::Key;
 use runtime::cache::Lookup;
 use runtime::lease::Leadership;
@@ -55,7 +55,7 @@ fn claimant(shared: &Shared, node: &NodeView) -> Claimant {
             || node.label(labels::MACHINE_NAME) == Some(object.name.as_str())
     });
     let mut named_by = shared.machines.find(&MACHINES_BY_NODE, node.name()).into_iter();
-    let linked = named_by.any(|machine| plan::node::mismatch(&machine.spec.provider_id, node).is_none());
+    let linked = named_by.any(|machine| planner::node::mismatch(&machine.spec.provider_id, node).is_none());
     if may_be_linked || linked {
         return Claimant::Linked;
     }

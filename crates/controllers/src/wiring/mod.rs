@@ -16,7 +16,7 @@ use std::sync::Arc;
 use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass};
 use kube::Client;
-use plan::Policy;
+use planner::Policy;
 use runtime::cache::{Cache, Caches, Reflector, RetrySignal};
 use runtime::client::Api;
 use runtime::metrics::MetricsError;

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use api::view::NodeView;
-use plan::node::NodeWrite;
+use planner::node::NodeWrite;
 
 use super::{Guard, Held, Part, WriteError};
 

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use api::Machine;
-use apiserver::faults::{Rule, RuleId, Verb};
-use apiserver::{Options, Server};
+use fake_apiserver::faults::{Rule, RuleId, Verb};
+use fake_apiserver::{Options, Server};
 use rstest::rstest;
 use runtime::cache::Reflector;
 use runtime::client::{ClientSpec, UserAgent, in_process};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::MachinePhase;
-use apiserver::faults::{After, Verb};
+use fake_apiserver::faults::{After, Verb};
 use kube::api::{Patch, PatchParams};
 use rstest::rstest;
 use serde_json::json;

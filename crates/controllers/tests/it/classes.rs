@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Code, MachineClass, MachinePhase};
-use apiserver::faults::{After, Verb};
 use async_trait::async_trait;
 use driver::{Call, Capabilities, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method};
+use driver_virtual::{Fault, Script, VirtualCloud};
+use fake_apiserver::faults::{After, Verb};
 use kube::api::{Patch, PatchParams};
 use runtime::client::Api;
 use serde_json::{Value, json};
 use tokio::sync::watch;
-use virtual_cloud::{Fault, Script, VirtualCloud};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 

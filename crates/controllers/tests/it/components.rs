@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use api::{MachinePhase, MachineSet};
-use apiserver::faults::Verb;
 use driver::Method;
+use driver_virtual::{CallEnd, CallRecord};
+use fake_apiserver::faults::Verb;
 use kube::api::PostParams;
 use rstest::rstest;
 use runtime::Leadership;
 use runtime::client::Api;
 use runtime::tasks::Ended;
 use serde_json::json;
-use virtual_cloud::{CallEnd, CallRecord};
 
 use crate::test_cluster::{CONTROLLER, Leaders, NAMESPACE, TestCluster};
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object, names};
-use apiserver::ChangeKind;
-use apiserver::faults::{After, Verb};
+use fake_apiserver::ChangeKind;
+use fake_apiserver::faults::{After, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, PropagationPolicy};
 use runtime::client::{Api, Qps};
 use serde_json::{Value, json};

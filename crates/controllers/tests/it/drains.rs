@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use api::MachinePhase;
 use api::view::PodView;
-use apiserver::faults::Verb;
+use fake_apiserver::faults::Verb;
 use kube::api::{DeleteParams, Patch, PatchParams};
-use plan::drain::concurrency::Caps;
+use planner::drain::concurrency::Caps;
 use runtime::client::Api;
 use runtime::logs::LogFormat;
 use serde_json::json;
@@ -114,7 +114,7 @@ async fn no_more_nodes_are_drained_at_once_than_allowed_and_each_gets_its_turn()
 }
 
 fn watches_of_pods(cluster: &TestCluster) -> u64 {
-    let of_controller = |tally: &apiserver::ledger::Tally| {
+    let of_controller = |tally: &fake_apiserver::ledger::Tally| {
         tally.user_agent.starts_with(crate::test_cluster::CONTROLLER)
             && tally.verb == "watch"
             && tally.resource == "pods"

@@ -6,11 +6,11 @@ use std::time::Duration;
 use api::names::annotations::EFFECTIVE_CREATION_TIMEOUT;
 use api::names::events::ours::DRIVER_ERROR;
 use api::{Code, MachinePhase};
-use apiserver::faults::Verb;
 use driver::{Call, Capabilities, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method};
+use driver_virtual::{CallEnd, Config, VirtualCloud};
+use fake_apiserver::faults::Verb;
 use parking_lot::Mutex;
 use serde_json::json;
-use virtual_cloud::{CallEnd, Config, VirtualCloud};
 
 use crate::test_cluster::{NAMESPACE, TestCluster, class};
 
@@ -192,7 +192,7 @@ async fn a_call_that_failed_timed_out_or_panicked_is_not_out_any_more(#[case] fi
     match first {
         FirstCreate::Fails => cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await,
         FirstCreate::Hangs | FirstCreate::Panics => {
-            assert!(matches!(known.vm, plan::machine::VmState::Failed(_)), "{:?}", known.vm);
+            assert!(matches!(known.vm, planner::machine::VmState::Failed(_)), "{:?}", known.vm);
         }
     }
 }

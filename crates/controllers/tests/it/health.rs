@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use api::names::labels;
 use api::{MachinePhase, Object};
-use apiserver::faults::Verb;
+use fake_apiserver::faults::Verb;
 use kube::api::{Patch, PatchParams};
-use plan::replacement_limit::Limit;
+use planner::replacement_limit::Limit;
 use serde_json::json;
 
 use crate::test_cluster::{CONTROLLER, TestCluster};

@@ -4,10 +4,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use api::MachinePhase;
+use controllers::Decision;
+use controllers::decision::{DriverCall, Listen};
+use controllers::state::ClusterState;
 use driver::conformance::hostile::{Attack, Hostile, harm, texts};
-use millwright_controllers::Decision;
-use millwright_controllers::decision::{DriverCall, Listen};
-use millwright_controllers::state::ClusterState;
 use rstest::rstest;
 use runtime::logs::LogFormat;
 use serde_json::Value;

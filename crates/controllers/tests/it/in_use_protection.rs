@@ -130,7 +130,7 @@ async fn a_finalizer_that_someone_adds_in_between_is_not_lost() {
     let secrets: Api<Secret> = Api::namespaced(cluster.client("person"), NAMESPACE);
     // Our first write finds another version than the one that was read.
     let faults = cluster.server.faults().clone();
-    faults.on([apiserver::faults::Verb::Patch]).by_agent(CONTROLLER).times(1).conflict();
+    faults.on([fake_apiserver::faults::Verb::Patch]).by_agent(CONTROLLER).times(1).conflict();
     let _process = cluster.start();
     let add = Patch::Merge(json!({ "metadata": { "finalizers": ["example.org/theirs"] } }));
     secrets.patch("cloud", &PatchParams::default(), &add).await.unwrap();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use api::{Code, MachinePhase};
 use driver::Method;
+use driver_virtual::{Fault, Script};
 use serde_json::json;
-use virtual_cloud::{Fault, Script};
 
 use crate::test_cluster::{NAMESPACE, TestCluster, class};
 
@@ -21,7 +21,7 @@ fn code(cluster: &TestCluster, name: &str) -> String {
 
 /// Creates that were asked of the cloud for machines whose names begin so.
 fn creates(cluster: &TestCluster, prefix: &str) -> usize {
-    let of = |call: &&virtual_cloud::CallRecord| {
+    let of = |call: &&driver_virtual::CallRecord| {
         call.method == Method::Create && call.machine.as_deref().is_some_and(|name| name.starts_with(prefix))
     };
     cluster.cloud.calls().iter().filter(of).count()
@@ -68,13 +68,13 @@ async fn a_thousand_machines_of_a_full_class_hold_up_nobody_and_ask_once_a_perio
 async fn when_the_one_that_tries_is_served_the_others_go_at_once() {
     let mut cluster = TestCluster::new(22);
     cluster.policy.creation_timeout = Duration::from_hours(1);
-    cluster.cloud.set_quotas(virtual_cloud::Quotas { total: Some(0), ..Default::default() });
+    cluster.cloud.set_quotas(driver_virtual::Quotas { total: Some(0), ..Default::default() });
     let _process = cluster.start();
     for n in 0..30 {
         cluster.create(&format!("m-{n}")).await;
     }
     cluster.until("all say why", |w| (0..30).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
-    cluster.cloud.set_quotas(virtual_cloud::Quotas::default());
+    cluster.cloud.set_quotas(driver_virtual::Quotas::default());
     let begin = cluster.clock.now();
     cluster.until("all run", |w| (0..30).all(|n| running(w, &format!("m-{n}")))).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
@@ -194,7 +194,7 @@ async fn what_a_cloud_has_never_done_yet_is_shown_as_zero_and_not_as_nothing() {
 }
 
 /// A driver whose every error quotes all it was given.
-struct Chatterbox(virtual_cloud::VirtualCloud);
+struct Chatterbox(driver_virtual::VirtualCloud);
 
 #[async_trait::async_trait]
 impl driver::Driver for Chatterbox {

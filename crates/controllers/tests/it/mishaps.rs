@@ -4,12 +4,12 @@
 use std::time::Duration;
 
 use api::{Code, MachinePhase};
-use apiserver::faults::Verb;
 use driver::Method;
+use driver_virtual::{Fault, Script};
+use fake_apiserver::faults::Verb;
 use kube::api::{Patch, PatchParams};
 use rstest::rstest;
 use runtime::Random;
-use virtual_cloud::{Fault, Script};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster};
 
@@ -98,7 +98,7 @@ async fn a_create_whose_answer_is_lost_is_found_and_not_repeated() {
 #[tokio::test(start_paused = true)]
 async fn an_exhausted_quota_is_told_by_its_code_and_left_alone_for_ten_minutes() {
     let cluster = TestCluster::new(2);
-    cluster.cloud.set_quotas(virtual_cloud::Quotas { total: Some(1), ..Default::default() });
+    cluster.cloud.set_quotas(driver_virtual::Quotas { total: Some(1), ..Default::default() });
     let _process = cluster.start();
     cluster.create("m-0").await;
     cluster.until("the first one runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
@@ -111,7 +111,7 @@ async fn an_exhausted_quota_is_told_by_its_code_and_left_alone_for_ten_minutes()
     let asked = cluster.cloud.count(Method::Create);
     tokio::time::sleep(Duration::from_secs(590)).await;
     assert_eq!(cluster.cloud.count(Method::Create), asked, "a full cloud is not hammered");
-    cluster.cloud.set_quotas(virtual_cloud::Quotas::default());
+    cluster.cloud.set_quotas(driver_virtual::Quotas::default());
     cluster.until("room was made", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
 }
 
@@ -153,7 +153,7 @@ fn the_same_seed_takes_the_same_course_to_the_last_request() {
 #[tokio::test(start_paused = true)]
 async fn a_class_that_changes_does_not_shorten_a_back_off() {
     let cluster = TestCluster::new(3);
-    cluster.cloud.set_quotas(virtual_cloud::Quotas { total: Some(0), ..Default::default() });
+    cluster.cloud.set_quotas(driver_virtual::Quotas { total: Some(0), ..Default::default() });
     let _process = cluster.start();
     cluster.create("m-0").await;
     let refused =

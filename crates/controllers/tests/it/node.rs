@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use api::MachinePhase;
 use api::view::NodeView;
-use apiserver::faults::{After, Verb};
+use controllers::Decision;
+use controllers::decision::Listen;
+use fake_apiserver::faults::{After, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
-use millwright_controllers::Decision;
-use millwright_controllers::decision::Listen;
 use runtime::client::Api;
 use serde_json::{Value, json};
 
@@ -352,7 +352,7 @@ async fn copied_machine_goes_without_the_vm_of_the_original() {
 async fn machine_with_two_vms_of_its_name_is_deleted_with_both() {
     let cluster = TestCluster::new(39);
     for _ in 0..2 {
-        let spec = virtual_cloud::Spec::decode(&json!({ "join": "never" })).unwrap();
+        let spec = driver_virtual::Spec::decode(&json!({ "join": "never" })).unwrap();
         cluster.cloud.plant(spec, Some("twin".into())).unwrap();
     }
     let _process = cluster.start();

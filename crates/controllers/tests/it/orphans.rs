@@ -5,16 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Machine, MachineName, MachinePhase, Object, ProviderId};
-use apiserver::faults::{After, Verb};
 use driver::{
     Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method, Owners,
 };
+use driver_virtual::{Fault, Script, Spec, VirtualCloud};
+use fake_apiserver::faults::{After, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use parking_lot::Mutex;
-use plan::safety::Limit;
+use planner::safety::Limit;
 use runtime::client::Api;
 use serde_json::json;
-use virtual_cloud::{Fault, Script, Spec, VirtualCloud};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 

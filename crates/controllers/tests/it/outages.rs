@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use api::MachinePhase;
-use apiserver::faults::{After, Verb};
 use driver::Method;
+use driver_virtual::{Fault, Script};
+use fake_apiserver::faults::{After, Verb};
 use kube::api::{DeleteParams, Patch, PatchParams};
-use plan::machine::Connectivity;
+use planner::machine::Connectivity;
 use runtime::client::Api;
 use serde_json::json;
-use virtual_cloud::{Fault, Script};
 
 use crate::test_cluster::{CONTROLLER, Process, TestCluster, class};
 
@@ -268,7 +268,7 @@ async fn nodes_that_are_gone_from_one_list_freeze_us_until_a_second_count() {
 }
 
 /// A machine that has been ill for a minute when the only process there is ends.
-async fn ill_and_alone(seed: u64) -> (TestCluster, virtual_cloud::VmId) {
+async fn ill_and_alone(seed: u64) -> (TestCluster, driver_virtual::VmId) {
     let cluster = TestCluster::new(seed);
     let process = cluster.start_replica(CONTROLLER);
     cluster.create("m-0").await;
@@ -282,7 +282,7 @@ async fn ill_and_alone(seed: u64) -> (TestCluster, virtual_cloud::VmId) {
 }
 
 /// Its kubelet reports again half a minute after a process has begun, as kubelets do once their API server is back.
-async fn comes_back(cluster: &TestCluster, vm: &virtual_cloud::VmId) {
+async fn comes_back(cluster: &TestCluster, vm: &driver_virtual::VmId) {
     let looked_at = |w: &TestCluster| w.phase("m-0") != Some(MachinePhase::Unknown);
     for _ in 0..30 {
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -325,7 +325,7 @@ async fn a_machine_that_stays_ill_is_marked_failed_when_its_time_was_really_watc
 /// Plants a VM without a Machine, lets the Node of m-0 fail, and creates a Machine m-1 whose Node never joins.
 async fn with_timeouts_running(cluster: &TestCluster) {
     cluster.server.insert(&class("never", &json!({ "join": "never" }))).unwrap();
-    let spec = virtual_cloud::Spec::decode(&json!({ "join": "never" })).unwrap();
+    let spec = driver_virtual::Spec::decode(&json!({ "join": "never" })).unwrap();
     cluster.cloud.plant(spec, Some("nobody".into())).unwrap();
     cluster.create_of_class("m-1", "never").await;
     cluster.cloud.vms_of("m-0").iter().for_each(|vm| cluster.cloud.hang(&vm.id));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use api::MachinePhase;
+use controllers::state::ClusterState;
 use jiff::Timestamp;
-use millwright_controllers::state::ClusterState;
 use rstest::rstest;
 
 use crate::test_cluster::TestCluster;

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object};
-use apiserver::faults::Verb;
+use fake_apiserver::faults::Verb;
 use kube::api::{Patch, PatchParams, PostParams};
 use rstest::rstest;
 use runtime::client::Api;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::deletion::Step;
 use api::{MachinePhase, OperationType};
-use apiserver::faults::Verb;
+use fake_apiserver::faults::Verb;
 use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -135,9 +135,9 @@ async fn a_missing_secret_is_called_missing() {
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_is_mended_ends_the_back_off_of_those_who_failed_because_of_it() {
     let cluster = TestCluster::new(18);
-    cluster.cloud.inject(virtual_cloud::Script::next(
+    cluster.cloud.inject(driver_virtual::Script::next(
         driver::Method::Create,
-        virtual_cloud::Fault::Fail(api::Code::PermissionDenied),
+        driver_virtual::Fault::Fail(api::Code::PermissionDenied),
     ));
     let _process = cluster.start();
     cluster.create("m-0").await;
@@ -160,9 +160,9 @@ async fn a_deletion_that_failed_for_want_of_a_secret_goes_on_when_it_is_mended()
     let _process = cluster.start();
     cluster.create("m-0").await;
     cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    cluster.cloud.inject(virtual_cloud::Script::next(
+    cluster.cloud.inject(driver_virtual::Script::next(
         driver::Method::Delete,
-        virtual_cloud::Fault::Fail(api::Code::PermissionDenied),
+        driver_virtual::Fault::Fail(api::Code::PermissionDenied),
     ));
     cluster.machines().delete("m-0", &DeleteParams::default()).await.unwrap();
     let refused = |w: &TestCluster| {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use api::{Machine, MachinePhase, MachineSet, Object};
-use apiserver::ChangeKind;
-use apiserver::faults::{After, Verb};
+use fake_apiserver::ChangeKind;
+use fake_apiserver::faults::{After, Verb};
 use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, PropagationPolicy};
 use rstest::rstest;
 use runtime::Key;

@@ -55,14 +55,14 @@ async fn a_leftover_link_to_a_node_is_harmless() {
 async fn vms_without_a_machine_are_collected_all_the_same() {
     let cluster = TestCluster::new(3);
     let _process = cluster.start_towards(None);
-    let spec = virtual_cloud::Spec::decode(&json!({})).unwrap();
+    let spec = driver_virtual::Spec::decode(&json!({})).unwrap();
     cluster.cloud.plant(spec, Some("nobody".into())).unwrap();
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert!(cluster.cloud.vms().is_empty());
 }
 
 /// A cloud that knows more of where a VM can be reached with each answer.
-struct Talkative(virtual_cloud::VirtualCloud);
+struct Talkative(driver_virtual::VirtualCloud);
 
 fn reached(address: &str) -> api::NodeAddress {
     api::NodeAddress { kind: "InternalIP".into(), address: address.into() }

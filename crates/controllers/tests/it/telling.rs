@@ -6,18 +6,18 @@ use std::time::Duration;
 use api::{Code, MachinePhase};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use controllers::Decision;
+use controllers::decision::{DriverCall, Listen};
+use controllers::state::ClusterState;
 use driver::{
     Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method, Owners,
 };
+use driver_virtual::{Fault, Script, VirtualCloud};
 use kube::api::PostParams;
-use millwright_controllers::Decision;
-use millwright_controllers::decision::{DriverCall, Listen};
-use millwright_controllers::state::ClusterState;
 use rstest::rstest;
 use runtime::client::Api;
 use runtime::logs::LogFormat;
 use serde_json::{Value, json};
-use virtual_cloud::{Fault, Script, VirtualCloud};
 
 use crate::page::Page;
 use crate::test_cluster::{NAMESPACE, TestCluster, class};

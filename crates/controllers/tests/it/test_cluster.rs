@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::{Machine, MachinePhase};
-use apiserver::{Options, Server};
+use controllers::wiring::{Clients, Component, Components, Parts, start};
+use controllers::{Cluster, Drivers, Listener};
+use driver_virtual::{Config, Doubles, VirtualCloud};
+use fake_apiserver::{Options, Server};
 use jiff::Timestamp;
 use kube::api::{DeleteParams, PostParams};
-use millwright_controllers::wiring::{Clients, Component, Components, Parts, start};
-use millwright_controllers::{Cluster, Drivers, Listener};
-use plan::Policy;
+use planner::Policy;
 use runtime::client::Api;
 use runtime::client::{ClientSpec, Qps, ServerTime, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
@@ -17,7 +18,6 @@ use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
 use runtime::tasks::Ended;
 use runtime::{Clock, Metrics, Random, Tasks};
 use serde_json::{Value, json};
-use virtual_cloud::{Config, Doubles, VirtualCloud};
 
 pub(crate) const NAMESPACE: &str = "pool";
 pub(crate) const CONTROLLER: &str = "machine-controller-under-test";

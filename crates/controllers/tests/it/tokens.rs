@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use api::{Code, MachinePhase};
-use apiserver::faults::Verb;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use driver::Method;
+use driver_virtual::{Fault, Script};
+use fake_apiserver::faults::Verb;
 use serde_json::{Value, json};
-use virtual_cloud::{Fault, Script};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 
@@ -120,7 +120,7 @@ async fn a_token_that_says_it_is_somebody_elses_is_left_alone() {
     let cluster = cluster(34);
     cluster.create_of_class("m-1", "joining").await;
     let uid = cluster.machine("m-1").unwrap().metadata.uid.clone();
-    let taken = plan::token::TokenId::of(&uid.as_str().into(), 0);
+    let taken = planner::token::TokenId::of(&uid.as_str().into(), 0);
     let foreign = json!({
         "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
         "metadata": { "name": taken.secret_name(), "namespace": "kube-system" },
@@ -138,7 +138,7 @@ async fn a_token_that_says_it_is_somebody_elses_is_left_alone() {
 #[tokio::test(start_paused = true)]
 async fn a_token_made_by_the_reference_goes_when_its_machine_joins_under_us() {
     let cluster = cluster(35);
-    let id = plan::token::TokenId::of_reference("machine-abcde").unwrap();
+    let id = planner::token::TokenId::of_reference("machine-abcde").unwrap();
     let theirs = |description: &str| {
         json!({
             "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::MachinePhase;
 use api::names::{annotations, finalizers};
-use apiserver::faults::Verb;
+use fake_apiserver::faults::Verb;
 use k8s_openapi::api::core::v1::Node;
 use kube::api::{Patch, PatchParams};
 use runtime::client::Api;
@@ -78,7 +78,7 @@ async fn who_does_not_see_machines_marks_no_node() {
     let until = cluster.clock.now() + jiff::SignedDuration::from_hours(2);
     cluster.server.faults().on_any().of("machines").by_agent(CONTROLLER).until(until).disconnect();
     tokio::time::sleep(Duration::from_mins(90)).await;
-    assert_eq!(process.cluster.connectivity().now(), plan::machine::Connectivity::Frozen);
+    assert_eq!(process.cluster.connectivity().now(), planner::machine::Connectivity::Frozen);
     assert!(!is_marked(&cluster, "stranger"));
     tokio::time::sleep(2 * 60 * MINUTE).await;
     assert!(is_marked(&cluster, "stranger"));

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use api::MachinePhase;
-use plan::machine::Connectivity;
-use virtual_cloud::{Fault, Script};
+use driver_virtual::{Fault, Script};
+use planner::machine::Connectivity;
 
 use crate::test_cluster::{CONTROLLER, Process, TestCluster};
 

@@ -24,7 +24,7 @@ pub(crate) struct Common {
     pub(crate) log: Log,
     #[command(flatten)]
     pub(crate) tracing: Tracing,
-    #[cfg(feature = "operator")]
+    #[cfg(feature = "inspect")]
     #[command(flatten)]
     pub(crate) web_view: super::web_view::WebViewFlags,
     #[command(flatten)]

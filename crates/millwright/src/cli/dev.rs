@@ -4,8 +4,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use real_nodes::network::Network;
-use remote_driver::Endpoint;
+use driver_remote::Endpoint;
+use lab_node::network::Network;
 
 use super::{Log, Output, ServerTls, endpoint, values};
 use crate::dev::Failing;
@@ -143,8 +143,8 @@ impl UpProvider {
     /// As a class says it.
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Self::Host => host_driver::PROVIDER,
-            Self::Qemu => qemu_driver::PROVIDER,
+            Self::Host => lab_host::PROVIDER,
+            Self::Qemu => lab_qemu::PROVIDER,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use remote_driver::{Endpoint, TlsFiles};
+use driver_remote::{Endpoint, TlsFiles};
 
 use super::{Output, endpoint, tls_files, values};
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser};
-use remote_driver::{Endpoint, TlsFiles};
+use driver_remote::{Endpoint, TlsFiles};
 
 use super::{Log, endpoint, tls_files};
 

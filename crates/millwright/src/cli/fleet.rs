@@ -1,7 +1,7 @@
 //! How sets keep their machines, where MCM leaves no choice.
 
 use clap::Args;
-use plan::machineset::{InPlaceRank, MinReady, Replacement, SetPolicy};
+use planner::machineset::{InPlaceRank, MinReady, Replacement, SetPolicy};
 
 /// How sets keep their machines.
 #[derive(Debug, Args)]
@@ -20,14 +20,14 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// The policy with these choices in it.
-    pub(crate) fn apply(&self, policy: plan::Policy) -> plan::Policy {
+    pub(crate) fn apply(&self, policy: planner::Policy) -> planner::Policy {
         let set = SetPolicy {
             replacement: if self.replace_machines_once_gone { Replacement::OnceGone } else { Replacement::AtOnce },
             min_ready: if self.await_min_ready_seconds { MinReady::Awaited } else { MinReady::Stored },
             in_place_rank: if self.spare_in_place_updates { InPlaceRank::Last } else { InPlaceRank::First },
             ..policy.set
         };
-        plan::Policy { set, ..policy }
+        planner::Policy { set, ..policy }
     }
 }
 
@@ -46,9 +46,9 @@ mod tests {
     fn without_flags_sets_do_as_the_reference_does_and_each_flag_changes_one_thing() {
         let policy = |flags: &[&str]| {
             let command = FleetCommand::parse_from(["millwright"].iter().chain(flags));
-            command.fleet.apply(plan::Policy::default())
+            command.fleet.apply(planner::Policy::default())
         };
-        assert_eq!(policy(&[]), plan::Policy::default());
+        assert_eq!(policy(&[]), planner::Policy::default());
         assert_eq!(policy(&["--replace-machines-once-gone"]).set.replacement, Replacement::OnceGone);
         assert_eq!(policy(&["--await-min-ready-seconds"]).set.min_ready, MinReady::Awaited);
         assert_eq!(policy(&["--spare-in-place-updates"]).set.in_place_rank, InPlaceRank::Last);

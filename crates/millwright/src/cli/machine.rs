@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
-use remote_driver::{Endpoint, TlsFiles};
+use driver_remote::{Endpoint, TlsFiles};
 
 use super::values::{Places, Span};
 use super::{NEW, Safety, endpoint, tls_files};
@@ -24,9 +24,9 @@ pub(crate) struct MachineFlags {
 
 impl MachineFlags {
     /// The policy with what these flags ask for in it.
-    pub(crate) fn apply(&self, policy: plan::Policy) -> plan::Policy {
+    pub(crate) fn apply(&self, policy: planner::Policy) -> planner::Policy {
         let driver_call_timeout = self.driver.driver_call_timeout.get();
-        let policy = plan::Policy { drain: self.drain.limits(), driver_call_timeout, ..policy };
+        let policy = planner::Policy { drain: self.drain.limits(), driver_call_timeout, ..policy };
         self.safety.apply(self.health.apply(policy))
     }
 }
@@ -100,7 +100,7 @@ pub(crate) struct Health {
     bootstrap_token_auth_extra_groups: String,
     /// How many machines of a deployment may be on their way at once for being unhealthy: a number, or a percentage of them.
     #[arg(long, value_name = "LIMIT", default_value = "1", help_heading = NEW)]
-    machine_max_replacements: plan::replacement_limit::Limit,
+    machine_max_replacements: planner::replacement_limit::Limit,
     /// Hold a node that says nothing of Ready for unhealthy. MCM does not.
     #[arg(long, help_heading = NEW)]
     missing_ready_is_unhealthy: bool,
@@ -114,9 +114,9 @@ pub(crate) struct Health {
 
 impl Health {
     /// The policy with these limits in it.
-    fn apply(&self, policy: plan::Policy) -> plan::Policy {
-        use plan::policy::{FailedUpdate, MissingReady, NodeAnnotation};
-        plan::Policy {
+    fn apply(&self, policy: planner::Policy) -> planner::Policy {
+        use planner::policy::{FailedUpdate, MissingReady, NodeAnnotation};
+        planner::Policy {
             creation_timeout: self.machine_creation_timeout.get(),
             health_timeout: self.machine_health_timeout.get(),
             in_place_timeout: self.machine_inplace_update_timeout.get(),
@@ -162,7 +162,7 @@ mod tests {
 
     #[test]
     fn without_flags_machines_are_looked_after_as_the_reference_does_it() {
-        assert_eq!(with(&[]).unwrap().apply(plan::Policy::default()), plan::Policy::default());
+        assert_eq!(with(&[]).unwrap().apply(planner::Policy::default()), planner::Policy::default());
     }
 
     #[test]
@@ -177,14 +177,14 @@ mod tests {
             "--delete-machines-by-node-annotation=false",
             "--bootstrap-token-auth-extra-groups=system:bootstrappers:x",
         ]);
-        let policy = given.unwrap().apply(plan::Policy::default());
+        let policy = given.unwrap().apply(planner::Policy::default());
         assert_eq!(policy.creation_timeout.as_secs(), 5400);
         assert_eq!(policy.driver_call_timeout.as_secs(), 420);
-        assert_eq!(policy.max_replacements, plan::replacement_limit::Limit::Percent(25));
+        assert_eq!(policy.max_replacements, planner::replacement_limit::Limit::Percent(25));
         assert_eq!(policy.node_conditions, ["A", "B"]);
-        assert_eq!(policy.missing_ready, plan::policy::MissingReady::Unhealthy);
-        assert_eq!(policy.node_annotation, plan::policy::NodeAnnotation::Ignored);
-        assert_eq!(policy.failed_update, plan::policy::FailedUpdate::Replaced);
+        assert_eq!(policy.missing_ready, planner::policy::MissingReady::Unhealthy);
+        assert_eq!(policy.node_annotation, planner::policy::NodeAnnotation::Ignored);
+        assert_eq!(policy.failed_update, planner::policy::FailedUpdate::Replaced);
         assert_eq!(policy.bootstrap_token_extra_groups, "system:bootstrappers:x");
     }
 

@@ -15,7 +15,7 @@ pub(crate) struct ManagerFlags {
 
 impl ManagerFlags {
     /// The policy with what these flags ask for in it.
-    pub(crate) fn apply(&self, policy: plan::Policy) -> plan::Policy {
+    pub(crate) fn apply(&self, policy: planner::Policy) -> planner::Policy {
         self.rollout.apply(self.fleet.apply(policy))
     }
 }

@@ -1,4 +1,4 @@
-//! What can be said to the commands of the feature `operator`: those with which a person looks after machines that run.
+//! What can be said to the commands of the feature `inspect`: those with which a person looks after machines that run.
 
 use std::path::PathBuf;
 use std::time::Duration;

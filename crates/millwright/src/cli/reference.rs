@@ -85,7 +85,7 @@ fn servers(words: &[&str]) -> Servers {
         Command::Run(flags) => (*flags).into(),
         Command::Crds(options) => panic!("expected a server, got {options:?}"),
         Command::Driver(other) => panic!("expected a server, got {other:?}"),
-        #[cfg(feature = "operator")]
+        #[cfg(feature = "inspect")]
         Command::Operator(other) => panic!("expected a server, got {other:?}"),
         #[cfg(feature = "dev")]
         Command::Dev(other) => panic!("expected a server, got {other:?}"),
@@ -152,7 +152,7 @@ fn the_manager_that_gardener_starts_is_understood() {
     assert_eq!(servers.common.clusters.namespace, "shoot--foo--bar");
     assert_eq!(servers.common.clusters.control_kubeconfig, "inClusterConfig");
     assert_eq!(servers.common.log.verbosity, 3);
-    assert_eq!(servers.policy(), plan::Policy::default());
+    assert_eq!(servers.policy(), planner::Policy::default());
 }
 
 #[rstest]
@@ -184,7 +184,7 @@ fn the_machine_controller_that_gardener_starts_is_understood(
     let component = servers.machine.as_ref().unwrap();
     assert!(servers.manager.is_none());
     assert_eq!((component.listen.to_string().as_str(), component.workers), ("0.0.0.0:10259", 50));
-    let mut policy = plan::Policy::default();
+    let mut policy = planner::Policy::default();
     policy.safety.orphan_period = std::time::Duration::from_mins(30);
     assert_eq!(servers.policy(), policy);
 }

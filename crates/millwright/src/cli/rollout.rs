@@ -1,7 +1,7 @@
 //! How deployments roll, and how many machines are too many.
 
 use clap::{ArgAction, Args};
-use plan::deployment::{AutoscalerGuard, FleetPolicy, OvershootCount};
+use planner::deployment::{AutoscalerGuard, FleetPolicy, OvershootCount};
 
 use super::values::{Count, Span};
 
@@ -29,7 +29,7 @@ pub(crate) struct RolloutFlags {
 
 impl RolloutFlags {
     /// The policy with these limits in it.
-    pub(crate) fn apply(&self, policy: plan::Policy) -> plan::Policy {
+    pub(crate) fn apply(&self, policy: planner::Policy) -> planner::Policy {
         let guarded = self.autoscaler_scaledown_annotation_during_rollout;
         let fleet = FleetPolicy {
             autoscaler_guard: if guarded { AutoscalerGuard::On } else { AutoscalerGuard::Off },
@@ -43,7 +43,7 @@ impl RolloutFlags {
             },
             ..policy.fleet
         };
-        plan::Policy { fleet, ..policy }
+        planner::Policy { fleet, ..policy }
     }
 }
 
@@ -64,9 +64,9 @@ mod tests {
     fn without_flags_deployments_roll_as_the_reference_does_and_each_flag_changes_one_thing() {
         let policy = |flags: &[&str]| {
             let command = RolloutCommand::parse_from(["millwright"].iter().chain(flags));
-            command.rollout.apply(plan::Policy::default())
+            command.rollout.apply(planner::Policy::default())
         };
-        assert_eq!(policy(&[]), plan::Policy::default());
+        assert_eq!(policy(&[]), planner::Policy::default());
         let off = policy(&["--autoscaler-scaledown-annotation-during-rollout=false"]);
         assert_eq!(off.fleet.autoscaler_guard, AutoscalerGuard::Off);
         assert_eq!(policy(&["--safety-up=5"]).fleet.safety_up, 5);

@@ -1,8 +1,8 @@
 //! How careful to be.
 
 use clap::Args;
-use plan::Policy;
-use plan::safety::{Limit, SafetyPolicy};
+use planner::Policy;
+use planner::safety::{Limit, SafetyPolicy};
 
 use super::NEW;
 use super::values::Span;

@@ -75,8 +75,8 @@ impl Servers {
     }
 
     /// The limits and choices that the flags ask for.
-    pub(crate) fn policy(&self) -> plan::Policy {
-        let policy = plan::Policy::default();
+    pub(crate) fn policy(&self) -> planner::Policy {
+        let policy = planner::Policy::default();
         let policy = self.manager.iter().fold(policy, |policy, component| component.flags.apply(policy));
         self.machine.iter().fold(policy, |policy, component| component.flags.apply(policy))
     }

@@ -4,7 +4,7 @@
 //! names its flag and what would be right.
 
 use clap::{ArgMatches, Command as Definition};
-use remote_driver::Endpoint;
+use driver_remote::Endpoint;
 
 use super::both::{Common, Election};
 use super::machine::{DriverFlags, MachineFlags};
@@ -51,7 +51,7 @@ pub(super) fn contradictions(command: &Command, built_in: &[BuiltIn<'_>]) -> Vec
             }
         }
         Command::Crds(_) | Command::Driver(_) => {}
-        #[cfg(feature = "operator")]
+        #[cfg(feature = "inspect")]
         Command::Operator(_) => {}
         #[cfg(feature = "dev")]
         Command::Dev(_) => {}
@@ -75,7 +75,7 @@ fn check_common(common: &Common, found: &mut Vec<String>) {
     if let Err(error) = media_type::check(&common.idle.kube_api_content_type) {
         found.push(format!("--kube-api-content-type must be a media type such as application/json: {error}"));
     }
-    #[cfg(feature = "operator")]
+    #[cfg(feature = "inspect")]
     found.extend(common.web_view.contradiction());
     if common.election.leader_elect {
         check_election(&common.election, found);

@@ -6,17 +6,17 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api::names::events::components;
-use apiserver::{Options, Server};
 use controllers::wiring::{Clients, Component, Components, Parts, start};
 use controllers::{Cluster, Drivers, Listener};
-use kube_controllers::KubeControllers;
-use plan::Policy;
+use driver_virtual::{Config, Monitor, NodeLife, Quotas, Script, VirtualCloud};
+use fake_apiserver::{Options, Server};
+use fake_kube_controllers::KubeControllers;
+use planner::Policy;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
 use runtime::lease::Leadership;
 use runtime::{Clock, Metrics, Random, Tasks};
 use tokio::net::TcpListener;
-use virtual_cloud::{Config, Monitor, NodeLife, Quotas, Script, VirtualCloud};
 
 use crate::dev::{DataDir, Kept};
 use crate::ui::{self, Access, Timeline, View};
@@ -78,7 +78,7 @@ impl Environment {
         let node_life =
             NodeLife { monitor: Monitor::Absent, lease_period: Duration::from_secs(1), ..NodeLife::default() };
         let cloud = VirtualCloud::new(Config { node_life, ..Config::default() }, now, random.number());
-        crate::serve::install_crds(&server)?;
+        crate::api_server::install_crds(&server)?;
         // Before anybody looks: controllers that saw machines without VMs would act on it.
         before.map_or(Ok(()), |before| before.put_back(&server, &cloud))?;
 
@@ -103,7 +103,7 @@ impl Environment {
         tasks.spawn("kubelets", async move { nodes.run_nodes(kubelets, stop).await });
         let (kubernetes, stop) = ((client("kubernetes"), clock.clone(), random.fork()), tasks.stopping());
         tasks.spawn("kubernetes", async move {
-            let policy = kube_controllers::Policy { node_grace, ..kube_controllers::Policy::default() };
+            let policy = fake_kube_controllers::Policy { node_grace, ..fake_kube_controllers::Policy::default() };
             KubeControllers { policy, ..KubeControllers::default() }
                 .run(kubernetes.0, kubernetes.1, kubernetes.2, stop)
                 .await;
@@ -129,7 +129,7 @@ impl Environment {
             namespace: namespace.into(),
             components: Components::Both { machines: component.clone(), fleet: component },
             watches: Clients::one(&controller),
-            drivers: Drivers::new().with(virtual_cloud::PROVIDER, Arc::new(cloud.clone())),
+            drivers: Drivers::new().with(driver_virtual::PROVIDER, Arc::new(cloud.clone())),
             policy,
             driver_places: 10,
             clock,

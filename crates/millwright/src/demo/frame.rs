@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use operator::picture::{Cell, Group, Picture, Pool};
+use inspect::picture::{Cell, Group, Picture, Pool};
 
 /// How many machines have a line of their own.
 const MACHINES: usize = 8;

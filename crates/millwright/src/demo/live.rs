@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::Object;
-use operator::tree::Paint;
+use inspect::tree::Paint;
 use parking_lot::Mutex;
 use runtime::Clock;
 

@@ -37,7 +37,7 @@ pub(crate) fn secret() -> Value {
 pub(crate) fn class(name: &str, namespace: &str, boot_time: Duration) -> Value {
     json!({
         "metadata": { "name": name },
-        "provider": virtual_cloud::PROVIDER,
+        "provider": driver_virtual::PROVIDER,
         "providerSpec": {
             "createLatency": "200ms",
             "bootLatency": format!("{}ms", boot_time.as_millis()),

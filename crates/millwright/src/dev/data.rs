@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use apiserver::Server;
+use driver_virtual::{KeptVm, VirtualCloud};
+use fake_apiserver::Server;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use virtual_cloud::{KeptVm, VirtualCloud};
 
 /// How often is looked whether there is something to write.
 const EVERY: Duration = Duration::from_secs(2);

@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use driver::{Code, Method};
-use virtual_cloud::{Fault, Script};
+use driver_virtual::{Fault, Script};
 
 /// Which creates of VMs fail, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

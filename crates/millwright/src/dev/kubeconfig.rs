@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use apiserver::loopback::Running;
+use fake_apiserver::loopback::Running;
 use tempfile::TempDir;
 
 /// A kubeconfig that exists as long as this does.

@@ -7,11 +7,11 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use anyhow::Context;
+use inspect::leader::Component;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::api::{Patch, PatchParams, PostParams};
-use operator::leader::Component;
 use runtime::Clock;
 use runtime::client::Api;
 

@@ -19,9 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use apiserver::loopback;
 use controllers::{Decision, Listener};
-use plan::Policy;
+use fake_apiserver::loopback;
+use planner::Policy;
 use runtime::logs::LogFormat;
 use runtime::{Clock, signals};
 use tokio_util::sync::CancellationToken;

@@ -7,7 +7,7 @@ use api::view::SecretData;
 use async_trait::async_trait;
 use driver::Driver;
 use driver::conformance::{Bench, Timing};
-use remote_driver::RemoteDriver;
+use driver_remote::RemoteDriver;
 
 /// A driver whose cloud we cannot look into: cases that need a full quota, a stranger's VM or a cloud that stalls are skipped.
 pub(super) struct OverTheWire {

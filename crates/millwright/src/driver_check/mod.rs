@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use driver::conformance::{Case, CaseResult, Timing, names, sweep, try_case};
-use remote_driver::{Caller, RemoteDriver};
+use driver_remote::{Caller, RemoteDriver};
 use runtime::client::Waited;
 use runtime::{Random, Tasks};
 use tokio_util::sync::CancellationToken;

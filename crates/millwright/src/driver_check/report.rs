@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use api::view::SecretData;
 use driver::conformance::{Case, CaseResult};
 use driver::text::printable;
-use plan::scrub::Scrubber;
+use planner::scrub::Scrubber;
 use serde_json::{Value, json};
 
 use crate::cli::Output;

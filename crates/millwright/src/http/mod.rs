@@ -43,7 +43,7 @@ use tokio::net::{TcpListener, TcpStream};
 pub(crate) use accept::accept;
 pub(crate) use controller_state::ControllerState;
 pub(crate) use last_decisions::LastDecisions;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 pub(crate) use rebinding::requested_host;
 
 use pages::Pages;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::process::ExitCode;
 
-use operator::check::{Input, References, Report, nothing, of, read};
+use inspect::check::{Input, References, Report, nothing, of, read};
 use runtime::Clock;
 use serde_json::Value;
 

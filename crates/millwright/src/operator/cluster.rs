@@ -11,15 +11,15 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail};
 use api::view::SecretContent;
 use api::{Machine, MachineDeployment, MachinePhase, Object};
+use inspect::check::Report;
+use inspect::explain::Explained;
+use inspect::leader::{Component, Lease as SeenLease, Record};
+use inspect::process::Process;
+use inspect::snapshot::{Cluster, Index, Secret};
+use inspect::{Kind, Snapshot, Target, Unreadable};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::Client;
 use kube::api::{ListParams, Patch, PatchParams, Request};
-use operator::check::Report;
-use operator::explain::Explained;
-use operator::leader::{Component, Lease as SeenLease, Record};
-use operator::process::Process;
-use operator::snapshot::{Cluster, Index, Secret};
-use operator::{Kind, Snapshot, Target, Unreadable};
 use runtime::cache::{Decoded, UndecodableObject};
 use runtime::client::{Api, ApiError, ClientSpec, Connection, RetryClass, Source, UserAgent};
 use runtime::{Clock, Metrics};
@@ -158,7 +158,7 @@ impl Clusters {
             .readable
             .iter()
             .filter(needed)
-            .flat_map(|class| plan::secret::named_by(class))
+            .flat_map(|class| planner::secret::named_by(class))
             .map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
             .collect();
         for (namespace, name) in named {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::anyhow;
-use operator::explain::{Explained, of};
+use inspect::explain::{Explained, of};
 
 use super::answer;
 use super::cluster::{Clusters, Depth, Freshness};

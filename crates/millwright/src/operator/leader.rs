@@ -11,10 +11,10 @@ use bytes::Bytes;
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt, Empty, Limited};
 use hyper_util::rt::TokioIo;
+use inspect::explain::Explained;
+use inspect::leader::{Component, Lease, Record};
+use inspect::process::{Process, State};
 use kube::Client;
-use operator::explain::Explained;
-use operator::leader::{Component, Lease, Record};
-use operator::process::{Process, State};
 use runtime::client::{ApiError, RetryClass};
 use tokio::net::TcpStream;
 

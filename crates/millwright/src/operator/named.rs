@@ -1,7 +1,7 @@
 //! Objects as people name them: `kind/name`, or two words.
 
 use anyhow::{anyhow, bail};
-use operator::explain::Explained;
+use inspect::explain::Explained;
 
 /// Kind and name. A name alone is allowed where only one kind is meant.
 pub(super) fn object(words: &[String], alone: Option<Explained>) -> anyhow::Result<(Explained, String)> {

@@ -4,6 +4,9 @@
 //! person names another. Whoever may not ask is told so; what was not asked is not called missing.
 
 use anyhow::{Context, anyhow};
+use inspect::check::Report;
+use inspect::leader::{Component, Lease};
+use inspect::rights::{Place, RIGHTS, Right};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
     SubjectAccessReviewSpec, SubjectAccessReviewStatus,
@@ -11,9 +14,6 @@ use k8s_openapi::api::authorization::v1::{
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Api, PostParams};
 use kube::{Client, Error};
-use operator::check::Report;
-use operator::leader::{Component, Lease};
-use operator::rights::{Place, RIGHTS, Right};
 use runtime::client::{ApiError, RetryClass};
 
 use super::leader;
@@ -255,7 +255,7 @@ mod tests {
 
     async fn checked(denied: &'static [&'static str], account: &Account) -> Report {
         let client = server(denied);
-        let record = operator::leader::Record::Held {
+        let record = inspect::leader::Record::Held {
             holder: "mc-0_1".to_owned(),
             renewed: None,
             good_for: std::time::Duration::from_secs(15),

@@ -6,9 +6,9 @@ use std::time::Duration;
 use anyhow::{anyhow, bail};
 use api::names::annotations::REVISION;
 use api::{MachineDeployment, Object};
-use operator::explain::Explained;
-use operator::revision::{Revision, history, table};
-use operator::rollout::{Change, Progress, pause, progress, restart, undo};
+use inspect::explain::Explained;
+use inspect::revision::{Revision, history, table};
+use inspect::rollout::{Change, Progress, pause, progress, restart, undo};
 use tokio::time::Instant;
 
 use super::answer;

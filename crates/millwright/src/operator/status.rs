@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use api::printable::printable_json;
-use operator::tree::{self, Fold, Paint, Tree, render};
+use inspect::tree::{self, Fold, Paint, Tree, render};
 use serde_json::Value;
 
 use super::cluster::{Clusters, Depth, Freshness};

@@ -129,19 +129,19 @@ impl<'a> Setting<'a> {
     }
 
     /// The web view, if it was asked for.
-    #[cfg(feature = "operator")]
+    #[cfg(feature = "inspect")]
     pub(super) fn web_view(&self) -> Option<crate::cli::WebViewWish<'_>> {
         self.options.common.web_view.wish()
     }
 
     /// A client with which the API server is asked who may see the web view.
-    #[cfg(feature = "operator")]
+    #[cfg(feature = "inspect")]
     pub(super) fn reviewing(&self, metrics: &Metrics) -> kube::Client {
         self.connections.control.client(&self.limited("web-view"), &metrics.rest)
     }
 
     /// The time.
-    #[cfg(feature = "operator")]
+    #[cfg(feature = "inspect")]
     pub(super) fn clock(&self) -> &Clock {
         self.clock
     }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use controllers::Drivers;
-use remote_driver::{Caller, RemoteDriver};
+use driver_remote::{Caller, RemoteDriver};
 use runtime::client::Waited;
 use runtime::{Clock, Metrics, Random};
 use tokio_util::sync::CancellationToken;

@@ -8,7 +8,7 @@ mod component;
 mod drivers;
 mod process;
 mod waiting;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 mod web_view;
 
 use std::path::PathBuf;

@@ -62,12 +62,12 @@ pub(super) async fn work(
         return Ok(());
     }
     let (tasks, telling) = (&setting.tasks, &setting.telling);
-    #[cfg(feature = "operator")]
+    #[cfg(feature = "inspect")]
     let web_view = super::web_view::WebView::listen(&setting, &metrics).await?;
     let tracer = traces::begin(&options.common.tracing, &clock, &random, &metrics, telling)?;
     let last_decisions = Some(last_decisions).filter(|_| setting.state_page() == StatePage::Shown);
     let listeners = tracer.into_iter().chain(last_decisions);
-    #[cfg(feature = "operator")]
+    #[cfg(feature = "inspect")]
     let listeners = listeners.chain(web_view.as_ref().map(super::web_view::WebView::listener));
     let listeners: Vec<Listener> = listeners.collect();
     let (mut drivers, mut driver_places) = (Drivers::new(), 1);
@@ -103,7 +103,7 @@ pub(super) async fn work(
     #[cfg(feature = "failpoints")]
     let parts = crate::failpoints::Failpoints::from_environment().guard(parts);
     let cluster = start(parts).context("failed to set up metrics")?;
-    #[cfg(feature = "operator")]
+    #[cfg(feature = "inspect")]
     if let (Some(web_view), Some((_, leadership))) = (web_view, states.first()) {
         web_view.serve(cluster.clone(), leadership.clone(), telling);
     }

@@ -13,8 +13,8 @@ use api::{Machine, MachinePhase, Object};
 use controllers::Decision;
 use controllers::decision::{DriverCall, Taught};
 use jiff::Timestamp;
-use plan::machine::{Call, Stage};
-use plan::replacement_limit;
+use planner::machine::{Call, Stage};
+use planner::replacement_limit;
 use runtime::Key;
 
 use super::id::{Sampling, SpanId, TraceId, TraceKind};

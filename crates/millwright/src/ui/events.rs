@@ -11,7 +11,7 @@ use controllers::state::ClusterState;
 use futures::Stream;
 use futures::stream::unfold;
 use hyper::body::Frame;
-use operator::picture::{self, Picture};
+use inspect::picture::{self, Picture};
 use serde_json::{Map, Value, json};
 
 use super::{View, sight};

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use api::{MachineClass, Object};
 use controllers::state::ClusterState;
-use operator::process::Process;
-use operator::snapshot::{Cluster, Index, Secret};
-use operator::{Kind, Snapshot, Target};
+use inspect::process::Process;
+use inspect::snapshot::{Cluster, Index, Secret};
+use inspect::{Kind, Snapshot, Target};
 use runtime::Clock;
 use runtime::cache::{Cache, Cached};
 
@@ -17,8 +17,8 @@ use crate::operator::unreadable;
 
 /// The pools of these controllers as a picture.
 #[cfg(feature = "dev")]
-pub(crate) fn picture(cluster: &controllers::Cluster, clock: &Clock) -> operator::picture::Picture {
-    operator::picture::of(&snapshot(cluster, clock))
+pub(crate) fn picture(cluster: &controllers::Cluster, clock: &Clock) -> inspect::picture::Picture {
+    inspect::picture::of(&snapshot(cluster, clock))
 }
 
 /// The objects, at this moment.
@@ -74,7 +74,7 @@ fn seen<K: Cached + Object>(cache: Option<&Cache<K>>) -> Kind<K> {
 }
 
 fn secrets(classes: &Kind<MachineClass>) -> BTreeMap<String, Secret> {
-    let named = classes.readable.iter().flat_map(|class| plan::secret::named_by(class));
+    let named = classes.readable.iter().flat_map(|class| planner::secret::named_by(class));
     let not_read = |(namespace, name)| (format!("{namespace}/{name}"), Secret::NotRead(NOT_READ.to_owned()));
     named.map(not_read).collect()
 }

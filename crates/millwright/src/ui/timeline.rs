@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use controllers::decision::{Listen, Subject};
 use controllers::{Decision, Listener};
+use inspect::explain::Explained;
 use jiff::Timestamp;
-use operator::explain::Explained;
 use parking_lot::Mutex;
 use runtime::Clock;
 use serde::Serialize;
@@ -106,7 +106,7 @@ fn kind(subject: Subject) -> Explained {
 mod tests {
     use super::*;
     use controllers::decision::Ending;
-    use plan::{Awaited, Wake};
+    use planner::{Awaited, Wake};
     use runtime::Key;
 
     fn decided(timeline: &Timeline, steps: &[&str], because: &str, ending: Ending) {

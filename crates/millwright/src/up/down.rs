@@ -56,7 +56,7 @@ fn machines(state: &Path) -> Vec<(String, String)> {
 /// All that a driver needs to know to let a machine go.
 fn request(state: &Path, cluster: &str, machine: &str) -> MachineRequest {
     let provider_spec = json!({ "cluster": cluster, "stateDirectory": state });
-    let class = MachineClass { provider: host_driver::PROVIDER.into(), provider_spec, ..MachineClass::default() };
+    let class = MachineClass { provider: lab_host::PROVIDER.into(), provider_spec, ..MachineClass::default() };
     let mut object = Machine::default();
     object.metadata.name = machine.into();
     MachineRequest { machine: Arc::new(object), class: Arc::new(class), secret: Arc::default() }

@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, ensure};
 use control_plane::guard::Guarded;
 use control_plane::{Binaries, Cache, ControlPlane, Options, Program, Recipe};
-use real_nodes::boot::{Boot, VmBoot};
-use real_nodes::join;
+use lab_node::boot::{Boot, VmBoot};
+use lab_node::join;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context, bail, ensure};
-use real_nodes::network::Network;
+use lab_node::network::Network;
 use tokio::time::{Instant, sleep};
 
 /// The host's end.

@@ -1,7 +1,7 @@
 //! `millwright up`: a real control plane, the controllers and a pool of machines with real kubelets, on this host; `millwright down` takes all of it away.
 //!
 //! It has two halves. The outer one, which a person waits for, sees to it that everything is compiled, starts the inner one in network, mount and
-//! process namespaces of its own (`real_nodes::namespaces`), connects the host to them by one link, and tells how far the inner one is. The inner one
+//! process namespaces of its own (`lab_node::namespaces`), connects the host to them by one link, and tells how far the inner one is. The inner one
 //! runs until the namespaces end: control plane, controllers, machines. So there is one process to kill, whoever of the others is gone, and the kernel
 //! ends the rest; what no namespace holds, files and cgroups, has a place of its own and is removed by [`down`].
 
@@ -22,8 +22,8 @@ use std::time::Duration;
 use anyhow::{Context, anyhow, bail, ensure};
 use control_plane::compile::{Compiler, Progress};
 use control_plane::{Cache, Program, Recipe};
-use real_nodes::boot::{Boot, VmBoot};
-use real_nodes::namespaces;
+use lab_node::boot::{Boot, VmBoot};
+use lab_node::namespaces;
 use runtime::signals;
 use tokio_util::sync::CancellationToken;
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use real_nodes::boot::{Boot, VmBoot};
-use real_nodes::join;
+use lab_node::boot::{Boot, VmBoot};
+use lab_node::join;
 use serde_json::{Value, json};
 
 use crate::cli::Up;

@@ -1,7 +1,7 @@
 //! Drivers that are built in: several in one process, each with the classes that name it.
 
-use apiserver::{Server, loopback};
-use driver_testing::ec2::{Ec2, Settings};
+use cloud_fakes::ec2::{Ec2, Settings};
+use fake_apiserver::{Server, loopback};
 use serde_json::json;
 use tempfile::TempDir;
 

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::MachineClass;
-use apiserver::loopback::Running;
-use apiserver::{Options, Server, loopback};
 use driver::{Call, ClassRequest, Driver};
-use remote_driver::{Caller, RemoteDriver};
+use driver_remote::{Caller, RemoteDriver};
+use fake_apiserver::loopback::Running;
+use fake_apiserver::{Options, Server, loopback};
 use runtime::{Random, Tasks};
 use serde_json::json;
 use tempfile::TempDir;

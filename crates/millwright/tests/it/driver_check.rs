@@ -9,11 +9,11 @@ use std::time::Duration;
 use api::view::PersistentVolumeSpec;
 use driver::conformance::hostile::{Attack, Hostile};
 use driver::{Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners};
-use remote_driver::{About, Listener, serve};
+use driver_remote::{About, Listener, serve};
+use driver_virtual::{Config, Doubles, VirtualCloud};
 use runtime::{Clock, Tasks};
 use serde_json::Value;
 use tempfile::TempDir;
-use virtual_cloud::{Config, Doubles, VirtualCloud};
 
 use crate::program::{run, text};
 

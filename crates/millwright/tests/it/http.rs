@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-use apiserver::loopback;
+use fake_apiserver::loopback;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -130,7 +130,7 @@ async fn each_half_has_its_numbers_and_the_state_shows_what_is_waited_for_and_no
     running.write_kubeconfig(&path).unwrap();
     let ports = [free_port(), free_port()];
     let program = start(ports, &path.to_string_lossy(), &["--profiling", "--leader-elect=false"]);
-    let pending = |s: &apiserver::Server| {
+    let pending = |s: &fake_apiserver::Server| {
         s.object(MACHINES, "default", "waits").is_some_and(|m| m["status"]["currentStatus"]["phase"] == "Pending")
     };
     until(&server, "the machine is pending", pending).await;

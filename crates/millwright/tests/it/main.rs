@@ -17,7 +17,7 @@ mod driver_check;
 mod every_command;
 mod flags;
 mod http;
-#[cfg(feature = "operator")]
+#[cfg(feature = "inspect")]
 mod operator;
 mod program;
 mod serving;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::{Options, Server, loopback};
+use fake_apiserver::{Options, Server, loopback};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

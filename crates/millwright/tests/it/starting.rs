@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use apiserver::{Options, Server, loopback};
+use fake_apiserver::{Options, Server, loopback};
 use tempfile::TempDir;
 
 use crate::program::{Program, run, text};

@@ -7,11 +7,13 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use apiserver::loopback::Running;
-use apiserver::{Options, Server, loopback};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use driver::Method;
+use driver_remote::{About, Endpoint, Listener, serve};
+use driver_virtual::{Config, Fault, Script, VirtualCloud};
+use fake_apiserver::loopback::Running;
+use fake_apiserver::{Options, Server, loopback};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::service::service_fn;
@@ -21,7 +23,6 @@ use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest
 use opentelemetry_proto::tonic::common::v1::any_value::Value as Any;
 use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
-use remote_driver::{About, Endpoint, Listener, serve};
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::{Clock, Metrics, Tasks};
 use serde_json::{Value, json};
@@ -29,7 +30,6 @@ use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
-use virtual_cloud::{Config, Fault, Script, VirtualCloud};
 
 use crate::program::{Program, run, text};
 

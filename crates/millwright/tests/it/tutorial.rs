@@ -1,7 +1,7 @@
 //! The tutorial of AWS, as far as it goes without AWS: its objects are accepted, and its pool is made on an EC2 of our own.
 
-use apiserver::{Options, Server, loopback};
-use driver_testing::ec2::{Ec2, Image, Settings};
+use cloud_fakes::ec2::{Ec2, Image, Settings};
+use fake_apiserver::{Options, Server, loopback};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::view::NodeView;
-use apiserver::faults::{After, Staleness, Verb};
-use apiserver::{Options, Server};
+use fake_apiserver::faults::{After, Staleness, Verb};
+use fake_apiserver::{Options, Server};
 use http_body_util::{BodyExt, Full};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{ConfigMap, Node, Pod, Secret};
@@ -79,7 +79,7 @@ impl CacheFixture {
 
     fn requests(&self, verb: &str, resource: &str) -> u64 {
         let counts = self.server.request_counts();
-        let of = |tally: &&apiserver::ledger::Tally| tally.verb == verb && tally.resource == resource;
+        let of = |tally: &&fake_apiserver::ledger::Tally| tally.verb == verb && tally.resource == resource;
         counts.keys().filter(of).map(|tally| counts[tally]).sum()
     }
 }
@@ -505,7 +505,8 @@ async fn the_same_seed_makes_the_same_requests() {
         }
         tokio::time::sleep(10 * MINUTE).await;
         assert_eq!(cache.len(), 20);
-        let line = |entry: &apiserver::ledger::Entry| format!("{} {} {}", entry.at, entry.tally.verb, entry.tally.code);
+        let line =
+            |entry: &fake_apiserver::ledger::Entry| format!("{} {} {}", entry.at, entry.tally.verb, entry.tally.code);
         fixture.server.requests().iter().map(line).collect()
     }
     let (first, second) = (course().await, course().await);

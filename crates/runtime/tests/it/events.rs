@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::{Options, Server};
+use fake_apiserver::{Options, Server};
 use k8s_openapi::api::core::v1::{self, ObjectReference};
 use kube::Api;
 use kube::api::DeleteParams;

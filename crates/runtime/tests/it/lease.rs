@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::faults::Verb;
-use apiserver::{Options, Server};
+use fake_apiserver::faults::Verb;
+use fake_apiserver::{Options, Server};
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::lease::{Candidacy, Elector, Identity, Timing};

@@ -8,7 +8,7 @@
 )]
 
 // Under the name the rest of the workspace knows it by.
-extern crate millwright_runtime as runtime;
+extern crate runtime as runtime;
 
 mod cache;
 mod client;

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::faults::{After, Verb};
-use apiserver::{Options, Server};
+use fake_apiserver::faults::{After, Verb};
+use fake_apiserver::{Options, Server};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::Client;

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use api::view::NodeView;
-use apiserver::faults::{Faults, Rule, Verb};
-use apiserver::{Options, Server};
+use fake_apiserver::faults::{Faults, Rule, Verb};
+use fake_apiserver::{Options, Server};
 use kube::api::{Patch, PatchParams};
 use runtime::client::Api;
 use runtime::client::{ApiError, ClientSpec, RetryClass, UserAgent, in_process};

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
-use apiserver::faults::Verb;
-use apiserver::{Options, Server};
+use fake_apiserver::faults::Verb;
+use fake_apiserver::{Options, Server};
 use runtime::cache::RetrySignal;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::queue::RetryPolicy;

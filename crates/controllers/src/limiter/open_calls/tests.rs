@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use api::Code;
-use plan::machine::{Call, Failure};
+use planner::machine::{Call, Failure};
 use proptest::prelude::*;
 use runtime::queue::RetryPolicy;
 use runtime::{Metrics, Random};

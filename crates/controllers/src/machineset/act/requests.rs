@@ -2,9 +2,9 @@
 
 use api::names::events::{messages, reference};
 use api::{Machine, MachineName, MachineSet, Object, Uid};
-use plan::machineset::interest::{DeleteCheck, still_deletes, still_makes};
-use plan::machineset::{Asked, MachineCreate, MachineDelete, Member};
-use plan::{Event, EventType};
+use planner::machineset::interest::{DeleteCheck, still_deletes, still_makes};
+use planner::machineset::{Asked, MachineCreate, MachineDelete, Member};
+use planner::{Event, EventType};
 use runtime::Key;
 use runtime::client::{ApiError, Effect, RetryClass, SendCheck};
 use serde_json::Value;
@@ -172,7 +172,7 @@ impl Acting<'_> {
         move || {
             let now = sets.get(&key);
             let machine = shared.machines.get(&machine_key);
-            let node = machine.as_ref().map_or(plan::Presence::Absent, |machine| node_of(&shared, machine));
+            let node = machine.as_ref().map_or(planner::Presence::Absent, |machine| node_of(&shared, machine));
             let member = machine.as_deref();
             let member = member.map(|machine| Member { machine, node: node.as_ref().map(|node| &**node) });
             let staying = || staying(&shared, &decided, &outstanding(&shared, &expectations, &key));

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object};
 use driver::{Capabilities, Method};
+use driver_virtual::{Config, Doubles, Fault, NodeLife, Script};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use runtime::client::Api;
 use serde_json::{Value, json};
-use virtual_cloud::{Config, Doubles, Fault, NodeLife, Script};
 
 use crate::test_cluster::{NAMESPACE, Shown, TestCluster, class};
 use documentation::documented;

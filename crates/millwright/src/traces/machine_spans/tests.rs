@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::Code;
 use controllers::decision::{Ending, Standing, Subject};
-use plan::{Awaited, Wake};
+use planner::{Awaited, Wake};
 use serde_json::json;
 
 use super::*;

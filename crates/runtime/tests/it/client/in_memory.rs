@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use apiserver::faults::Verb;
-use apiserver::{Options, Server, loopback};
+use fake_apiserver::faults::Verb;
+use fake_apiserver::{Options, Server, loopback};
 use futures::{StreamExt, TryStreamExt};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
 use kube::Api;

@@ -1,0 +1,43 @@
+//! What status and list show.
+
+use cloud_fakes::ec2::{Planted, Settings};
+use driver::{Call, Code, Driver};
+
+use crate::memory::{MACHINE, Memory, known, listed, request, spec};
+
+#[tokio::test(start_paused = true)]
+async fn an_instance_that_was_terminated_is_not_found_although_ec2_shows_it() {
+    let memory = Memory::new(Settings::default());
+    let driver = memory.driver();
+    let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
+    memory.with(|cloud, now| cloud.reclaim(now, made.provider_id.as_str().rsplit('/').next().unwrap()));
+    let error = driver.status(&Call::default(), &known(&request(spec()), made.provider_id.as_str())).await.unwrap_err();
+    assert_eq!(error.code(), Code::NotFound);
+    assert!(listed(&driver).await.is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_of_many_pages_is_read_to_its_end() {
+    let memory = Memory::new(Settings::default());
+    for at in 0..2500 {
+        let tags = [
+            ("kubernetes.io/cluster/shoot".to_owned(), String::new()),
+            ("kubernetes.io/role/node".to_owned(), String::new()),
+            ("Name".to_owned(), format!("m-{at}")),
+        ];
+        memory.with(|cloud, now| cloud.plant(now, Planted { tags: tags.into() }));
+    }
+    assert_eq!(listed(&memory.driver()).await.len(), 2500);
+    assert_eq!(memory.asked().len(), 3, "a thousand a page");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_vm_is_found_by_its_id_when_its_name_is_gone() {
+    let memory = Memory::new(Settings::default());
+    let tags = [("kubernetes.io/cluster/shoot".to_owned(), String::new())].into();
+    let id = memory.with(|cloud, now| cloud.plant(now, Planted { tags }));
+    let request = known(&request(spec()), &format!("aws:///eu-west-1/{id}"));
+    let found = memory.driver().status(&Call::default(), &request).await.unwrap();
+    assert_eq!(found.provider_id.as_str(), format!("aws:///eu-west-1/{id}"));
+    assert_eq!(request.machine_name(), MACHINE);
+}

@@ -1,0 +1,274 @@
+//! What the Secret of a class says: who asks Keystone, for which project, and how its certificate is checked.
+//!
+//! Every key that the reference accepts is used, also those that it reads and then forgets (`userDomainName`, `userDomainID`, `domainID`,
+//! `tenantID`, `applicationCredentialName`). An application credential wins over a password, and both over a token.
+
+use api::view::SecretData;
+use driver_common::fault::Faults;
+use driver_common::http::{Servers, Tls};
+use driver_common::secret::{first, has, plain};
+use secrecy::{ExposeSecret, SecretString};
+
+/// The most that Nova takes, before it is encoded: 65535 bytes of Base64.
+pub(crate) const LARGEST_USER_DATA: usize = 49149;
+
+/// Credentials, and where they are shown.
+#[derive(Clone, Debug)]
+pub(crate) struct Credentials {
+    /// Keystone's address, with `/v3`.
+    pub(crate) auth_url: String,
+    pub(crate) who: Who,
+    pub(crate) tls: Tls,
+    pub(crate) interface: String,
+}
+
+/// How Keystone is told who asks.
+#[derive(Clone, Debug)]
+pub(crate) enum Who {
+    Password {
+        user: String,
+        domain: Named,
+        password: SecretString,
+        project: Project,
+    },
+    ApplicationCredential {
+        id: String,
+        secret: SecretString,
+    },
+    ApplicationCredentialByName {
+        name: String,
+        user: String,
+        domain: Named,
+        secret: SecretString,
+    },
+    /// A token that somebody else was given; for another project if one is named.
+    Token {
+        token: SecretString,
+        project: Option<Project>,
+    },
+}
+
+/// Something that Keystone knows by id or by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Named {
+    Id(String),
+    Name(String),
+}
+
+/// A project; a name is unique in its domain only.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Project {
+    Id(String),
+    Name { name: String, domain: Named },
+}
+
+const INTERFACES: [&str; 3] = ["public", "internal", "admin"];
+
+/// Whose project a Secret names.
+pub(crate) fn credentials(secret: &SecretData, faults: &mut Faults) -> Credentials {
+    let interface = plain(secret, &["interface"]).unwrap_or_else(|| "public".to_owned());
+    if !INTERFACES.contains(&interface.as_str()) {
+        faults.unsupported("secretRef.interface", interface.as_str(), &INTERFACES);
+    }
+    Credentials { auth_url: auth_url(secret, faults), who: who(secret, faults), tls: tls(secret, faults), interface }
+}
+
+fn auth_url(secret: &SecretData, faults: &mut Faults) -> String {
+    let Some(said) = plain(secret, &["authURL"]) else {
+        faults.required("secretRef.authURL", "the address of Keystone, as https://keystone.example:5000/v3");
+        return String::new();
+    };
+    let url = said.trim_end_matches('/');
+    let is_address = url.parse::<http::Uri>().is_ok_and(|uri| uri.authority().is_some() && uri.query().is_none());
+    if !is_address || !(url.starts_with("https://") || url.starts_with("http://")) || url.contains('@') {
+        // Not shown: whoever writes a password into an address does not expect to read it in an Event.
+        faults.forbidden("secretRef.authURL", "must be an address as https://keystone.example:5000/v3");
+    }
+    match url.rsplit_once('/') {
+        Some((_, "v3")) => url.to_owned(),
+        Some((before, "v2.0")) => format!("{before}/v3"),
+        _ => format!("{url}/v3"),
+    }
+}
+
+fn who(secret: &SecretData, faults: &mut Faults) -> Who {
+    let user = plain(secret, &["username"]);
+    if let Some(key) = first(secret, &["applicationCredentialSecret"]) {
+        if let Some(id) = plain(secret, &["applicationCredentialID"]) {
+            return Who::ApplicationCredential { id, secret: key };
+        }
+        let name = plain(secret, &["applicationCredentialName"]);
+        if name.is_none() || user.is_none() {
+            faults.required("secretRef.applicationCredentialID", "or applicationCredentialName and username");
+        }
+        let domain = user_domain(secret, faults);
+        return Who::ApplicationCredentialByName {
+            name: name.unwrap_or_default(),
+            user: user.unwrap_or_default(),
+            domain,
+            secret: key,
+        };
+    }
+    let password = first(secret, &["password"]);
+    if let (None, Some(token)) = (&password, first(secret, &["token"])) {
+        let named = has(secret, "tenantID") || has(secret, "tenantName");
+        return Who::Token { token, project: named.then(|| project(secret, faults)) };
+    }
+    if user.is_none() {
+        faults.required("secretRef.username", "needed with password");
+    }
+    if password.is_none() {
+        faults.required("secretRef.password", "or applicationCredentialSecret, or token");
+    }
+    Who::Password {
+        user: user.unwrap_or_default(),
+        domain: user_domain(secret, faults),
+        password: password.unwrap_or_else(|| SecretString::from("")),
+        project: project(secret, faults),
+    }
+}
+
+fn project(secret: &SecretData, faults: &mut Faults) -> Project {
+    if let Some(id) = plain(secret, &["tenantID"]) {
+        return Project::Id(id);
+    }
+    let name = plain(secret, &["tenantName"]);
+    if name.is_none() {
+        faults.required("secretRef.tenantName", "one of tenantName and tenantID is required");
+    }
+    Project::Name { name: name.unwrap_or_default(), domain: domain(secret, faults) }
+}
+
+fn domain(secret: &SecretData, faults: &mut Faults) -> Named {
+    named(secret, "domainID", "domainName").unwrap_or_else(|| {
+        faults.required("secretRef.domainName", "one of domainName and domainID is required");
+        Named::Name(String::new())
+    })
+}
+
+fn user_domain(secret: &SecretData, faults: &mut Faults) -> Named {
+    named(secret, "userDomainID", "userDomainName").unwrap_or_else(|| domain(secret, faults))
+}
+
+fn named(secret: &SecretData, id: &str, name: &str) -> Option<Named> {
+    plain(secret, &[id]).map(Named::Id).or_else(|| plain(secret, &[name]).map(Named::Name))
+}
+
+fn tls(secret: &SecretData, faults: &mut Faults) -> Tls {
+    let (certificate, key) = (plain(secret, &["clientCert"]), first(secret, &["clientKey"]));
+    if certificate.is_some() && key.is_none() {
+        faults.required("secretRef.clientKey", "clientKey is required, if clientCert is present");
+    }
+    let servers = match plain(secret, &["insecure"]).as_deref() {
+        None | Some("false") => Servers::Verified,
+        Some("true") => Servers::Believed,
+        Some(other) => {
+            faults.unsupported("secretRef.insecure", other, &["true", "false"]);
+            Servers::Verified
+        }
+    };
+    Tls { authorities: plain(secret, &["caCert"]), identity: certificate.zip(key), servers }
+}
+
+impl Credentials {
+    /// What must not be shown in a message about a request that was made with them.
+    pub(crate) fn hidden(&self) -> &str {
+        match &self.who {
+            Who::Password { password: secret, .. }
+            | Who::ApplicationCredential { secret, .. }
+            | Who::ApplicationCredentialByName { secret, .. }
+            | Who::Token { token: secret, .. } => secret.expose_secret(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+
+    const PASSWORD: [(&str, &str); 5] = [
+        ("authURL", "https://keystone:5000/v3/"),
+        ("username", "mcm"),
+        ("password", "hunter2\n"),
+        ("domainName", "Default"),
+        ("tenantName", "shoot"),
+    ];
+
+    fn read(data: &[(&str, &str)]) -> (Credentials, String) {
+        let secret: SecretData = data.iter().map(|(key, value)| (*key, *value)).collect();
+        let mut faults = Faults::default();
+        let credentials = credentials(&secret, &mut faults);
+        (credentials, if faults.is_empty() { String::new() } else { faults.to_string() })
+    }
+
+    fn more(data: &[(&'static str, &'static str)]) -> Vec<(&'static str, &'static str)> {
+        PASSWORD.iter().chain(data).copied().collect()
+    }
+
+    #[test]
+    fn a_password_is_read_with_user_project_and_domain_and_never_shown() {
+        let (credentials, faults) = read(&PASSWORD);
+        assert_eq!(faults, "");
+        assert_eq!((credentials.auth_url.as_str(), credentials.hidden()), ("https://keystone:5000/v3", "hunter2"));
+        assert!(!format!("{credentials:?}").contains("hunter2"));
+        let Who::Password { user, domain, project, .. } = credentials.who else { panic!() };
+        let default = Named::Name("Default".into());
+        assert_eq!((user.as_str(), &domain), ("mcm", &default));
+        assert_eq!(project, Project::Name { name: "shoot".into(), domain: default });
+    }
+
+    #[test]
+    fn the_keys_that_the_reference_forgets_are_used() {
+        let (credentials, faults) =
+            read(&more(&[("userDomainName", "users"), ("tenantID", "p-1"), ("domainID", "d-1")]));
+        assert_eq!(faults, "");
+        let Who::Password { domain, project, .. } = credentials.who else { panic!() };
+        assert_eq!((domain, project), (Named::Name("users".into()), Project::Id("p-1".into())));
+        let (credentials, _) = read(&more(&[("userDomainID", "u-1"), ("domainID", "d-1")]));
+        let Who::Password { domain, project, .. } = credentials.who else { panic!() };
+        let in_domain = Project::Name { name: "shoot".into(), domain: Named::Id("d-1".into()) };
+        assert_eq!((domain, project), (Named::Id("u-1".into()), in_domain));
+    }
+
+    #[test]
+    fn an_application_credential_needs_its_id_or_its_name_and_user_and_wins_over_a_password() {
+        let by_id = [("authURL", "http://k"), ("applicationCredentialID", "a-1"), ("applicationCredentialSecret", "s")];
+        let (credentials, faults) = read(&by_id);
+        assert_eq!((faults.as_str(), credentials.auth_url.as_str()), ("", "http://k/v3"));
+        assert!(matches!(credentials.who, Who::ApplicationCredential { id, .. } if id == "a-1"));
+        let by_name = more(&[("applicationCredentialName", "ac"), ("applicationCredentialSecret", "s")]);
+        assert!(
+            matches!(read(&by_name).0.who, Who::ApplicationCredentialByName { name, user, .. } if name == "ac" && user == "mcm")
+        );
+        let (_, faults) = read(&[("authURL", "http://k"), ("applicationCredentialSecret", "s"), ("domainName", "d")]);
+        assert!(faults.starts_with("secretRef.applicationCredentialID: Required value"), "{faults}");
+    }
+
+    #[test]
+    fn a_token_is_used_where_there_is_nothing_else() {
+        let (credentials, faults) = read(&[("authURL", "http://k/v2.0"), ("token", "t")]);
+        assert_eq!((faults.as_str(), credentials.auth_url.as_str()), ("", "http://k/v3"));
+        assert!(matches!(credentials.who, Who::Token { project: None, .. }));
+        assert!(matches!(read(&more(&[("token", "t")])).0.who, Who::Password { .. }));
+    }
+
+    #[rstest]
+    #[case(&[("authURL", "")], "secretRef.authURL: Required value")]
+    #[case(&[("authURL", "keystone:5000")], "secretRef.authURL: Forbidden")]
+    #[case(&[("authURL", "https://me:hunter2@keystone")], "secretRef.authURL: Forbidden")]
+    #[case(&[("username", "")], "secretRef.username: Required value")]
+    #[case(&[("password", " ")], "secretRef.password: Required value")]
+    #[case(&[("domainName", "")], "secretRef.domainName: Required value")]
+    #[case(&[("tenantName", "")], "secretRef.tenantName: Required value")]
+    #[case(&[("insecure", "yes")], "secretRef.insecure: Unsupported value: \"yes\"")]
+    #[case(&[("clientCert", "c")], "secretRef.clientKey: Required value")]
+    #[case(&[("interface", "private")], "secretRef.interface: Unsupported value")]
+    fn what_an_openstack_secret_lacks_is_named(#[case] changes: &[(&str, &str)], #[case] fault: &str) {
+        let mut data: Vec<(&str, &str)> = PASSWORD.to_vec();
+        data.retain(|(key, _)| changes.iter().all(|(changed, _)| changed != key));
+        data.extend(changes);
+        let (_, faults) = read(&data);
+        assert!(faults.trim_start_matches('[').starts_with(fault) && !faults.contains("hunter2"), "{faults}");
+    }
+}

@@ -1,0 +1,252 @@
+//! One machine, one server.
+
+use std::time::Duration;
+
+use cloud_fakes::openstack::{Names, Settings};
+use cloud_fakes::proxy::Fault;
+use driver::{Call, Code, Driver};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use crate::memory::{
+    CLUSTER, Count, MACHINE, Memory, NOTHING, ONE_EACH, ROLE, UID, create_whole, fields, known, listed, on, own_spec,
+    request, secret_with, spec, spec_with, with_secret,
+};
+
+#[tokio::test(start_paused = true)]
+async fn a_server_has_the_machine_s_name_its_address_and_the_reference_s_provider_id() {
+    let memory = Memory::new(Settings::default());
+    let made = create_whole(&memory.driver(), &request(own_spec())).await.unwrap();
+    let server = memory.with(|cloud, _| cloud.servers[0].clone());
+    assert_eq!(made.provider_id.as_str(), format!("openstack:///RegionOne/{}", server.id));
+    assert_eq!((made.node_name.as_str(), server.name.as_str()), (MACHINE, MACHINE));
+    assert_eq!(made.addresses.len(), 1);
+    assert_eq!(server.metadata["millwright-machine-uid"], UID);
+    let (port, volume) = memory.with(|cloud, _| (cloud.ports[0].clone(), cloud.volumes[0].clone()));
+    assert_eq!((port.name.as_str(), volume.name.as_str()), (MACHINE, MACHINE));
+    assert_eq!(port.tags, [CLUSTER.0, ROLE.0]);
+    assert_eq!((port.device, volume.server), (server.id.clone(), server.id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn fields_without_their_wrapper_and_networks_by_name_make_the_same_server() {
+    let memory = Memory::new(Settings::default());
+    let mut bare = fields();
+    bare.as_object_mut().unwrap().remove("networkID");
+    bare["networks"] = json!([{ "name": "shoot", "podNetwork": true }]);
+    create_whole(&memory.driver(), &request(bare)).await.unwrap();
+    memory.with(|cloud, _| {
+        assert_eq!(cloud.servers[0].asked["server"]["networks"], json!([{ "uuid": "net-1" }]));
+        assert_eq!(cloud.ports[0].pairs.len(), 2);
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn both_networks_of_pods_are_allowed_on_the_port_in_one_update_that_keeps_what_is_there() {
+    let memory = Memory::new(Settings::default());
+    let (driver, request) = (memory.driver(), request(spec()));
+    let made = driver.create(&Call::default(), &request).await.unwrap();
+    memory.with(|cloud, _| cloud.ports[0].pairs.push(json!({ "ip_address": "192.168.0.1" })));
+    let known = known(&request, made.provider_id.as_str());
+    let error = driver.status(&Call::default(), &known).await.unwrap_err();
+    assert_eq!(error.code(), Code::Uninitialized);
+    assert_eq!(error.found().unwrap().provider_id, made.provider_id);
+    memory.asked();
+    driver.initialize(&Call::default(), &known).await.unwrap();
+    assert_eq!(memory.asked().iter().filter(|asked| asked.starts_with("PUT")).count(), 1);
+    let pairs = memory.with(|cloud, _| cloud.ports[0].pairs.clone());
+    let pairs: Vec<_> = pairs.iter().map(|pair| pair["ip_address"].as_str().unwrap()).collect();
+    assert_eq!(pairs, ["192.168.0.1", "100.96.0.0/11", "fd00::/64"]);
+    driver.status(&Call::default(), &known).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_two_servers_that_were_made_for_one_machine_the_younger_is_removed() {
+    let memory = Memory::new(Settings { builds_for: Duration::from_secs(3), ..Settings::default() });
+    let (driver, request) = (memory.driver(), request(spec()));
+    // The first request takes effect late: after the second process has looked and found nothing.
+    memory.rule(on("POST", "/servers", Fault::Delay(Duration::from_secs(2))));
+    let late = memory.driver();
+    let call = Call::default();
+    let (first, second) = tokio::join!(late.create(&call, &request), async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        driver.create(&call, &request).await
+    });
+    let (first, second) = (first.unwrap(), second.unwrap());
+    assert_eq!(first.provider_id, second.provider_id, "both agree on the older one");
+    assert_eq!(memory.count().servers, 1);
+}
+
+/// Clouds that changed Nova document another search than upstream has.
+#[rstest]
+#[case(Names::Pattern)]
+#[case(Names::Letters)]
+#[case(Names::Never)]
+#[tokio::test(start_paused = true)]
+async fn create_makes_one_server_however_nova_searches_names(#[case] names: Names) {
+    let memory = Memory::new(Settings { names, builds_for: Duration::from_secs(9), ..Settings::default() });
+    memory.with(|cloud, now| cloud.plant(now, &format!("{MACHINE}-2"), &[CLUSTER, ROLE]));
+    let (driver, request) = (memory.driver(), request(own_spec()));
+    let early = Call::within(Duration::from_secs(2));
+    assert_eq!(driver.create(&early, &request).await.unwrap_err().code(), Code::DeadlineExceeded);
+    let made = create_whole(&driver, &request).await.unwrap();
+    assert_eq!(memory.count(), Count { servers: 2, ports: 1, volumes: 1 }, "one server, and the one of another name");
+    driver.delete(&Call::default(), &known(&request, made.provider_id.as_str())).await.unwrap();
+    assert_eq!(memory.count(), Count { servers: 1, ports: 0, volumes: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn delete_finds_the_server_of_a_create_that_was_cut_off() {
+    let slow = Settings { names: Names::Never, builds_for: Duration::from_secs(9), ..Settings::default() };
+    let memory = Memory::new(slow);
+    let (driver, request) = (memory.driver(), request(own_spec()));
+    driver.create(&Call::within(Duration::from_secs(2)), &request).await.unwrap_err();
+    driver.delete(&Call::default(), &request).await.unwrap();
+    assert_eq!(memory.count(), NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn create_adopts_a_port_that_has_no_tag_of_any_cluster() {
+    for (tags, adopted) in [(vec![], true), (vec!["of-a-user"], true), (vec!["kubernetes.io-cluster-theirs"], false)] {
+        let memory = Memory::new(Settings::default());
+        let request = request(own_spec());
+        memory.rule(on("POST", "/servers", Fault::HangBefore));
+        let driver = memory.driver();
+        let killed = tokio::time::timeout(Duration::from_mins(1), driver.create(&Call::default(), &request)).await;
+        assert!(killed.is_err());
+        let left = memory.with(|cloud, _| {
+            cloud.ports[0].description.clear();
+            cloud.ports[0].tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
+            cloud.ports[0].id.clone()
+        });
+        let made = create_whole(&memory.driver(), &request).await.unwrap();
+        assert_eq!(memory.count().ports, if adopted { 1 } else { 2 }, "{tags:?}");
+        memory.with(|cloud, _| {
+            let used = cloud.ports.iter().find(|port| !port.device.is_empty()).unwrap();
+            assert_eq!(used.id == left, adopted, "{tags:?}");
+            assert!([CLUSTER.0, ROLE.0].iter().all(|tag| used.tags.contains(&(*tag).to_owned())), "{:?}", used.tags);
+            assert!(!adopted || tags.iter().all(|tag| used.tags.contains(&(*tag).to_owned())), "{:?}", used.tags);
+        });
+        memory.driver().delete(&Call::default(), &known(&request, made.provider_id.as_str())).await.unwrap();
+        assert_eq!(memory.count().ports, usize::from(!adopted), "{tags:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_double_is_listed_for_the_collector_while_the_machine_has_its_server() {
+    let memory = Memory::new(Settings::default());
+    let request = request(spec());
+    let made = create_whole(&memory.driver(), &request).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let uid = ("millwright-machine-uid", UID);
+    let double = memory.with(|cloud, now| cloud.plant(now, MACHINE, &[CLUSTER, ROLE, uid]));
+    let found = memory.driver().status(&Call::default(), &request).await.unwrap();
+    assert_eq!(found.provider_id, made.provider_id);
+    assert_eq!(listed(&memory, &request).await.len(), 2);
+    let again = memory.driver().create(&Call::default(), &request).await.unwrap();
+    assert_eq!(again.provider_id, made.provider_id);
+    assert!(memory.with(|cloud, _| cloud.servers.iter().all(|server| server.id != double)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_no_host_has_room_for_is_resource_exhausted_and_everything_is_cleaned_up() {
+    let slow = Settings {
+        builds_for: Duration::from_secs(2),
+        volume_builds_for: Duration::from_secs(1),
+        ..Settings::default()
+    };
+    let memory = Memory::new(slow);
+    let mut huge = own_spec();
+    huge["spec"]["flavorName"] = json!(Settings::HUGE_FLAVOR);
+    let (driver, request) = (memory.driver(), request(huge));
+    let error = driver.create(&Call::default(), &request).await.unwrap_err();
+    assert_eq!(error.code(), Code::ResourceExhausted);
+    assert!(error.message().contains("No valid host was found"), "{error}");
+    assert_eq!(memory.count(), NOTHING);
+    memory.asked();
+    let held = driver.create(&Call::default(), &request).await.unwrap_err();
+    assert_eq!((held.code(), memory.asked().len()), (Code::ResourceExhausted, 1), "the zone is left alone for a while");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_failed_while_nobody_looked_is_removed_and_told() {
+    let memory = Memory::new(Settings { room: 0, builds_for: Duration::from_secs(2), ..Settings::default() });
+    let (driver, request) = (memory.driver(), request(own_spec()));
+    let _dropped = tokio::time::timeout(Duration::from_millis(500), driver.create(&Call::default(), &request)).await;
+    assert_eq!(memory.count(), ONE_EACH);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let restarted = memory.driver();
+    assert_eq!(restarted.status(&Call::default(), &request).await.unwrap_err().code(), Code::NotFound);
+    let error = restarted.create(&Call::default(), &request).await.unwrap_err();
+    assert_eq!((error.code(), memory.count()), (Code::ResourceExhausted, NOTHING));
+    memory.with(|cloud, _| cloud.settings.room = 1);
+    create_whole(&memory.driver(), &request).await.unwrap();
+}
+
+#[rstest]
+#[case(json!({ "imageName": "nope" }), Code::InvalidArgument, "spec.imageName: Invalid value: \"nope\"")]
+#[case(json!({ "imageName": "twice" }), Code::InvalidArgument, "has 2 of this name")]
+#[case(json!({ "flavorName": "nope" }), Code::ResourceExhausted, "has no flavor \"nope\"")]
+#[case(json!({ "availabilityZone": "mars" }), Code::InvalidArgument, "availability zone is not available")]
+#[case(json!({ "keyName": "nope" }), Code::InvalidArgument, "Invalid key_name")]
+#[case(json!({ "networkID": "nope" }), Code::InvalidArgument, "Network nope could not be found")]
+#[case(json!({ "subnetIDs": ["nope"] }), Code::InvalidArgument, "Subnet nope could not be found")]
+#[case(json!({ "securityGroups": ["nope"] }), Code::InvalidArgument, "spec.securityGroups[0]: Invalid value: \"nope\"")]
+#[case(json!({ "rootDiskType": "nope" }), Code::InvalidArgument, "Volume type with name nope")]
+#[case(json!({ "region": "RegionTwo" }), Code::FailedPrecondition, "it has the regions [RegionOne]")]
+#[tokio::test(start_paused = true)]
+async fn what_a_class_names_and_openstack_does_not_have_is_told_and_nothing_is_left(
+    #[case] changes: Value,
+    #[case] code: Code,
+    #[case] told: &str,
+) {
+    let memory = Memory::new(Settings::default());
+    let mut spec = own_spec();
+    spec["spec"].as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
+    let error = memory.driver().create(&Call::default(), &request(spec)).await.unwrap_err();
+    assert_eq!(error.code(), code, "{error}");
+    assert!(error.message().contains(told), "{error}");
+    assert_eq!(memory.count(), NOTHING);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_quota_is_resource_exhausted_and_nothing_is_left() {
+    for (servers, ports, volumes) in [(0, 9, 9), (9, 0, 9), (9, 9, 0)] {
+        let memory = Memory::new(Settings { servers, ports, volumes, ..Settings::default() });
+        let (driver, request) = (memory.driver(), request(own_spec()));
+        let error = driver.create(&Call::default(), &request).await.unwrap_err();
+        assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
+        assert!(error.message().contains("quota: of the project"), "{error}");
+        assert_eq!(memory.count(), NOTHING);
+        memory.with(|cloud, _| cloud.settings = Settings::default());
+        create_whole(&driver, &request).await.unwrap();
+    }
+}
+
+#[rstest]
+#[case::credential_by_id(&[("applicationCredentialID", "ac-1"), ("applicationCredentialSecret", "mcm-secret")])]
+#[case::credential_by_name(&[("applicationCredentialName", "ac"), ("applicationCredentialSecret", "mcm-secret")])]
+#[case::project_by_id(&[("tenantID", "p-1"), ("tenantName", "nobody-reads-this")])]
+#[case::domain_by_id(&[("domainID", "default"), ("domainName", "nobody-reads-this")])]
+#[case::user_domain(&[("userDomainName", "Default"), ("domainName", "another"), ("tenantID", "p-1")])]
+#[tokio::test(start_paused = true)]
+async fn each_way_to_say_who_asks_is_accepted(#[case] changes: &[(&'static str, &str)]) {
+    let memory = Memory::new(Settings::default());
+    let request = with_secret(&request(spec()), secret_with(changes));
+    create_whole(&memory.driver(), &request).await.unwrap();
+    assert_eq!(memory.count(), Count { servers: 1, ports: 1, volumes: 0 });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_config_drive_a_server_group_and_a_disk_of_nova_s_are_asked_for() {
+    let memory = Memory::new(Settings::default());
+    let changes = json!({ "useConfigDrive": true, "serverGroupID": "g-1", "rootDiskSize": 20 });
+    create_whole(&memory.driver(), &request(spec_with(&changes))).await.unwrap();
+    let asked = memory.with(|cloud, _| cloud.servers[0].asked.clone());
+    assert_eq!(
+        (&asked["server"]["config_drive"], &asked["os:scheduler_hints"]["group"]),
+        (&json!(true), &json!("g-1"))
+    );
+    assert_eq!(asked["server"]["block_device_mapping_v2"][0]["volume_size"], 20);
+    assert_eq!(memory.count().volumes, 0, "Nova makes it");
+}

@@ -1,0 +1,65 @@
+//! The access rules that are shipped for application credentials: enough for every request, and no rule for a request that is never made.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use cloud_fakes::openstack::Settings;
+use cloud_fakes::proxy::{Fault, Rule};
+use driver::{Call, Driver};
+use serde_json::json;
+
+use crate::memory::{Memory, create_whole, known, listed, own_spec, request, spec_with, stub};
+
+const SHIPPED: &str = include_str!("../../../../deploy/openstack-driver/access-rules.json");
+
+/// Service, method and path.
+type AccessRule = [String; 3];
+
+/// As `openstack application credential create --access-rules` reads it.
+fn shipped() -> BTreeSet<AccessRule> {
+    let rules: Vec<BTreeMap<String, String>> = serde_json::from_str(SHIPPED).unwrap();
+    rules.into_iter().map(|rule| ["service", "method", "path"].map(|key| rule[key].clone())).collect()
+}
+
+/// The rule that a request needs, from method and path without ids; none for Keystone, where rules do not count.
+fn needed(asked: &str) -> Option<AccessRule> {
+    let (method, path) = asked.split_once(" /").unwrap();
+    let (service, path) = path.split_once('/').unwrap();
+    let service = match service {
+        "identity" => return None,
+        "volume" => "volumev3",
+        other => other,
+    };
+    Some([service.to_owned(), method.to_owned(), format!("/{path}")])
+}
+
+/// Whatever a driver may ask: networks by name, ports and volumes of its own, and what is left of a create that was killed before its server.
+async fn everything() -> Vec<String> {
+    let memory = Memory::new(Settings::default());
+    let call = Call::default();
+    let networks = json!([{ "name": Settings::NETWORK.0, "podNetwork": true }]);
+    let changes = json!({ "networkID": null, "networks": networks });
+    for spec in [spec_with(&changes), own_spec()] {
+        let (driver, request) = (memory.driver(), request(spec));
+        let made = create_whole(&driver, &request).await.unwrap();
+        let known = known(&request, made.provider_id.as_str());
+        driver.status(&call, &known).await.unwrap();
+        driver.delete(&call, &known).await.unwrap();
+    }
+    let request = request(own_spec());
+    memory.rule(Rule::next(Fault::HangBefore, |asked| asked.method == "POST" && asked.path.ends_with("/servers")));
+    let driver = memory.driver();
+    let killed = tokio::time::timeout(std::time::Duration::from_mins(1), driver.create(&call, &request)).await;
+    assert!(killed.is_err());
+    for (id, _) in listed(&memory, &request).await {
+        memory.driver().delete(&call, &stub(&request, &id)).await.unwrap();
+    }
+    memory.asked()
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_request_needs_an_access_rule_that_is_shipped_and_every_rule_is_needed() {
+    let shipped = shipped();
+    let needed: BTreeSet<AccessRule> = everything().await.iter().filter_map(|asked| needed(asked)).collect();
+    assert_eq!(needed.difference(&shipped).collect::<Vec<_>>(), Vec::<&AccessRule>::new(), "not allowed");
+    assert_eq!(shipped.difference(&needed).collect::<Vec<_>>(), Vec::<&AccessRule>::new(), "never asked");
+}

@@ -1,0 +1,36 @@
+//! Millwright with the driver whose machines are pods: all commands and flags, and Gardener's provider-local.
+//!
+//!     millwright-driver-local run --target-kubeconfig FILE
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use lab_local::{Clusters, LocalDriver, PROVIDER};
+use millwright::{About, Host, OtherClusters};
+
+/// The system's allocator keeps what a burst of lists once needed; mimalloc gives it back.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// The cluster that Machines are in, and those that Secrets describe.
+struct OfThisProcess {
+    control: Option<kube::Client>,
+    others: OtherClusters,
+}
+
+impl Clusters for OfThisProcess {
+    fn described_by(&self, kubeconfig: &[u8]) -> Result<kube::Client, String> {
+        self.others.client(kubeconfig, "the Secret of the class")
+    }
+
+    fn of_machines(&self) -> Option<kube::Client> {
+        self.control.clone()
+    }
+}
+
+fn main() -> ExitCode {
+    let about = About { name: PROVIDER.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
+    millwright::run_with(about, |Host { control, others, .. }| {
+        Arc::new(LocalDriver::new(Arc::new(OfThisProcess { control, others })))
+    })
+}

@@ -1,0 +1,15 @@
+//! The committed code is the one the proto gives.
+
+#[path = "../../generated/generator.rs"]
+mod generator;
+
+#[test]
+fn the_generated_code_follows_the_proto() {
+    let fresh = tempfile::tempdir().unwrap();
+    generator::generate(fresh.path()).unwrap();
+    let read = |folder: &std::path::Path| std::fs::read_to_string(folder.join(generator::FILE)).unwrap();
+    assert!(
+        read(fresh.path()) == read(&generator::home()),
+        "run `cargo run --package driver-remote --example generate` and commit what it writes"
+    );
+}

@@ -1,0 +1,50 @@
+//! The virtual cloud, seen from outside.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test may die of what it did not expect, and clippy does not see that its words are part of it"
+)]
+
+mod bench;
+mod faults;
+mod fixture;
+mod lag;
+mod lives;
+mod nodes;
+mod provider;
+
+use bench::{Environment, SECOND};
+use driver::conformance::{self, Timing};
+use driver::{Capabilities, Support};
+use driver_virtual::Config;
+
+#[tokio::test(start_paused = true)]
+async fn the_driver_keeps_the_contract() {
+    for initialize in [Support::Offered, Support::NotOffered] {
+        let capabilities = Capabilities { initialize, ..Capabilities::ALL };
+        let report = conformance::run(|| Environment::new(Config { capabilities, ..Config::default() })).await;
+        assert!(report.passed(), "{report}");
+        let moot = usize::from(initialize == Support::NotOffered);
+        assert_eq!(report.skipped().len(), moot, "{report}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_without_optional_calls_keeps_the_contract_too() {
+    let config = Config { capabilities: Capabilities::MINIMAL, ..Config::default() };
+    let report = conformance::run(|| Environment::new(config.clone())).await;
+    assert!(report.passed(), "{report}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cloud_that_shows_late_what_it_did_keeps_the_contract() {
+    let config =
+        Config { capabilities: Capabilities::ALL, status_lag: 5 * SECOND, list_lag: 20 * SECOND, ..Config::default() };
+    let at_once = conformance::run(|| Environment::new(config.clone())).await;
+    assert!(!at_once.passed(), "it does not show at once what it did:\n{at_once}");
+    let timing = Timing { shows_within: 30 * SECOND, ..Timing::AT_ONCE };
+    let report = conformance::run(|| Environment { timing, ..Environment::new(config.clone()) }).await;
+    assert!(report.passed(), "{report}");
+    assert_eq!(report.skipped(), [], "{report}");
+}

@@ -1,0 +1,126 @@
+//! The six calls.
+
+use api::NodeAddress;
+use api::names::secrets::USER_DATA;
+use api::view::{PersistentVolumeSpec, SecretData};
+use async_trait::async_trait;
+use driver::{
+    Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners, Support,
+    served_by,
+};
+use driver_common::fault::Faults;
+use lab_host_common::Scope;
+use lab_host_common::identity::{named, provider_id};
+use lab_host_common::state::{Access, lock, remove_cluster};
+use lab_host_common::tools::Settings;
+
+use crate::machine::{Machine, Wanted, was_made};
+use crate::record::Record;
+use crate::spec::{self, PROVIDER, REQUESTS};
+use crate::state::Files;
+use crate::tools;
+use crate::volumes;
+
+/// This host, as Millwright sees it.
+pub struct HostDriver {
+    settings: Settings,
+}
+
+impl HostDriver {
+    /// A driver for the host that this process runs on.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    fn check(&self) -> Result<(), DriverError> {
+        tools::check(&self.settings)
+    }
+}
+
+#[async_trait]
+impl Driver for HostDriver {
+    fn capabilities(&self) -> Capabilities {
+        // A machine that runs has nothing left to be done.
+        Capabilities { initialize: Support::NotOffered, ..Capabilities::ALL }
+    }
+
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        served_by(PROVIDER, &request.class)?;
+        let mut faults = Faults::default();
+        let user_data = user_data(&request.secret, &mut faults);
+        let (scope, spec) = spec::decode(&request.class.provider_spec, faults)?;
+        let name = &named(request)?;
+        self.check()?;
+        let uid = request.machine.metadata.uid.as_str();
+        let work = async {
+            let machine = Machine::new(&scope, name, lock(&scope.state, Access::Change).await?)?;
+            let record = machine.create(&Wanted { spec: &spec, uid, user_data }).await?;
+            let Found { provider_id, node_name, addresses } = found(&scope, name, &record);
+            Ok(Created { provider_id, node_name, last_known_state: None, addresses })
+        };
+        call.asking("machine_create", call.bound(work)).await
+    }
+
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        let (scope, name) = &REQUESTS.looking(request)?;
+        let work = async {
+            // A host on which nothing was ever made need not be able to.
+            if !scope.state.exists() {
+                return Ok(Deleted::default());
+            }
+            let lock = lock(&scope.state, Access::Change).await?;
+            let home = Files::of(scope, name).home;
+            if !home.exists() {
+                remove_cluster(&home);
+                return Ok(Deleted::default());
+            }
+            self.check()?;
+            Machine::new(scope, name, lock)?.delete().await?;
+            Ok(Deleted::default())
+        };
+        call.asking("machine_delete", call.bound(work)).await
+    }
+
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        let (scope, name) = &REQUESTS.looking(request)?;
+        let work = async {
+            let _lock = scope.reading().await?;
+            let files = Files::of(scope, name);
+            // One that was never made in full is made by the next create, and listed all the same. One that has ended is still there,
+            // as a VM is that was switched off.
+            let record = if was_made(&files) { files.read_record()? } else { None };
+            let record = record.ok_or_else(|| DriverError::not_found(format!("the host has no machine {name:?}")))?;
+            Ok(found(scope, name, &record))
+        };
+        call.asking("machine_get", call.bound(work)).await
+    }
+
+    async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
+        REQUESTS.list(call, request).await
+    }
+
+    async fn volume_ids(&self, _call: &Call, volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
+        Ok(volumes::ids(volumes))
+    }
+}
+
+fn found(scope: &Scope, name: &str, record: &Record) -> Found {
+    let address = |kind: &str, address: String| NodeAddress { kind: kind.into(), address };
+    Found {
+        provider_id: provider_id(PROVIDER, &scope.cluster, name),
+        node_name: name.to_owned().into(),
+        addresses: vec![address("InternalIP", record.address.to_string()), address("Hostname", name.to_owned())],
+    }
+}
+
+/// What the init runs: it must be a program, as nothing in a machine would understand anything else.
+fn user_data<'a>(secret: &'a SecretData, faults: &mut Faults) -> &'a [u8] {
+    match secret.get(USER_DATA).filter(|data| !data.is_empty()) {
+        None => faults.required("secretRef.userData", "what a machine runs first"),
+        Some(data) if !data.starts_with(b"#!") => {
+            faults.forbidden("secretRef.userData", "must begin with #! and an interpreter that the root image has");
+        }
+        Some(data) => return data,
+    }
+    &[]
+}

@@ -1,0 +1,134 @@
+//! The calls.
+
+use std::ffi::OsString;
+
+use api::NodeAddress;
+use api::names::secrets::USER_DATA;
+use api::view::SecretData;
+use async_trait::async_trait;
+use driver::{
+    Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners, Support,
+    served_by,
+};
+use driver_common::fault::Faults;
+use lab_host_common::Scope;
+use lab_host_common::identity::{named, provider_id};
+use lab_host_common::state::{Access, lock};
+use lab_host_common::tools::{self, Needed};
+
+use crate::spec::{self, PROVIDER, REQUESTS};
+use crate::vm::{QEMU, QEMU_IMG, Vm, Wanted};
+
+/// Each program and the package of Debian that has it.
+const NEEDED: [Needed; 2] = [(QEMU, "qemu-system-x86"), (QEMU_IMG, "qemu-utils")];
+
+/// What the operator of the process decides, for all classes.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where programs are looked for: the value of `PATH`.
+    pub path: OsString,
+    /// What a machine that was started does first.
+    pub boot: Boot,
+}
+
+/// What a machine that was started does first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// It boots.
+    AtOnce,
+    /// Nothing, until somebody tells its qemu to go on: for tests of everything around it.
+    Paused,
+}
+
+/// Virtual machines of this host, as Millwright sees them.
+pub struct QemuDriver {
+    settings: Settings,
+}
+
+impl QemuDriver {
+    /// A driver for the host that this process runs on.
+    pub fn new(settings: Settings) -> Self {
+        Self { settings }
+    }
+
+    /// What the host lacks for machines, in a sentence each.
+    pub fn check(&self) -> Result<(), DriverError> {
+        let programs = tools::Settings { path: self.settings.path.clone() };
+        tools::check(None, &NEEDED, |program| programs.has(program))
+    }
+}
+
+#[async_trait]
+impl Driver for QemuDriver {
+    fn capabilities(&self) -> Capabilities {
+        // A machine that runs has nothing left to be done, and has no disks but its own.
+        Capabilities { initialize: Support::NotOffered, volume_ids: Support::NotOffered, ..Capabilities::ALL }
+    }
+
+    async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
+        served_by(PROVIDER, &request.class)?;
+        let mut faults = Faults::default();
+        let user_data = user_data(&request.secret, &mut faults);
+        let (scope, spec) = spec::decode(&request.class.provider_spec, faults)?;
+        let name = &named(request)?;
+        self.check()?;
+        let uid = request.machine.metadata.uid.as_str();
+        let work = async {
+            let lock = lock(&scope.state, Access::Change).await?;
+            let wanted = Wanted { spec: &spec, uid, user_data, boot: self.settings.boot };
+            Vm::new(&scope, name).create(&wanted, &lock).await?;
+            let Found { provider_id, node_name, addresses } = found(&scope, name);
+            Ok(Created { provider_id, node_name, last_known_state: None, addresses })
+        };
+        call.asking("machine_create", call.bound(work)).await
+    }
+
+    async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
+        let (scope, name) = &REQUESTS.looking(request)?;
+        let patience = spec::power_off_timeout(&request.class.provider_spec);
+        let work = async {
+            // A host on which nothing was ever made need not be able to.
+            if scope.state.exists() {
+                let vm = Vm::new(scope, name);
+                vm.power_off(patience).await;
+                vm.delete(&lock(&scope.state, Access::Change).await?).await?;
+            }
+            Ok(Deleted::default())
+        };
+        call.asking("machine_delete", call.bound(work)).await
+    }
+
+    async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
+        let (scope, name) = &REQUESTS.looking(request)?;
+        let work = async {
+            let _lock = scope.reading().await?;
+            if !Vm::new(scope, name).was_made() {
+                return Err(DriverError::not_found(format!("the host has no virtual machine {name:?}")));
+            }
+            Ok(found(scope, name))
+        };
+        call.asking("machine_get", call.bound(work)).await
+    }
+
+    async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
+        REQUESTS.list(call, request).await
+    }
+}
+
+/// Its address is known to nobody outside: qemu translates it.
+fn found(scope: &Scope, name: &str) -> Found {
+    Found {
+        provider_id: provider_id(PROVIDER, &scope.cluster, name),
+        node_name: name.to_owned().into(),
+        addresses: vec![NodeAddress { kind: "Hostname".into(), address: name.to_owned() }],
+    }
+}
+
+/// What the machine finds on its first boot.
+fn user_data<'a>(secret: &'a SecretData, faults: &mut Faults) -> &'a [u8] {
+    let data = secret.get(USER_DATA).filter(|data| !data.is_empty());
+    if data.is_none() {
+        faults.required("secretRef.userData", "what a machine does on its first boot");
+    }
+    data.unwrap_or_default()
+}

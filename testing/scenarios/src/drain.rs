@@ -1,0 +1,384 @@
+//! How nodes are emptied.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::{Machine, MachinePhase, OperationState};
+use driver_virtual::node_life::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
+use futures::FutureExt;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::result::promise;
+use crate::workload::{is_leaving, is_on, is_ready};
+use crate::{Broken, Fixture, Scenario};
+
+macro_rules! scenarios {
+    ($($name:ident),* $(,)?) => {
+        /// Every scenario about drains.
+        pub const DRAIN_SCENARIOS: &[Scenario] = &[$(Scenario { name: stringify!($name), play: |fixture| $name(fixture).boxed() }),*];
+    };
+}
+
+scenarios![
+    a_node_is_emptied_before_its_vm_goes,
+    two_hundred_pods_leave_in_the_time_of_the_slowest,
+    a_budget_that_opens_wakes_the_drain,
+    a_budget_that_never_opens_holds_a_drain_until_its_timeout,
+    a_misconfigured_budget_is_told_at_once,
+    the_disks_of_a_stateful_set_move_one_by_one,
+    a_shared_disk_is_not_waited_for,
+    a_dead_nodes_attachments_are_deleted_so_that_its_disks_come_back,
+    a_node_that_was_silent_for_long_is_emptied_by_force,
+    a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for,
+    the_force_label_is_obeyed_in_the_middle_of_a_drain,
+    a_drain_outlives_its_controller,
+    fifty_drains_do_not_slow_a_creation,
+];
+
+/// What an audience allows for looking and for requests, on top of what a scenario takes by itself.
+const SLACK: Duration = Duration::from_secs(3);
+
+/// Two machines, the pods of `app` on the first.
+async fn furnish(fixture: &Fixture, pods: usize, more: &Value) -> Result<(), Broken> {
+    furnish_with(fixture, pods, more, &json!({})).await
+}
+
+async fn furnish_with(fixture: &Fixture, pods: usize, more: &Value, machine: &Value) -> Result<(), Broken> {
+    fixture.welcome_pods().await?;
+    fixture.add_room(0, machine).await?;
+    fixture.deploy("web", pods, more).await?;
+    fixture.until_ready_on(0, pods).await?;
+    fixture.add_room(1, &json!({})).await
+}
+
+fn runs_down_in(seconds: u64) -> Value {
+    json!({ "metadata": { "annotations": { RUNDOWN_ANNOTATION: format!("{seconds}s") } } })
+}
+
+fn says(machine: &Machine) -> &str {
+    &machine.status.last_operation.description
+}
+
+async fn merge<K>(api: &runtime::client::Api<K>, name: &str, patch: Value) -> Result<(), Broken>
+where
+    K: api::Object + serde::de::DeserializeOwned,
+{
+    api.patch(name, &PatchParams::default(), &Patch::Merge(patch))
+        .await
+        .map(drop)
+        .map_err(Broken::api("change an object"))
+}
+
+async fn a_node_is_emptied_before_its_vm_goes(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    furnish(fixture, 5, &runs_down_in(2)).await?;
+    fixture.delete(0).await?;
+    fixture.until_pods("the first is told to go", |pods| pods.iter().any(is_leaving)).await?;
+    let node = fixture.node(0).await?.unwrap_or_default();
+    let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
+    promise(cordoned, || "the node is not cordoned".to_owned())?;
+    let terminating = condition(&node, "Terminating");
+    let expected = ("True".to_owned(), "ScaleDown".to_owned(), "Machine Controller is scaling down machine".to_owned());
+    promise(terminating == expected, || format!("the node says {terminating:?}"))?;
+    let name = fixture.machine_name(0);
+    while !fixture.cloud.vms_of(&name).is_empty() {
+        let left = fixture.pods().await?.iter().filter(|pod| is_on(pod, &name)).count();
+        let deleting = fixture.cloud.vms_of(&name).iter().any(|vm| vm.deleted_at.is_some());
+        promise(left == 0 || !deleting, || format!("the VM goes while {left} pods are on its node"))?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
+    }
+    fixture.until_gone(0).await?;
+    fixture.until_ready_on(1, 5).await
+}
+
+async fn two_hundred_pods_leave_in_the_time_of_the_slowest(fixture: &Fixture) -> Result<(), Broken> {
+    const SLOWEST: u64 = 5;
+    let _process = fixture.start()?;
+    furnish(fixture, 199, &json!({})).await?;
+    fixture.place("slowest", 0, &runs_down_in(SLOWEST)).await?;
+    fixture.until_ready_on(0, 200).await?;
+    fixture.delete(0).await?;
+    let took = fixture.time_to_empty(0).await?;
+    let allowed = Duration::from_secs(SLOWEST) + SLACK * fixture.environment.pace.burden;
+    promise(took < allowed, || format!("took {took:?}"))
+}
+
+async fn a_budget_that_opens_wakes_the_drain(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    busy_budget(fixture, &json!({})).await?;
+    fixture.delete(0).await?;
+    let machine = fixture.until_machine(0, "says who is in the way", |m| says(m).contains("budget")).await?;
+    promise(says(&machine).contains("/web-") && says(&machine).ends_with("Initiate node drain"), || {
+        says(&machine).to_owned()
+    })?;
+    promise(machine.status.last_operation.state == OperationState::Processing, || "waiting is no failure".to_owned())?;
+    tokio::time::sleep(fixture.environment.pace.long).await;
+    let name = fixture.machine_name(0);
+    let held = fixture.pods().await?.iter().filter(|pod| is_on(pod, &name) && is_ready(pod)).count();
+    promise(held == 2, || format!("{held} of 2 protected pods are left"))?;
+    merge(&fixture.api::<PodDisruptionBudget>(), "budget", json!({ "spec": { "minAvailable": 0 } })).await?;
+    let took = fixture.time_to_empty(0).await?;
+    promise(took < SLACK * fixture.environment.pace.burden, || {
+        format!("took {took:?}: the budget must wake it, not a retry")
+    })
+}
+
+/// Two pods that run and one that never gets ready, and a budget that wants two: it allows nothing, and is not to blame.
+async fn busy_budget(fixture: &Fixture, machine: &Value) -> Result<(), Broken> {
+    furnish_with(fixture, 2, &json!({ "metadata": { "labels": { "guarded": "yes" } } }), machine).await?;
+    let ill = json!({ "metadata": { "labels": { "guarded": "yes" }, "annotations": { READY_ANNOTATION: "false" } } });
+    fixture.deploy("ill", 1, &ill).await?;
+    fixture.budget(&json!({ "guarded": "yes" }), &json!({ "minAvailable": 2 })).await?;
+    until_counted(fixture, 3).await
+}
+
+/// Waits until the budget knows of this many pods.
+async fn until_counted(fixture: &Fixture, pods: i32) -> Result<(), Broken> {
+    let begin = fixture.environment.clock.instant();
+    loop {
+        let budget =
+            fixture.api::<PodDisruptionBudget>().get("budget").await.map_err(Broken::api("read the budget"))?;
+        let expected = budget.status.and_then(|status| status.expected_pods).unwrap_or_default();
+        if expected == pods {
+            return Ok(());
+        }
+        promise(begin.elapsed() < fixture.environment.pace.patience, || format!("the budget counts {expected} pods"))?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
+    }
+}
+
+async fn a_budget_that_never_opens_holds_a_drain_until_its_timeout(fixture: &Fixture) -> Result<(), Broken> {
+    let timeout = fixture.environment.pace.long * 3;
+    let _process = fixture.start()?;
+    busy_budget(fixture, &json!({ "drainTimeout": format!("{}s", timeout.as_secs()) })).await?;
+    fixture.delete(0).await?;
+    fixture.until_machine(0, "says who is in the way", |m| says(m).contains("budget")).await?;
+    let took = fixture.time_to_empty(0).await?;
+    // The timeout counts from the whole second of the deletionTimestamp.
+    let early = timeout.saturating_sub(SLACK);
+    promise(took >= early && took < timeout + SLACK * fixture.environment.pace.burden, || {
+        format!("took {took:?} of {timeout:?}")
+    })
+}
+
+async fn a_misconfigured_budget_is_told_at_once(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    furnish(fixture, 2, &json!({})).await?;
+    fixture.budget(&json!({ "app": "web" }), &json!({ "minAvailable": 2 })).await?;
+    until_counted(fixture, 2).await?;
+    fixture.delete(0).await?;
+    let begin = fixture.environment.clock.instant();
+    let told = |m: &Machine| says(m).contains("is misconfigured and requires zero voluntary evictions");
+    let machine = fixture.until_machine(0, "says that the budget is misconfigured", told).await?;
+    promise(begin.elapsed() < SLACK * fixture.environment.pace.burden, || format!("told after {:?}", begin.elapsed()))?;
+    let text = says(&machine);
+    let one = format!(
+        "pod disruption budget {}/budget is misconfigured and requires zero voluntary evictions",
+        fixture.namespace
+    );
+    let whole =
+        text.starts_with("Drain failed due to - ") && text.ends_with(". Will retry in next sync. Initiate node drain");
+    promise(whole && text.contains("error while evicting pod \"web-") && text.contains(&one), || text.to_owned())?;
+    let operation = &machine.status.last_operation;
+    promise(operation.state == OperationState::Failed, || format!("its state is {:?}", operation.state))?;
+    // Until the pods have been tried again under the budget that is now known.
+    tokio::time::sleep(fixture.policy.drain.first_pause * 2).await;
+    let budgets = fixture.api::<PodDisruptionBudget>();
+    budgets.delete("budget", &DeleteParams::default()).await.map_err(Broken::api("delete the budget"))?;
+    let took = fixture.time_to_empty(0).await?;
+    promise(took < SLACK * fixture.environment.pace.burden, || format!("took {took:?} after the budget was gone"))
+}
+
+async fn the_disks_of_a_stateful_set_move_one_by_one(fixture: &Fixture) -> Result<(), Broken> {
+    const DISKS: usize = 3;
+    let _process = fixture.start()?;
+    fixture.welcome_pods().await?;
+    fixture.add_room(0, &json!({})).await?;
+    fixture.deploy_database("db", DISKS).await?;
+    fixture.until_ready_on(0, DISKS).await?;
+    fixture.add_room(1, &json!({})).await?;
+    fixture.delete(0).await?;
+    let begin = fixture.environment.clock.instant();
+    let (here, there) = (fixture.machine_name(0), fixture.machine_name(1));
+    loop {
+        let pods = fixture.pods().await?;
+        let on_the_way = DISKS - pods.iter().filter(|pod| is_ready(pod)).count();
+        promise(on_the_way <= 1, || format!("{on_the_way} of {DISKS} are on their way at once"))?;
+        if pods.iter().filter(|pod| is_ready(pod) && is_on(pod, &there)).count() == DISKS {
+            break;
+        }
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "they never arrived".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
+    }
+    fixture.until_gone(0).await?;
+    let left = attachments(fixture).await?.iter().filter(|one| one.spec.node_name == here).count();
+    promise(left == 0, || format!("{left} disks are still attached to the old node"))?;
+    let took = begin.elapsed();
+    let allowed = fixture.policy.drain.reattach_timeout;
+    promise(took < allowed, || format!("took {took:?}: each arrival must wake the drain, not the end of {allowed:?}"))
+}
+
+async fn attachments(fixture: &Fixture) -> Result<Vec<VolumeAttachment>, Broken> {
+    let list = fixture.all::<VolumeAttachment>().list(&ListParams::default()).await;
+    list.map(|list| list.items).map_err(Broken::api("list VolumeAttachments"))
+}
+
+async fn a_shared_disk_is_not_waited_for(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.welcome_pods().await?;
+    fixture.add_shared_claim("shared").await?;
+    fixture.add_room(0, &json!({})).await?;
+    let mut with_disk = runs_down_in(2);
+    if let Some(template) = with_disk.as_object_mut() {
+        let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": "shared" } }]);
+        template.insert("spec".into(), json!({ "volumes": volumes }));
+    }
+    fixture.deploy("web", 3, &with_disk).await?;
+    fixture.until_ready_on(0, 3).await?;
+    fixture.add_room(1, &json!({})).await?;
+    fixture.delete(0).await?;
+    let took = fixture.time_to_empty(0).await?;
+    promise(took < Duration::from_secs(2) + SLACK * fixture.environment.pace.burden, || format!("took {took:?}"))
+}
+
+async fn a_dead_nodes_attachments_are_deleted_so_that_its_disks_come_back(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.welcome_pods().await?;
+    fixture.add_room(0, &json!({})).await?;
+    fixture.deploy_database("db", 1).await?;
+    fixture.until_ready_on(0, 1).await?;
+    fixture.add_room(1, &json!({})).await?;
+    let name = fixture.machine_name(0);
+    for vm in fixture.cloud.vms_of(&name) {
+        fixture.cloud.kill(&vm.id);
+    }
+    merge(&fixture.machines(), &name, json!({ "metadata": { "labels": { "force-deletion": "True" } } })).await?;
+    fixture.delete(0).await?;
+    fixture.until_gone(0).await?;
+    let begin = fixture.environment.clock.instant();
+    fixture.until_ready_on(1, 1).await?;
+    let took = begin.elapsed();
+    promise(took < Duration::from_mins(1), || format!("the disk came back only after {took:?}"))
+}
+
+async fn a_node_that_was_silent_for_long_is_emptied_by_force(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    furnish(fixture, 3, &json!({})).await?;
+    fixture.budget(&json!({ "app": "web" }), &json!({ "minAvailable": 3 })).await?;
+    let name = fixture.machine_name(0);
+    for vm in fixture.cloud.vms_of(&name) {
+        fixture.cloud.kill(&vm.id);
+    }
+    until_silent(fixture, 0).await?;
+    tokio::time::sleep(fixture.policy.drain.illness + Duration::from_secs(1)).await;
+    fixture.delete(0).await?;
+    let took = fixture.time_to_empty(0).await?;
+    promise(took < SLACK * fixture.environment.pace.burden, || {
+        format!("took {took:?}: nobody is there to run the pods down")
+    })
+}
+
+async fn until_silent(fixture: &Fixture, n: usize) -> Result<(), Broken> {
+    let begin = fixture.environment.clock.instant();
+    loop {
+        let node = fixture.node(n).await?.unwrap_or_default();
+        if condition(&node, "Ready").0 == "Unknown" {
+            return Ok(());
+        }
+        promise(begin.elapsed() < fixture.environment.pace.patience, || {
+            "nobody noticed that the node is silent".to_owned()
+        })?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
+    }
+}
+
+fn condition(node: &Node, kind: &str) -> (String, String, String) {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let found = conditions.into_iter().flatten().find(|condition| condition.type_ == kind).cloned();
+    found.map_or_else(Default::default, |found| {
+        (found.status, found.reason.unwrap_or_default(), found.message.unwrap_or_default())
+    })
+}
+
+async fn a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for(fixture: &Fixture) -> Result<(), Broken> {
+    const HOLD: &str = "example.com/hold";
+    let _process = fixture.start()?;
+    fixture.welcome_pods().await?;
+    fixture.add_room(0, &json!({})).await?;
+    fixture.place("held", 0, &json!({ "metadata": { "finalizers": [HOLD] } })).await?;
+    fixture.until_ready_on(0, 1).await?;
+    fixture.delete(0).await?;
+    let told = |m: &Machine| says(m).contains("pod \"held\"") && says(m).contains("finalizer example.com/hold");
+    let machine = fixture.until_machine(0, "names the pod and its finalizer", told).await?;
+    promise(says(&machine).ends_with("Initiate node drain"), || says(&machine).to_owned())?;
+    promise(fixture.cloud.vms().len() == 1, || "its VM is gone".to_owned())?;
+    merge(&fixture.api::<Pod>(), "held", json!({ "metadata": { "finalizers": null } })).await?;
+    let took = fixture.time_to_empty(0).await?;
+    promise(took < SLACK * fixture.environment.pace.burden, || format!("took {took:?} after the pod was let go"))
+}
+
+async fn the_force_label_is_obeyed_in_the_middle_of_a_drain(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    busy_budget(fixture, &json!({})).await?;
+    fixture.delete(0).await?;
+    fixture.until_machine(0, "says who is in the way", |m| says(m).contains("budget")).await?;
+    let name = fixture.machine_name(0);
+    merge(&fixture.machines(), &name, json!({ "metadata": { "labels": { "force-deletion": "True" } } })).await?;
+    let took = fixture.time_to_empty(0).await?;
+    promise(took < SLACK * fixture.environment.pace.burden, || format!("took {took:?} after it was forced"))
+}
+
+async fn a_drain_outlives_its_controller(fixture: &Fixture) -> Result<(), Broken> {
+    const PODS: usize = 10;
+    let process = fixture.start()?;
+    furnish(fixture, PODS, &runs_down_in(4)).await?;
+    fixture.delete(0).await?;
+    fixture.until_pods("some are told to go", |pods| pods.iter().any(is_leaving)).await?;
+    let before: BTreeSet<String> = fixture.pods().await?.iter().filter_map(ResourceExt::uid).collect();
+    process.kill().await;
+    let process = fixture.start()?;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    process.kill().await;
+    let _last = fixture.start()?;
+    let took = fixture.time_to_empty(0).await?;
+    promise(took < Duration::from_secs(4) + SLACK * fixture.environment.pace.burden, || format!("took {took:?}"))?;
+    fixture.until_ready_on(1, PODS).await?;
+    let after: BTreeSet<String> = fixture.pods().await?.iter().filter_map(ResourceExt::uid).collect();
+    let moved = before.difference(&after).count();
+    promise(after.len() == PODS, || format!("{} pods, {moved} of them moved", after.len()))
+}
+
+async fn fifty_drains_do_not_slow_a_creation(fixture: &Fixture) -> Result<(), Broken> {
+    let drains = fixture.environment.pace.scale;
+    let _process = fixture.start()?;
+    fixture.welcome_pods().await?;
+    for n in 0..drains {
+        fixture.begin_room(n, &json!({})).await?;
+    }
+    for n in 0..drains {
+        fixture.until_phase(n, MachinePhase::Running).await?;
+        fixture.place(&format!("p-{n}"), n, &runs_down_in(3)).await?;
+        fixture.place(&format!("q-{n}"), n, &runs_down_in(3)).await?;
+    }
+    for n in 0..drains {
+        fixture.until_ready_on(n, 2).await?;
+    }
+    for n in 0..drains {
+        fixture.delete(n).await?;
+    }
+    let begin = fixture.environment.clock.instant();
+    fixture.add_room(drains, &json!({})).await?;
+    let took = begin.elapsed();
+    let pace = &fixture.environment.pace;
+    let own = pace.create + pace.boot + pace.join;
+    promise(took < own + SLACK * pace.burden, || format!("took {took:?}, {own:?} of it the cloud's own"))?;
+    for n in 0..drains {
+        fixture.until_gone(n).await?;
+    }
+    Ok(())
+}

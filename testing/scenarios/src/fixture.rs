@@ -1,0 +1,332 @@
+//! A namespace, a class, a cloud with its kubelets, and controllers that come and go.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::names::events::components;
+use api::{Machine, MachineClass, MachinePhase, Object};
+use controllers::wiring::{Clients, Component, Components, Parts, start};
+use controllers::{Cluster, Drivers};
+use driver_virtual::{Config, Doubles, NodeLife, VirtualCloud};
+use k8s_openapi::api::core::v1::{Namespace, Node, Secret};
+use kube::api::{DeleteParams, DynamicObject, PostParams};
+use planner::Policy;
+use runtime::client::Api;
+use runtime::events::{EventPolicy, EventWriter};
+use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
+use runtime::{Metrics, Tasks};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::result::promise;
+use crate::{Broken, Environment};
+
+/// The class every fixture has.
+pub(crate) const CLASS: &str = "small";
+
+/// Where one scenario plays.
+pub struct Fixture {
+    /// The API server and the pace.
+    pub environment: Environment,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its cloud, which makes a second VM for whoever asks twice.
+    pub cloud: VirtualCloud,
+    /// The controllers' limits; a scenario may change them before it starts one.
+    pub policy: Policy,
+    person: kube::Client,
+    outside: Tasks,
+    processes: Mutex<Vec<Tasks>>,
+}
+
+/// A controller process. It ends with this value: one that lived on would go on keeping its scenario's machines alive, beside every
+/// later scenario on the same API server.
+pub struct Process {
+    /// What it knows.
+    pub cluster: Arc<Cluster>,
+    tasks: Tasks,
+}
+
+impl Process {
+    /// Ends it at once: what it remembered is lost, what it had sent is under way.
+    pub async fn kill(self) {
+        self.tasks.shut_down(Duration::ZERO).await;
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.tasks.stop();
+    }
+}
+
+impl Fixture {
+    /// Sets the fixture: namespace, Secret and class exist, kubelets are ready, no controller runs.
+    pub async fn set(environment: &Environment, scenario: &str) -> Result<Self, Broken> {
+        let namespace = format!("s-{:08x}", environment.random.number() >> 32);
+        let now = environment.clock.clone();
+        let node_life =
+            NodeLife { lease_period: environment.pace.lease, monitor: environment.monitor, ..NodeLife::default() };
+        let config = Config { doubles: Doubles::Allowed, node_life, ..Config::default() };
+        let cloud = VirtualCloud::new(config, Arc::new(move || now.now()), environment.random.number());
+        let fixture = Self {
+            person: environment.client("person"),
+            policy: environment.pace.policy.clone(),
+            outside: Tasks::new(),
+            processes: Mutex::default(),
+            environment: environment.clone(),
+            namespace,
+            cloud,
+        };
+        let namespaces: Api<Namespace> = Api::all(fixture.person.clone());
+        let namespace = json!({ "metadata": { "name": fixture.namespace, "annotations": { "scenario": scenario } } });
+        create(&namespaces, "create the namespace", namespace).await?;
+        fixture.give_user_data().await?;
+        fixture.add_class(CLASS, "virtual", &environment.pace.provider_spec()).await?;
+        let (kubelets, stop) = (environment.client("kubelets"), fixture.outside.stopping());
+        let cloud = fixture.cloud.clone();
+        fixture.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
+        Ok(fixture)
+    }
+
+    /// Takes everything down, controllers first: the Nodes of all scenarios share one cluster, and one that is looked after by the
+    /// controllers of an earlier scenario is drained and deleted with that scenario's machine of the same name. The namespace is left to
+    /// die with its server.
+    pub async fn clear(&self) {
+        let processes = std::mem::take(&mut *self.processes.lock().unwrap_or_else(PoisonError::into_inner));
+        for process in processes {
+            process.shut_down(Duration::from_secs(5)).await;
+        }
+        self.outside.shut_down(Duration::from_secs(5)).await;
+    }
+
+    /// Makes the Secret that the classes name.
+    pub async fn give_user_data(&self) -> Result<(), Broken> {
+        let secrets: Api<Secret> = Api::namespaced(self.person.clone(), &self.namespace);
+        let secret = json!({ "metadata": { "name": "cloud" }, "stringData": { "userData": "#cloud-config" } });
+        create(&secrets, "create the Secret", secret).await
+    }
+
+    /// Takes that Secret away.
+    pub async fn take_user_data(&self) -> Result<(), Broken> {
+        let secrets: Api<Secret> = Api::namespaced(self.person.clone(), &self.namespace);
+        secrets.delete("cloud", &DeleteParams::default()).await.map(drop).map_err(Broken::api("delete the Secret"))
+    }
+
+    /// Makes a class.
+    pub async fn add_class(&self, name: &str, provider: &str, provider_spec: &Value) -> Result<(), Broken> {
+        let classes: Api<MachineClass> = Api::namespaced(self.person.clone(), &self.namespace);
+        let class = json!({
+            "metadata": { "name": name },
+            "provider": provider,
+            "providerSpec": provider_spec,
+            "secretRef": { "name": "cloud", "namespace": self.namespace },
+        });
+        create(&classes, "create the MachineClass", class).await
+    }
+
+    /// The name of a machine: nodes are named after it, and nodes of all scenarios share one cluster.
+    pub fn machine_name(&self, n: usize) -> String {
+        format!("{}-m{n}", self.namespace)
+    }
+
+    /// Makes machine number `n`.
+    pub async fn create(&self, n: usize) -> Result<(), Broken> {
+        self.create_with(n, json!({ "class": { "kind": "MachineClass", "name": CLASS } })).await
+    }
+
+    /// Makes machine number `n` with this spec.
+    pub async fn create_with(&self, n: usize, spec: Value) -> Result<(), Broken> {
+        let machine = json!({ "metadata": { "name": self.machine_name(n) }, "spec": spec });
+        create(&self.machines(), "create a Machine", machine).await
+    }
+
+    /// Makes machine number `n` with a spec that our own types would not let through.
+    pub async fn create_unchecked(&self, n: usize, spec: Value) -> Result<(), Broken> {
+        let kind = Machine::api_resource();
+        let machines: kube::Api<DynamicObject> =
+            kube::Api::namespaced_with(self.person.clone(), &self.namespace, &kind);
+        let machine = DynamicObject::new(&self.machine_name(n), &kind).data(json!({ "spec": spec }));
+        let made = machines.create(&PostParams::default(), &machine).await;
+        made.map(drop).map_err(Broken::api("create a Machine"))
+    }
+
+    /// Deletes machine number `n`.
+    pub async fn delete(&self, n: usize) -> Result<(), Broken> {
+        let name = self.machine_name(n);
+        self.machines().delete(&name, &DeleteParams::default()).await.map(drop).map_err(Broken::api("delete a Machine"))
+    }
+
+    /// The Machines of this fixture, for a person.
+    pub fn machines(&self) -> Api<Machine> {
+        Api::namespaced(self.person.clone(), &self.namespace)
+    }
+
+    /// Any other kind in this fixture's namespace, for a person.
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: Object + DeserializeOwned,
+    {
+        Api::namespaced(self.person.clone(), &self.namespace)
+    }
+
+    /// Any kind that has no namespace, for a person.
+    pub fn all<K>(&self) -> Api<K>
+    where
+        K: Object + DeserializeOwned,
+    {
+        Api::all(self.person.clone())
+    }
+
+    /// Machine number `n` as the API server holds it.
+    pub async fn machine(&self, n: usize) -> Result<Option<Machine>, Broken> {
+        self.machines().get_opt(&self.machine_name(n)).await.map_err(Broken::api("read a Machine"))
+    }
+
+    /// The node of machine number `n`.
+    pub async fn node(&self, n: usize) -> Result<Option<Node>, Broken> {
+        let nodes: Api<Node> = Api::all(self.person.clone());
+        nodes.get_opt(&self.machine_name(n)).await.map_err(Broken::api("read a Node"))
+    }
+
+    /// Waits until the node of machine number `n` is as wanted. A Node that others write too may refuse our first write, so what we
+    /// put on it can come a moment after the machine says that it runs.
+    pub async fn until_node(&self, n: usize, what: &str, wanted: impl Fn(&Node) -> bool) -> Result<Node, Broken> {
+        let begin = self.environment.clock.instant();
+        loop {
+            let node = self.node(n).await?;
+            if let Some(node) = node.as_ref().filter(|node| wanted(node)) {
+                return Ok(node.clone());
+            }
+            promise(begin.elapsed() < self.environment.pace.patience, || {
+                let metadata = node.map(|node| format!("{:?}", node.metadata));
+                format!("waited in vain until the node of machine {n} {what}; it says {metadata:?}")
+            })?;
+            tokio::time::sleep(self.environment.pace.glance).await;
+        }
+    }
+
+    /// Waits until machine number `n` is as wanted.
+    pub async fn until_machine(
+        &self,
+        n: usize,
+        what: &str,
+        wanted: impl Fn(&Machine) -> bool,
+    ) -> Result<Machine, Broken> {
+        let begin = self.environment.clock.instant();
+        loop {
+            let machine = self.machine(n).await?;
+            if let Some(machine) = machine.as_ref().filter(|machine| wanted(machine)) {
+                return Ok(machine.clone());
+            }
+            promise(begin.elapsed() < self.environment.pace.patience, || {
+                let operation = machine.map(|machine| format!("{:?}", machine.status));
+                format!("waited in vain until machine {n} {what}; it says {operation:?}")
+            })?;
+            tokio::time::sleep(self.environment.pace.glance).await;
+        }
+    }
+
+    /// Waits until machine number `n` is in this phase.
+    pub async fn until_phase(&self, n: usize, phase: MachinePhase) -> Result<Machine, Broken> {
+        self.until_machine(n, &format!("is {phase}"), |machine| *machine.phase() == phase).await
+    }
+
+    /// Waits until machine number `n` is gone, and checks that VM and node are too.
+    pub async fn until_gone(&self, n: usize) -> Result<(), Broken> {
+        let begin = self.environment.clock.instant();
+        while let Some(machine) = self.machine(n).await? {
+            promise(begin.elapsed() < self.environment.pace.patience, || {
+                format!("waited in vain until machine {n} is gone; it says {:?}", machine.status)
+            })?;
+            tokio::time::sleep(self.environment.pace.glance).await;
+        }
+        promise(self.cloud.vms_of(&self.machine_name(n)).is_empty(), || {
+            format!("the VM of machine {n} is still there")
+        })?;
+        let node = self.node(n).await?;
+        promise(node.is_none(), || format!("the node of machine {n} is still there"))
+    }
+
+    /// No machine may ever have two VMs.
+    pub fn never_two(&self, machines: usize) -> Result<(), Broken> {
+        for n in 0..machines {
+            let vms = self.cloud.vms_of(&self.machine_name(n)).len();
+            promise(vms <= 1, || format!("machine {n} has {vms} VMs: {:#?}", self.cloud.calls()))?;
+        }
+        Ok(())
+    }
+
+    /// Starts a controller that always leads.
+    pub fn start(&self) -> Result<Process, Broken> {
+        self.start_with(&self.policy)
+    }
+
+    /// The same with other limits.
+    pub fn start_with(&self, policy: &Policy) -> Result<Process, Broken> {
+        self.start_as("machine-controller", policy, Leadership::unguarded(), Tasks::new())
+    }
+
+    /// Starts a controller that leads only while it holds the lease.
+    pub fn start_replica(&self, agent: &str, timing: Timing) -> Result<Process, Broken> {
+        let random = self.environment.random.fork();
+        let candidacy = Candidacy {
+            client: self.environment.client(agent),
+            namespace: self.namespace.clone(),
+            name: api::names::MACHINE_CONTROLLER_LEASE.to_owned(),
+            identity: Identity::of_host(agent, &random),
+            timing,
+            clock: self.environment.clock.clone(),
+            random,
+            events: None,
+        };
+        let (elector, leadership) = Elector::new(candidacy).map_err(|error| Broken::Promise(error.to_string()))?;
+        let tasks = Tasks::new();
+        let (stop, group) = (tasks.stopping(), tasks.clone());
+        tasks.spawn("election", async move {
+            elector.run(stop).await;
+            group.stop(); // as the binary does: a process that has lost its lease ends
+        });
+        self.start_as(agent, &self.policy, leadership, tasks)
+    }
+
+    fn start_as(&self, agent: &str, policy: &Policy, leadership: Leadership, tasks: Tasks) -> Result<Process, Broken> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(tasks.clone());
+        let Environment { clock, random, .. } = &self.environment;
+        let metrics = Metrics::new().map_err(|error| Broken::Promise(error.to_string()))?;
+        let client = self.environment.client(agent);
+        let component = components::MACHINE_CONTROLLER;
+        let (writer, events) =
+            EventWriter::new(client.clone(), component, EventPolicy::default(), clock, random, &metrics);
+        let stop = tasks.stopping();
+        tasks.spawn("events", async move {
+            writer.run(stop).await;
+        });
+        let component = Component { clients: Clients::one(&client), leadership, events, metrics, concurrency: 10 };
+        let cluster = start(Parts {
+            namespace: self.namespace.clone(),
+            components: Components::Both { machines: component.clone(), fleet: component },
+            watches: Clients::one(&client),
+            drivers: Drivers::new().with(driver_virtual::PROVIDER, Arc::new(self.cloud.clone())),
+            policy: policy.clone(),
+            driver_places: 10,
+            clock: clock.clone(),
+            random: random.fork(),
+            tasks: tasks.clone(),
+            listener: None,
+        })
+        .map_err(|error| Broken::Promise(error.to_string()))?;
+        Ok(Process { cluster, tasks })
+    }
+}
+
+/// Creates an object described in JSON.
+pub(crate) async fn create<K>(api: &Api<K>, what: &str, object: Value) -> Result<(), Broken>
+where
+    K: Object + DeserializeOwned + Serialize,
+{
+    let object: K =
+        serde_json::from_value(object).map_err(|error| Broken::Promise(format!("cannot {what}: {error}")))?;
+    api.create(&PostParams::default(), &object).await.map(drop).map_err(Broken::api(what))
+}

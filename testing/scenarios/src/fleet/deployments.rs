@@ -1,0 +1,393 @@
+//! Deployments: a number of machines, and how they go from one template to the next.
+
+use api::names::{annotations, labels};
+use api::{MachineDeployment, MachineSet, Object, Time};
+use k8s_openapi::api::core::v1::Node;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PropagationPolicy};
+use runtime::client::Api;
+use serde_json::{Value, json};
+
+use super::pool::Machines;
+use crate::fixture::{CLASS, create};
+use crate::result::promise;
+use crate::{Broken, Fixture};
+
+/// The class that machines are rolled to.
+const LARGE: &str = "large";
+
+pub(super) fn rolling(surge: impl Into<Value>, unavailable: impl Into<Value>) -> Value {
+    json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": surge.into(), "maxUnavailable": unavailable.into() } })
+}
+
+fn in_place(orchestration: &str) -> Value {
+    let block = json!({ "maxSurge": 0, "maxUnavailable": 1, "orchestrationType": orchestration });
+    json!({ "type": "InPlaceUpdate", "inPlaceUpdate": block })
+}
+
+impl Fixture {
+    /// Makes a deployment, and a second class to roll it to.
+    pub(super) async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
+        self.add_class(LARGE, driver_virtual::PROVIDER, &self.environment.pace.provider_spec()).await?;
+        self.make_deployment(replicas, strategy).await
+    }
+
+    async fn make_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
+        self.make_deployment_of(CLASS, replicas, strategy).await
+    }
+
+    /// Makes a deployment whose machines are of this class.
+    pub(super) async fn make_deployment_of(&self, class: &str, replicas: i32, strategy: Value) -> Result<(), Broken> {
+        let deployment = json!({
+            "metadata": { "name": self.pool() },
+            "spec": {
+                "replicas": replicas,
+                "strategy": strategy,
+                "selector": { "matchLabels": { labels::NAME: self.pool() } },
+                "template": self.template_of(class),
+            },
+        });
+        create(&self.api::<MachineDeployment>(), "create a MachineDeployment", deployment).await
+    }
+
+    pub(super) async fn edit_deployment(&self, change: Value) -> Result<(), Broken> {
+        let patch = Patch::Merge(change);
+        let edited = self.api::<MachineDeployment>().patch(&self.pool(), &PatchParams::default(), &patch).await;
+        edited.map(drop).map_err(Broken::api("edit the MachineDeployment"))
+    }
+
+    async fn roll_to(&self, class: &str) -> Result<(), Broken> {
+        self.edit_deployment(json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } })).await
+    }
+
+    pub(super) async fn until_deployment(
+        &self,
+        what: &str,
+        wanted: impl Fn(Option<&MachineDeployment>) -> bool,
+    ) -> Result<Option<MachineDeployment>, Broken> {
+        let begin = self.environment.clock.instant();
+        loop {
+            let found = self.api::<MachineDeployment>().get_opt(&self.pool()).await;
+            let found = found.map_err(Broken::api("read the MachineDeployment"))?;
+            if wanted(found.as_ref()) {
+                return Ok(found);
+            }
+            promise(begin.elapsed() < self.environment.pace.patience, || {
+                format!("waited in vain until {what}; the deployment says {:?}", found.map(|found| found.status))
+            })?;
+            tokio::time::sleep(self.environment.pace.glance).await;
+        }
+    }
+
+    /// Waits until so many machines of this class run, no others are left, and the deployment says that it is done.
+    pub(super) async fn until_rolled(&self, class: &str, count: usize, at_most: usize) -> Result<Machines, Broken> {
+        let what = format!("{count} of class {class} run");
+        let done = |machines: &Machines| machines.run(count) && of_class(machines, class) == count;
+        self.until_machines(&what, at_most, done).await?;
+        let wanted = i32::try_from(count).unwrap_or_default();
+        self.until_deployment("it says that it is done", |deployment| {
+            deployment.is_some_and(|d| {
+                let status = &d.status;
+                reason(d, "Progressing") == "NewMachineSetAvailable"
+                    && (status.replicas, status.updated_replicas, status.available_replicas) == (wanted, wanted, wanted)
+                    && (status.ready_replicas, status.unavailable_replicas) == (wanted, 0)
+                    && status.observed_generation == d.generation()
+            })
+        })
+        .await?;
+        self.pool_machines().await
+    }
+
+    pub(super) async fn machine_sets(&self) -> Result<Vec<MachineSet>, Broken> {
+        let listed = self.api::<MachineSet>().list(&ListParams::default()).await;
+        listed.map(|list| list.items).map_err(Broken::api("list the MachineSets"))
+    }
+
+    fn nodes(&self) -> Api<Node> {
+        Api::all(self.environment.client("person"))
+    }
+
+    async fn label_node(&self, name: &str, labels: Value) -> Result<(), Broken> {
+        let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
+        let labelled = self.nodes().patch(name, &PatchParams::default(), &patch).await;
+        labelled.map(drop).map_err(Broken::api("label a Node"))
+    }
+
+    /// The nodes of the pool that a label or condition singles out.
+    async fn nodes_where(&self, holds: impl Fn(&Node) -> bool) -> Result<Vec<String>, Broken> {
+        let nodes = self.nodes().list(&ListParams::default()).await.map_err(Broken::api("list the Nodes"))?;
+        let ours =
+            nodes.items.into_iter().filter(|node| node.metadata.name.iter().any(|n| n.starts_with(&self.pool())));
+        Ok(ours.filter(|node| holds(node)).filter_map(|node| node.metadata.name).collect())
+    }
+
+    /// What a node agent does: answers whoever is ready to be updated with this result, until so many have been answered.
+    async fn answer_updates(&self, result: &str, count: usize) -> Result<Vec<String>, Broken> {
+        let begin = self.environment.clock.instant();
+        let mut answered = Vec::new();
+        while answered.len() < count {
+            for name in self.nodes_where(|node| update_reason(node) == "ReadyForUpdate").await? {
+                if !answered.contains(&name) {
+                    self.label_node(&name, json!({ labels::UPDATE_RESULT: result })).await?;
+                    answered.push(name);
+                }
+            }
+            promise(begin.elapsed() < self.environment.pace.patience, || format!("only {answered:?} became ready"))?;
+            tokio::time::sleep(self.environment.pace.glance).await;
+        }
+        Ok(answered)
+    }
+}
+
+fn update_reason(node: &Node) -> String {
+    let conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    conditions.filter(|c| c.type_ == "InPlaceUpdate").find_map(|c| c.reason.clone()).unwrap_or_default()
+}
+
+fn of_class(machines: &Machines, class: &str) -> usize {
+    machines.0.iter().filter(|machine| machine.spec.class.name == class).count()
+}
+
+pub(super) fn reason<'d>(deployment: &'d MachineDeployment, kind: &str) -> &'d str {
+    let found = deployment.status.conditions.iter().find(|condition| condition.kind == kind);
+    found.map_or("", |condition| condition.reason.as_str())
+}
+
+fn names(machines: &Machines) -> Vec<String> {
+    machines.0.iter().map(|machine| machine.name().to_owned()).collect()
+}
+
+pub(super) async fn a_roll_out_in_numbers_stays_within_its_limits(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(5, rolling(2, 1)).await?;
+    fixture.until_rolled("small", 5, 5).await?;
+    fixture.roll_to(LARGE).await?;
+    fixture.until_rolled(LARGE, 5, 7).await?;
+    let marked = |node: &Node| {
+        let kept = node.metadata.annotations.iter().flatten().any(|(key, _)| key == annotations::SCALE_DOWN_DISABLED);
+        let tainted = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
+        kept || tainted.into_iter().any(|taint| taint.key == api::names::taints::PREFER_NO_SCHEDULE)
+    };
+    fixture.linger().await;
+    let left = fixture.nodes_where(marked).await?;
+    promise(left.is_empty(), || format!("nodes still carry marks of the roll-out: {left:?}"))
+}
+
+pub(super) async fn a_roll_out_in_percent_goes_on_while_it_is_scaled(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(4, rolling("25%", "25%")).await?;
+    fixture.until_rolled("small", 4, 4).await?;
+    fixture.roll_to(LARGE).await?;
+    fixture.until_machines("one is new", 5, |machines| of_class(machines, LARGE) > 0).await?;
+    fixture.edit_deployment(json!({ "spec": { "replicas": 6 } })).await?;
+    fixture.until_rolled(LARGE, 6, 8).await?;
+    fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    fixture.until_rolled(LARGE, 2, 6).await.map(drop)
+}
+
+pub(super) async fn a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_heals_it(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(3, rolling(1, 0)).await?;
+    fixture.edit_deployment(json!({ "spec": { "progressDeadlineSeconds": 3 } })).await?;
+    fixture.until_rolled("small", 3, 3).await?;
+    fixture.roll_to("nowhere").await?;
+    let stuck = |d: &MachineDeployment| reason(d, "Progressing") == "ProgressDeadlineExceeded";
+    fixture.until_deployment("it says that it is stuck", |d| d.is_some_and(stuck)).await?;
+    let machines = fixture.pool_machines().await?;
+    promise(of_class(&machines, "small") == 3, || {
+        format!("a machine was marked Failed for nothing: {}", machines.told())
+    })?;
+    fixture.edit_deployment(json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await?;
+    fixture.until_rolled("small", 3, 4).await.map(drop)
+}
+
+pub(super) async fn two_changes_in_a_row_end_with_the_last(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(3, rolling(1, 1)).await?;
+    fixture.add_class("middle", driver_virtual::PROVIDER, &fixture.environment.pace.provider_spec()).await?;
+    fixture.until_rolled("small", 3, 3).await?;
+    fixture.roll_to("middle").await?;
+    fixture.until_machines("one is on its way", 4, |machines| of_class(machines, "middle") > 0).await?;
+    fixture.roll_to(LARGE).await?;
+    fixture.until_rolled(LARGE, 3, 4).await.map(drop)
+}
+
+pub(super) async fn a_pause_in_mid_roll_holds_everything(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(4, rolling(1, 0)).await?;
+    fixture.until_rolled("small", 4, 4).await?;
+    fixture.roll_to(LARGE).await?;
+    fixture.until_machines("one is new", 5, |machines| of_class(machines, LARGE) > 0).await?;
+    fixture.edit_deployment(json!({ "spec": { "paused": true } })).await?;
+    let paused = |d: &MachineDeployment| reason(d, "Progressing") == "DeploymentPaused";
+    fixture.until_deployment("it says so", |d| d.is_some_and(paused)).await?;
+    let sizes = |sets: Vec<MachineSet>| sets.iter().map(|set| set.spec.replicas).collect::<Vec<_>>();
+    let before = sizes(fixture.machine_sets().await?);
+    fixture.linger().await;
+    let after = sizes(fixture.machine_sets().await?);
+    promise(before == after, || format!("{before:?} became {after:?} in a pause"))?;
+    fixture.edit_deployment(json!({ "spec": { "paused": false } })).await?;
+    fixture.until_rolled(LARGE, 4, 5).await.map(drop)
+}
+
+pub(super) async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(3, json!({ "type": "Recreate" })).await?;
+    fixture.until_rolled("small", 3, 3).await?;
+    fixture.roll_to(LARGE).await?;
+    let mixed = |machines: &Machines| of_class(machines, LARGE) > 0 && of_class(machines, "small") > 0;
+    let seen = fixture.until_machines("new ones come", 3, |machines| of_class(machines, LARGE) > 0).await?;
+    promise(!mixed(&seen), || seen.told())?;
+    fixture.until_rolled(LARGE, 3, 3).await.map(drop)
+}
+
+pub(super) async fn machines_updated_in_place_are_kept(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, in_place("Auto")).await?;
+    let before = names(&fixture.until_rolled("small", 2, 2).await?);
+    fixture.roll_to(LARGE).await?;
+    fixture.answer_updates("successful", 2).await?;
+    let moved = |sets: &[MachineSet]| {
+        let new = sets.iter().find(|set| set.spec.template.spec.class.name == LARGE);
+        new.is_some_and(|set| set.spec.replicas == 2 && set.status.available_replicas == 2)
+    };
+    let begin = fixture.environment.clock.instant();
+    while !moved(&fixture.machine_sets().await?) {
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "they never moved to the new set".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
+    }
+    let after = fixture.pool_machines().await?;
+    promise(names(&after) == before, || format!("{before:?} became {}", after.told()))?;
+    promise(fixture.cloud.vms().len() == 2, || format!("{} VMs", fixture.cloud.vms().len()))?;
+    fixture.linger().await;
+    let left = fixture.nodes_where(|node| {
+        let labelled = node.metadata.labels.iter().flatten().any(|(key, _)| key.ends_with("-for-update"));
+        labelled || node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
+    });
+    let left = left.await?;
+    promise(left.is_empty(), || format!("nodes were not given back: {left:?}"))
+}
+
+pub(super) async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, in_place("Auto")).await?;
+    fixture.until_rolled("small", 2, 2).await?;
+    fixture.roll_to(LARGE).await?;
+    // Nobody answers: nothing else is touched.
+    let selected =
+        |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::SELECTED_FOR_UPDATE);
+    let begin = fixture.environment.clock.instant();
+    while fixture.nodes_where(selected).await?.is_empty() {
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "nobody was ever chosen".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
+    }
+    fixture.linger().await;
+    let chosen = fixture.nodes_where(selected).await?;
+    promise(chosen.len() == 1, || format!("{chosen:?} were chosen, with one allowed to be missing"))?;
+    let failed = fixture.answer_updates("failed", 1).await?;
+    fixture.linger().await;
+    let chosen = fixture.nodes_where(selected).await?;
+    promise(chosen == failed, || format!("{chosen:?} were chosen after {failed:?} failed"))?;
+    for name in failed {
+        fixture.label_node(&name, json!({ labels::UPDATE_RESULT: "successful" })).await?;
+    }
+    fixture.answer_updates("successful", 1).await?;
+    let done = |d: &MachineDeployment| d.status.updated_replicas == 2 && d.status.available_replicas == 2;
+    fixture.until_deployment("both are updated", |d| d.is_some_and(done)).await.map(drop)
+}
+
+pub(super) async fn under_manual_orchestration_only_the_chosen_machine_is_updated(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, in_place("Manual")).await?;
+    let machines = names(&fixture.until_rolled("small", 2, 2).await?);
+    fixture.roll_to(LARGE).await?;
+    let candidate =
+        |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::CANDIDATE_FOR_UPDATE);
+    let begin = fixture.environment.clock.instant();
+    while fixture.nodes_where(candidate).await?.len() < 2 {
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "no candidates were named".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
+    }
+    fixture.linger().await;
+    let Some(wished) = machines.last() else { return Ok(()) };
+    fixture.label_node(wished, json!({ labels::SELECTED_FOR_UPDATE: "true" })).await?;
+    let answered = fixture.answer_updates("successful", 1).await?;
+    promise(answered == [wished.clone()], || format!("{answered:?} were updated instead of {wished}"))?;
+    let one = |d: &MachineDeployment| d.status.updated_replicas == 1 && d.status.available_replicas == 2;
+    fixture.until_deployment("one is updated", |d| d.is_some_and(one)).await.map(drop)
+}
+
+pub(super) async fn the_autoscaler_scales_up_down_by_name_and_back(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, rolling(1, 0)).await?;
+    fixture.until_rolled("small", 2, 2).await?;
+    // It scales up.
+    fixture.edit_deployment(json!({ "spec": { "replicas": 5 } })).await?;
+    let machines = fixture.until_rolled("small", 5, 5).await?;
+    // It scales down, naming the machines it has emptied.
+    let chosen: Vec<String> = names(&machines).into_iter().skip(1).step_by(2).collect();
+    let asked = Time::from(fixture.environment.clock.now());
+    let list: Vec<String> = chosen.iter().map(|name| format!("{name}~{asked}")).collect();
+    let named = json!({ annotations::TRIGGER_DELETION: list.join(","), annotations::LAST_REPLICA_CHANGE_BY_SCALER: asked.to_string() });
+    fixture.edit_deployment(json!({ "metadata": { "annotations": named }, "spec": { "replicas": 3 } })).await?;
+    let machines = fixture.until_rolled("small", 3, 5).await?;
+    let spared = names(&machines).iter().all(|name| !chosen.contains(name));
+    promise(spared, || format!("{chosen:?} were to go, and {} are left", machines.told()))?;
+    let pruned = |d: &MachineDeployment| d.annotation(annotations::TRIGGER_DELETION).is_none();
+    fixture.until_deployment("its list is empty", |d| d.is_some_and(pruned)).await?;
+    // It takes a scale-up back without naming anybody.
+    fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    fixture.until_rolled("small", 2, 3).await.map(drop)
+}
+
+pub(super) async fn a_deleted_deployment_takes_everything_along_unless_told_otherwise(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(2, rolling(1, 0)).await?;
+    let before = names(&fixture.until_rolled("small", 2, 2).await?);
+    let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
+    delete(fixture, &orphan).await?;
+    fixture.until_deployment("it is gone", |d| d.is_none()).await?;
+    fixture.linger().await;
+    let left = fixture.pool_machines().await?;
+    promise(names(&left) == before && left.run(2), || format!("{before:?} were to stay: {}", left.told()))?;
+    // Another deployment of the same template takes them over.
+    fixture.make_deployment(2, rolling(1, 0)).await?;
+    let after = names(&fixture.until_rolled("small", 2, 2).await?);
+    promise(after == before, || format!("{before:?} were replaced by {after:?}"))?;
+    delete(fixture, &DeleteParams::default()).await?;
+    fixture.until_deployment("it is gone", |d| d.is_none()).await?;
+    fixture.until_machines("its machines are gone", 0, |machines| machines.0.is_empty()).await?;
+    promise(fixture.cloud.vms().is_empty(), || format!("VMs were left behind: {:?}", fixture.cloud.vms()))
+}
+
+async fn delete(fixture: &Fixture, parameters: &DeleteParams) -> Result<(), Broken> {
+    let deleted = fixture.api::<MachineDeployment>().delete(&fixture.pool(), parameters).await;
+    deleted.map(drop).map_err(Broken::api("delete the MachineDeployment"))
+}
+
+pub(super) async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create_deployment(1, json!({ "type": "Sideways" })).await?;
+    let invalid = |d: &MachineDeployment| {
+        let condition = d.status.conditions.iter().find(|condition| condition.kind == "Invalid");
+        condition.is_some_and(|condition| condition.message.contains("spec.strategy.type"))
+    };
+    fixture.until_deployment("it is told", |d| d.is_some_and(invalid)).await?;
+    fixture.edit_deployment(json!({ "spec": { "strategy": rolling(1, 0) } })).await?;
+    fixture.until_rolled("small", 1, 1).await?;
+    fixture
+        .until_deployment("it is told no more", |d| d.is_some_and(|d| reason(d, "Invalid").is_empty()))
+        .await
+        .map(drop)
+}

@@ -1,0 +1,94 @@
+//! More machines than a set can be meant to have.
+
+use std::time::Duration;
+
+use api::names::labels;
+use api::{Machine, MachineDeployment, Object};
+use k8s_openapi::api::core::v1::Event;
+use kube::api::ListParams;
+use planner::Policy;
+use planner::deployment::FleetPolicy;
+use serde_json::json;
+
+use super::deployments::{reason, rolling};
+use crate::result::promise;
+use crate::{Broken, Fixture, Pace};
+
+impl Fixture {
+    /// How often this was told of the sets of the fixture.
+    async fn told(&self, reason: &str) -> Result<i32, Broken> {
+        let list = self.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list the Events"))?;
+        let about = |event: &&Event| event.involved_object.kind.as_deref() == Some("MachineSet");
+        let matching = list.items.iter().filter(about).filter(|event| event.reason.as_deref() == Some(reason));
+        Ok(matching.map(|event| event.count.unwrap_or(1)).sum())
+    }
+
+    async fn until_told(&self, reason: &str) -> Result<(), Broken> {
+        let begin = self.environment.clock.instant();
+        while self.told(reason).await? == 0 {
+            promise(begin.elapsed() < self.environment.pace.patience, || format!("nobody told {reason}"))?;
+            tokio::time::sleep(self.environment.pace.glance).await;
+        }
+        Ok(())
+    }
+
+    /// The limits of the fixture, with machines counted this often.
+    fn counting_every(&self, period: Duration) -> Policy {
+        let fleet = FleetPolicy { overshooting_period: period, ..self.policy.fleet.clone() };
+        Policy { fleet, ..self.policy.clone() }
+    }
+}
+
+fn has_thawed(deployment: &MachineDeployment) -> bool {
+    deployment.label(labels::FREEZE).is_none() && reason(deployment, "Frozen").is_empty()
+}
+
+pub(super) async fn too_many_machines_freeze_a_set_until_they_are_gone(fixture: &Fixture) -> Result<(), Broken> {
+    let policy = fixture.counting_every(Duration::from_secs(1));
+    let process = fixture.start_with(&policy)?;
+    fixture.create_deployment(1, rolling(1, 0)).await?;
+    let machines = fixture.until_rolled("small", 1, 1).await?;
+    process.kill().await;
+    // Someone's script makes machines for the set, and holds on to them.
+    let Some(model) = machines.0.first() else { return Ok(()) };
+    for n in 0..4 {
+        let mut wild = Machine { spec: model.spec.clone(), ..Machine::default() };
+        wild.spec.provider_id = "".into();
+        wild.metadata.name = fixture.machine_name(n);
+        wild.metadata.labels = model.metadata.labels.clone();
+        wild.metadata.labels.remove(labels::NODE);
+        wild.metadata.owner_references = model.metadata.owner_references.clone();
+        let made = fixture.machines().create(&kube::api::PostParams::default(), &wild).await;
+        made.map_err(Broken::api("create a Machine"))?;
+    }
+    let _process = fixture.start_with(&policy)?;
+    // However fast its set is at deleting them, what has been seen is told.
+    fixture.until_told("FrozeMachineSet").await?;
+    fixture.until_rolled("small", 1, 5).await?;
+    fixture.until_deployment("it thaws", |d| d.is_some_and(has_thawed)).await?;
+    fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    fixture.until_rolled("small", 2, 2).await?;
+    Ok(())
+}
+
+/// The scenario that every provider of the reference is held to: machines that are being deleted count, so a set that loses many at once
+/// is frozen while the cloud is busy with them.
+pub(super) async fn a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once(fixture: &Fixture) -> Result<(), Broken> {
+    const SLOW: &str = "slow";
+    let pace = Pace { delete: Duration::from_secs(2), ..fixture.environment.pace.clone() };
+    fixture.add_class(SLOW, driver_virtual::PROVIDER, &pace.provider_spec()).await?;
+    let _process = fixture.start_with(&fixture.counting_every(Duration::from_millis(300)))?;
+    fixture.make_deployment_of(SLOW, 6, rolling(2, 0)).await?;
+    fixture.until_rolled(SLOW, 6, 6).await?;
+    fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
+    fixture.until_rolled(SLOW, 2, 6).await?;
+    fixture.until_deployment("it thaws", |d| d.is_some_and(has_thawed)).await?;
+    let sets = fixture.machine_sets().await?;
+    let frozen = sets.iter().any(|set| {
+        set.label(labels::FREEZE).is_some() || set.status.conditions.iter().any(|condition| condition.kind == "Frozen")
+    });
+    promise(!frozen, || format!("the set is still frozen: {sets:?}"))?;
+    fixture.linger().await;
+    let told = (fixture.told("FrozeMachineSet").await?, fixture.told("UnfrozeMachineSet").await?);
+    promise(told == (1, 1), || format!("frozen and thawed {told:?} times instead of once each"))
+}

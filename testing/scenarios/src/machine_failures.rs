@@ -1,0 +1,217 @@
+//! Machines that fail: a cloud that refuses, nodes that come late, go and come back, VMs that vanish.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::names::labels;
+use api::{Code, MachinePhase, Object};
+use driver::Method;
+use driver_virtual::{Fault, Script};
+use k8s_openapi::api::core::v1::{Event, Secret};
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::fixture::CLASS;
+use crate::result::promise;
+use crate::{Broken, Fixture};
+
+/// Every code with which a create can fail, as a cloud's own words.
+const CODES: [Code; 16] = [
+    Code::Canceled,
+    Code::Unknown,
+    Code::InvalidArgument,
+    Code::DeadlineExceeded,
+    Code::NotFound,
+    Code::AlreadyExists,
+    Code::PermissionDenied,
+    Code::FailedPrecondition,
+    Code::Aborted,
+    Code::OutOfRange,
+    Code::Unimplemented,
+    Code::Internal,
+    Code::Unavailable,
+    Code::DataLoss,
+    Code::Unauthenticated,
+    Code::ResourceExhausted,
+];
+
+pub(crate) async fn each_error_code_is_shown_and_overcome(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    for (n, code) in CODES.into_iter().enumerate() {
+        // A class of its own for each: one that is full holds its other machines back.
+        let class = format!("{CLASS}-{n}");
+        fixture.add_class(&class, "virtual", &fixture.environment.pace.provider_spec()).await?;
+        fixture.cloud.inject(Script::next(Method::Create, Fault::Fail(code)).of(fixture.machine_name(n)));
+        fixture.create_with(n, json!({ "class": { "kind": "MachineClass", "name": class } })).await?;
+    }
+    let begin = fixture.environment.clock.instant();
+    loop {
+        let machines =
+            fixture.machines().list(&ListParams::default()).await.map_err(Broken::api("list Machines"))?.items;
+        let odd = machines.iter().find(|machine| {
+            let refused = !machine.status.last_operation.error_code.is_empty();
+            refused && *machine.phase() != MachinePhase::CrashLoopBackOff
+        });
+        promise(odd.is_none(), || format!("refused, and yet not in CrashLoopBackOff: {odd:?}"))?;
+        if machines.iter().all(|machine| *machine.phase() == MachinePhase::Running) {
+            break;
+        }
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "they never all run".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.lease / 2).await;
+    }
+    // What passes in a second nobody may have seen in a status. It was told all the same.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let events = fixture.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list Events"))?;
+    for (n, code) in CODES.into_iter().enumerate() {
+        let (name, words) = (fixture.machine_name(n), format!("CreateMachine failed: {code}: "));
+        let told = |event: &Event| {
+            let about_it = event.involved_object.name.as_deref() == Some(&name);
+            about_it && event.message.as_deref().is_some_and(|message| message.starts_with(&words))
+        };
+        promise(events.items.iter().any(told), || format!("no Event tells that machine {n} was refused with {code}"))?;
+    }
+    fixture.never_two(CODES.len())
+}
+
+pub(crate) async fn a_node_that_comes_too_late_is_taken_all_the_same(fixture: &Fixture) -> Result<(), Broken> {
+    let late = fixture.policy.creation_timeout + fixture.environment.pace.silence;
+    let mut spec = fixture.environment.pace.provider_spec();
+    if let Some(fields) = spec.as_object_mut() {
+        fields.insert("join".into(), json!({ "after": format!("{}ms", late.as_millis()) }));
+    }
+    fixture.add_class("late-node", "virtual", &spec).await?;
+    let _process = fixture.start()?;
+    fixture.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "late-node" } })).await?;
+    fixture.until_phase(0, MachinePhase::Failed).await?;
+    let machine = fixture.until_phase(0, MachinePhase::Running).await?;
+    let said = &machine.status.last_operation.description;
+    promise(said.contains("successfully joined the cluster in"), || said.clone())?;
+    fixture.never_two(1)
+}
+
+/// Makes machines of one deployment and waits until they run.
+async fn deployment(fixture: &Fixture, machines: usize) -> Result<(), Broken> {
+    for n in 0..machines {
+        fixture.create(n).await?;
+        let label = Patch::Merge(json!({ "metadata": { "labels": { (labels::NAME): "pool" } } }));
+        let name = fixture.machine_name(n);
+        let labelled = fixture.machines().patch(&name, &PatchParams::default(), &label).await;
+        labelled.map(drop).map_err(Broken::api("label a Machine"))?;
+    }
+    for n in 0..machines {
+        fixture.until_phase(n, MachinePhase::Running).await?;
+    }
+    Ok(())
+}
+
+fn hang(fixture: &Fixture, n: usize) {
+    for vm in fixture.cloud.vms_of(&fixture.machine_name(n)) {
+        fixture.cloud.hang(&vm.id);
+    }
+}
+
+pub(crate) async fn a_node_that_is_lost_and_comes_back_costs_nothing(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create(0).await?;
+    let before = fixture.until_phase(0, MachinePhase::Running).await?;
+    hang(fixture, 0);
+    let lost = fixture.until_phase(0, MachinePhase::Unknown).await?;
+    let said = &lost.status.last_operation.description;
+    promise(said.contains("is unhealthy - changing MachinePhase to Unknown. Node conditions: [{Type:"), || {
+        said.clone()
+    })?;
+    for vm in fixture.cloud.vms_of(&fixture.machine_name(0)) {
+        fixture.cloud.revive(&vm.id);
+    }
+    let back = fixture.until_phase(0, MachinePhase::Running).await?;
+    let expected = format!("Machine {} successfully re-joined the cluster", back.name());
+    promise(back.status.last_operation.description == expected, || back.status.last_operation.description.clone())?;
+    promise(back.spec.provider_id == before.spec.provider_id, || "it has another VM".to_owned())?;
+    fixture.never_two(1)
+}
+
+pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed(
+    fixture: &Fixture,
+) -> Result<(), Broken> {
+    const MACHINES: usize = 4;
+    let _process = fixture.start()?;
+    deployment(fixture, MACHINES).await?;
+    for n in 0..MACHINES {
+        hang(fixture, n);
+    }
+    let mut left: BTreeSet<usize> = (0..MACHINES).collect();
+    while !left.is_empty() {
+        let begin = fixture.environment.clock.instant();
+        let failed = loop {
+            let mut failed = Vec::new();
+            for n in &left {
+                if fixture.machine(*n).await?.is_some_and(|m| *m.phase() == MachinePhase::Failed) {
+                    failed.push(*n);
+                }
+            }
+            promise(failed.len() <= 1, || format!("machines {failed:?} were marked Failed at once"))?;
+            if let Some(failed) = failed.first() {
+                break *failed;
+            }
+            promise(begin.elapsed() < fixture.environment.pace.patience, || "no machine is marked Failed".to_owned())?;
+            // Nobody but us takes a failed machine away, so there is no hurry to see it.
+            tokio::time::sleep(fixture.environment.pace.silence / 4).await;
+        };
+        // What its set would do.
+        fixture.delete(failed).await?;
+        fixture.until_gone(failed).await?;
+        left.remove(&failed);
+    }
+    Ok(())
+}
+
+pub(crate) async fn a_vm_that_vanishes_is_noticed_and_its_machine_can_go(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create(0).await?;
+    fixture.until_phase(0, MachinePhase::Running).await?;
+    for vm in fixture.cloud.vms_of(&fixture.machine_name(0)) {
+        fixture.cloud.reclaim(&vm.id);
+    }
+    fixture.until_phase(0, MachinePhase::Failed).await?;
+    promise(fixture.cloud.vms().is_empty(), || "a second VM was made for it".to_owned())?;
+    fixture.delete(0).await?;
+    fixture.until_gone(0).await
+}
+
+pub(crate) async fn a_name_is_free_again_as_soon_as_its_machine_is_gone(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create(0).await?;
+    let first = fixture.until_phase(0, MachinePhase::Running).await?;
+    fixture.delete(0).await?;
+    let begin = fixture.environment.clock.instant();
+    while fixture.create(0).await.is_err() {
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "the name is never free".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.glance).await;
+    }
+    let second = fixture.until_phase(0, MachinePhase::Running).await?;
+    promise(first.uid() != second.uid(), || "it is the same machine".to_owned())?;
+    promise(first.spec.provider_id != second.spec.provider_id, || "it has the VM of its predecessor".to_owned())?;
+    fixture.never_two(1)?;
+    fixture.delete(0).await?;
+    fixture.until_gone(0).await
+}
+
+pub(crate) async fn a_secret_broken_in_use_stops_neither_life_nor_deletion(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.create(0).await?;
+    fixture.until_phase(0, MachinePhase::Running).await?;
+    let secrets = fixture.api::<Secret>();
+    let broken = Patch::Merge(json!({ "data": { "userData": null } }));
+    let patched = secrets.patch("cloud", &PatchParams::default(), &broken).await;
+    patched.map(drop).map_err(Broken::api("break the Secret"))?;
+    fixture.create(1).await?;
+    let told = "userdata field not found in secret";
+    fixture.until_machine(1, "says what is missing", |m| m.status.last_operation.description.contains(told)).await?;
+    let first = fixture.until_phase(0, MachinePhase::Running).await?;
+    promise(!first.status.last_operation.description.contains(told), || "the running machine was bothered".to_owned())?;
+    for n in 0..2 {
+        fixture.delete(n).await?;
+        fixture.until_gone(n).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Hundreds of nodes emptied at once.
+//!
+//! Each watch is a stream for as long as it lasts, and API servers allow a hundred of them on a connection; a request beyond that
+//! does not fail, it waits without a word. So a controller that opens a watch for every node it empties stops writing in the
+//! very moment in which most depends on it.
+
+use std::time::Duration;
+
+use api::{Machine, MachinePhase};
+use driver_virtual::node_life::RUNDOWN_ANNOTATION;
+use futures::FutureExt;
+use kube::api::{Patch, PatchParams};
+use runtime::client::Api;
+use serde_json::json;
+
+use crate::result::promise;
+use crate::workload::is_leaving;
+use crate::{Broken, Fixture, Scenario};
+
+/// Every scenario about many drains; it runs on the network, where streams count.
+pub const STORM_SCENARIOS: &[Scenario] = &[Scenario {
+    name: "three_hundred_drains_hold_up_no_write",
+    play: |fixture| three_hundred_drains_hold_up_no_write(fixture).boxed(),
+}];
+
+const NODES: usize = 300;
+
+/// Longer than all deletions together take to be asked for, so that most drains run at the same time.
+const RUNDOWN: Duration = Duration::from_secs(50);
+
+/// How many drains must run at once for the scenario to be about anything: more than a connection has streams.
+const STORMY: usize = 150;
+
+/// What a write may take while three programs and three hundred kubelets share two processors. One that waits for a stream waits
+/// for as long as the drains last.
+const PROMPT: Duration = Duration::from_secs(5);
+
+async fn three_hundred_drains_hold_up_no_write(fixture: &Fixture) -> Result<(), Broken> {
+    let _process = fixture.start()?;
+    fixture.welcome_pods().await?;
+    for n in 0..NODES {
+        fixture.begin_room(n, &json!({ "drainTimeout": "10m" })).await?;
+    }
+    for n in 0..NODES {
+        fixture.until_phase(n, MachinePhase::Running).await?;
+        let pod = json!({
+            "metadata": { "annotations": { RUNDOWN_ANNOTATION: format!("{}s", RUNDOWN.as_secs()) } },
+            "spec": { "terminationGracePeriodSeconds": 2 * RUNDOWN.as_secs() },
+        });
+        fixture.place(&format!("p-{n}"), n, &pod).await?;
+    }
+    fixture
+        .until_pods("all run", |pods| pods.iter().filter(|pod| crate::workload::is_ready(pod)).count() == NODES)
+        .await?;
+    for n in 0..NODES {
+        fixture.delete(n).await?;
+    }
+    fixture.until_pods("all are told to go", |pods| pods.iter().all(is_leaving)).await?;
+    let leaving = fixture.pods().await?.len();
+    promise(leaving >= STORMY, || format!("only {leaving} nodes are being emptied at once: this machine is too slow"))?;
+
+    // Over the very connections of the controller: clients of one server share them. Those that were asked last are there longest.
+    let machines: Api<Machine> = Api::namespaced(fixture.environment.client("machine-controller"), &fixture.namespace);
+    for n in NODES - 20..NODES {
+        let begin = fixture.environment.clock.instant();
+        let patch = json!({ "metadata": { "annotations": { "storm.millwright.dev/probe": n.to_string() } } });
+        let written = machines.patch(&fixture.machine_name(n), &PatchParams::default(), &Patch::Merge(patch)).await;
+        written.map_err(Broken::api("write in the middle of the storm"))?;
+        promise(begin.elapsed() < PROMPT, || format!("a write took {:?}", begin.elapsed()))?;
+    }
+    let begin = fixture.environment.clock.instant();
+    fixture.begin_room(NODES, &json!({})).await?;
+    fixture.until_machine(NODES, "has its VM written down", |machine| !machine.spec.provider_id.is_empty()).await?;
+    promise(begin.elapsed() < PROMPT, || format!("a new machine got its VM after {:?}", begin.elapsed()))?;
+    fixture.until_pods("all have gone", <[_]>::is_empty).await?;
+    for n in 0..NODES {
+        fixture.until_gone(n).await?;
+    }
+    Ok(())
+}

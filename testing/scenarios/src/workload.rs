@@ -1,0 +1,200 @@
+//! Pods that somebody would miss, and a place for them to go.
+
+use std::time::Duration;
+
+use api::MachinePhase;
+use driver_virtual::CSI_DRIVER;
+use json_patch::merge;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, ServiceAccount};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+
+use crate::fixture::create;
+use crate::result::promise;
+use crate::{Broken, Fixture};
+
+/// The class of machines that carry pods: their nodes bear the name of the fixture, so that no pod ends up on another one's.
+const ROOMY: &str = "roomy";
+const STAGE: &str = "fixture.millwright.dev/name";
+
+/// How long a pod may take to end at the most.
+const GRACE: i64 = 30;
+
+impl Fixture {
+    /// Lets pods live here.
+    pub(crate) async fn welcome_pods(&self) -> Result<(), Broken> {
+        let account = json!({ "metadata": { "name": "web" } });
+        create(&self.api::<ServiceAccount>(), "create a ServiceAccount", account).await?;
+        let mut spec = self.environment.pace.provider_spec();
+        if let Some(fields) = spec.as_object_mut() {
+            fields.insert("labels".into(), json!({ STAGE: self.namespace }));
+            fields.insert("capacity".into(), json!({ "pods": "250" }));
+        }
+        self.add_class(ROOMY, "virtual", &spec).await
+    }
+
+    /// Makes machine number `n`, with further fields of its spec, and waits until it runs.
+    pub(crate) async fn add_room(&self, n: usize, more: &Value) -> Result<(), Broken> {
+        self.begin_room(n, more).await?;
+        self.until_phase(n, MachinePhase::Running).await.map(drop)
+    }
+
+    /// Makes machine number `n`.
+    pub(crate) async fn begin_room(&self, n: usize, more: &Value) -> Result<(), Broken> {
+        let mut spec = json!({ "class": { "kind": "MachineClass", "name": ROOMY } });
+        merge(&mut spec, more);
+        self.create_with(n, spec).await
+    }
+
+    /// A pod that goes nowhere but to this fixture; `more` goes into its template.
+    fn pod_template(&self, app: &str, more: &Value) -> Value {
+        let mut template = json!({
+            "metadata": { "labels": { "app": app } },
+            "spec": {
+                "serviceAccountName": "web",
+                "automountServiceAccountToken": false,
+                "terminationGracePeriodSeconds": GRACE,
+                "nodeSelector": { STAGE: self.namespace },
+                "containers": [{ "name": "c", "image": "i" }],
+            },
+        });
+        merge(&mut template, more);
+        template
+    }
+
+    /// A Deployment of this many pods.
+    pub(crate) async fn deploy(&self, app: &str, replicas: usize, more: &Value) -> Result<(), Broken> {
+        let deployment = json!({
+            "metadata": { "name": app },
+            "spec": {
+                "replicas": replicas,
+                "selector": { "matchLabels": { "app": app } },
+                "template": self.pod_template(app, more),
+            },
+        });
+        create(&self.api::<Deployment>(), "create a Deployment", deployment).await
+    }
+
+    /// A StatefulSet of this many pods, each with a disk of its own that was made by hand.
+    pub(crate) async fn deploy_database(&self, app: &str, replicas: usize) -> Result<(), Broken> {
+        let disks = self.namespace.clone();
+        for n in 0..replicas {
+            self.add_disk(&format!("{disks}-{app}-{n}"), &disks, "ReadWriteOnce").await?;
+        }
+        let set = json!({
+            "metadata": { "name": app },
+            "spec": {
+                "replicas": replicas,
+                "serviceName": app,
+                "podManagementPolicy": "Parallel",
+                "selector": { "matchLabels": { "app": app } },
+                "template": self.pod_template(app, &json!({})),
+                "volumeClaimTemplates": [{ "metadata": { "name": "data" }, "spec": claim(&disks, "ReadWriteOnce") }],
+            },
+        });
+        create(&self.api::<StatefulSet>(), "create a StatefulSet", set).await
+    }
+
+    /// A claim that several pods share, and its disk.
+    pub(crate) async fn add_shared_claim(&self, name: &str) -> Result<(), Broken> {
+        let disks = format!("{}-shared", self.namespace);
+        self.add_disk(&disks, &disks, "ReadWriteMany").await?;
+        let claim = json!({ "metadata": { "name": name }, "spec": claim(&disks, "ReadWriteMany") });
+        create(&self.api::<PersistentVolumeClaim>(), "create a claim", claim).await
+    }
+
+    async fn add_disk(&self, name: &str, class: &str, mode: &str) -> Result<(), Broken> {
+        let volume = json!({
+            "metadata": { "name": name },
+            "spec": {
+                "capacity": { "storage": "1Gi" },
+                "accessModes": [mode],
+                "storageClassName": class,
+                "persistentVolumeReclaimPolicy": "Retain",
+                "csi": { "driver": CSI_DRIVER, "volumeHandle": format!("vol-{name}") },
+            },
+        });
+        create(&self.all::<PersistentVolume>(), "create a volume", volume).await
+    }
+
+    /// A pod without an owner on the node of machine number `n`.
+    pub(crate) async fn place(&self, name: &str, n: usize, more: &Value) -> Result<(), Broken> {
+        let mut pod = self
+            .pod_template(name, &json!({ "metadata": { "name": name }, "spec": { "nodeName": self.machine_name(n) } }));
+        merge(&mut pod, more);
+        create(&self.api::<Pod>(), "create a Pod", pod).await
+    }
+
+    /// A budget for the pods with this label.
+    pub(crate) async fn budget(&self, label: &Value, rule: &Value) -> Result<(), Broken> {
+        let mut spec = json!({ "selector": { "matchLabels": label } });
+        merge(&mut spec, rule);
+        let budget = json!({ "metadata": { "name": "budget" }, "spec": spec });
+        create(&self.api::<PodDisruptionBudget>(), "create a PodDisruptionBudget", budget).await
+    }
+
+    /// All pods of the fixture.
+    pub(crate) async fn pods(&self) -> Result<Vec<Pod>, Broken> {
+        let pods = self.api::<Pod>().list(&ListParams::default()).await;
+        pods.map(|list| list.items).map_err(Broken::api("list Pods"))
+    }
+
+    /// Waits until as many pods as wanted are ready on the node of machine number `n`.
+    pub(crate) async fn until_ready_on(&self, n: usize, wanted: usize) -> Result<(), Broken> {
+        let node = self.machine_name(n);
+        let what = format!("{wanted} pods are ready on {node}");
+        self.until_pods(&what, |pods| pods.iter().filter(|pod| is_ready(pod) && is_on(pod, &node)).count() == wanted)
+            .await
+    }
+
+    /// Waits until the pods are as wanted.
+    pub(crate) async fn until_pods(&self, what: &str, wanted: impl Fn(&[Pod]) -> bool) -> Result<(), Broken> {
+        let begin = self.environment.clock.instant();
+        loop {
+            let pods = self.pods().await?;
+            if wanted(&pods) {
+                return Ok(());
+            }
+            promise(begin.elapsed() < self.environment.pace.patience, || {
+                let seen: Vec<_> = pods.iter().map(|pod| (pod.name_any(), node_of(pod), is_ready(pod))).collect();
+                format!("waited in vain until {what}: {seen:?}")
+            })?;
+            tokio::time::sleep(self.environment.pace.glance).await;
+        }
+    }
+
+    /// How long the removal of machine number `n` takes from now on; the time of the cloud itself is not counted.
+    pub(crate) async fn time_to_empty(&self, n: usize) -> Result<Duration, Broken> {
+        let begin = self.environment.clock.instant();
+        self.until_gone(n).await?;
+        Ok(begin.elapsed().saturating_sub(self.environment.pace.delete))
+    }
+}
+
+/// Whether a pod runs and serves.
+pub(crate) fn is_ready(pod: &Pod) -> bool {
+    let conditions = pod.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+        && !is_leaving(pod)
+}
+
+/// Whether somebody has told it to go.
+pub(crate) fn is_leaving(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_some()
+}
+
+/// Whether it is bound to this node.
+pub(crate) fn is_on(pod: &Pod, node: &str) -> bool {
+    node_of(pod) == node
+}
+
+fn node_of(pod: &Pod) -> &str {
+    pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref()).unwrap_or_default()
+}
+
+fn claim(class: &str, mode: &str) -> Value {
+    json!({ "accessModes": [mode], "storageClassName": class, "resources": { "requests": { "storage": "1Gi" } } })
+}

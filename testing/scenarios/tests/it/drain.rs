@@ -1,0 +1,113 @@
+//! The scenarios about drains. The simulated kube-controllers binds, replaces and counts the pods.
+
+use fake_apiserver::Server;
+use fake_kube_controllers::KubeControllers;
+use runtime::Tasks;
+use scenarios::{DRAIN_SCENARIOS, Environment, play};
+
+use crate::server_and_environment;
+
+/// Binds, replaces and counts the pods of a environment, until the tasks are stopped.
+pub(crate) fn people(environment: Environment, server: Server, tasks: &Tasks) -> Environment {
+    let environment = environment.peopled();
+    let stop = tasks.stopping();
+    tasks.spawn("house", async move {
+        tokio::select! {
+            () = stop.cancelled() => {}
+            _ = server.keep_house() => {}
+        }
+    });
+    let (client, clock, random, stop) = (
+        environment.client("kube-controllers"),
+        environment.clock.clone(),
+        environment.random.fork(),
+        tasks.stopping(),
+    );
+    tasks.spawn("kube-controllers", async move { KubeControllers::default().run(client, clock, random, stop).await });
+    environment
+}
+
+async fn holds(name: &str) {
+    let scenario = DRAIN_SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
+    for seed in 1..=2 {
+        let tasks = Tasks::new();
+        let (server, environment) = server_and_environment(seed);
+        let result = play(scenario, &people(environment, server, &tasks)).await;
+        tasks.stop();
+        assert_eq!(result.broken, None, "seed {seed}");
+    }
+}
+
+#[test]
+fn every_drain_scenario_is_a_test_here() {
+    let this_file = include_str!("drain.rs");
+    for scenario in DRAIN_SCENARIOS {
+        let is_here = this_file.contains(&format!("async fn {}()", scenario.name));
+        assert!(is_here, "{} is not played in memory", scenario.name);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_is_emptied_before_its_vm_goes() {
+    holds("a_node_is_emptied_before_its_vm_goes").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_hundred_pods_leave_in_the_time_of_the_slowest() {
+    holds("two_hundred_pods_leave_in_the_time_of_the_slowest").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_opens_wakes_the_drain() {
+    holds("a_budget_that_opens_wakes_the_drain").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_that_never_opens_holds_a_drain_until_its_timeout() {
+    holds("a_budget_that_never_opens_holds_a_drain_until_its_timeout").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_misconfigured_budget_is_told_at_once() {
+    holds("a_misconfigured_budget_is_told_at_once").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_disks_of_a_stateful_set_move_one_by_one() {
+    holds("the_disks_of_a_stateful_set_move_one_by_one").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shared_disk_is_not_waited_for() {
+    holds("a_shared_disk_is_not_waited_for").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_nodes_attachments_are_deleted_so_that_its_disks_come_back() {
+    holds("a_dead_nodes_attachments_are_deleted_so_that_its_disks_come_back").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_silent_for_long_is_emptied_by_force() {
+    holds("a_node_that_was_silent_for_long_is_emptied_by_force").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for() {
+    holds("a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_force_label_is_obeyed_in_the_middle_of_a_drain() {
+    holds("the_force_label_is_obeyed_in_the_middle_of_a_drain").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_outlives_its_controller() {
+    holds("a_drain_outlives_its_controller").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_drains_do_not_slow_a_creation() {
+    holds("fifty_drains_do_not_slow_a_creation").await;
+}

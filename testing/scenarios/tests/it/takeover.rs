@@ -1,0 +1,92 @@
+//! What the reference left, carried on under a clock of our own.
+
+use scenarios::{Fixture, TAKEOVER_SCENARIOS};
+
+use crate::fleet::holds_in_order;
+
+#[test]
+fn every_takeover_scenario_is_a_test_here() {
+    let this_file = include_str!("takeover.rs");
+    for scenario in TAKEOVER_SCENARIOS {
+        assert!(
+            this_file.contains(&format!("async fn {}()", scenario.name)),
+            "{} is not played in memory",
+            scenario.name
+        );
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_reference_left_in_peace_is_not_written_to() {
+    holds_in_order(TAKEOVER_SCENARIOS, "what_the_reference_left_in_peace_is_not_written_to").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn machines_that_were_coming_up_come_up() {
+    holds_in_order(TAKEOVER_SCENARIOS, "machines_that_were_coming_up_come_up").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollout_is_carried_on_from_its_middle() {
+    holds_in_order(TAKEOVER_SCENARIOS, "a_rollout_is_carried_on_from_its_middle").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_rollback_that_nobody_had_seen_is_done() {
+    holds_in_order(TAKEOVER_SCENARIOS, "a_rollback_that_nobody_had_seen_is_done").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_rollout_stays_paused() {
+    holds_in_order(TAKEOVER_SCENARIOS, "a_paused_rollout_stays_paused").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_machine_that_the_autoscaler_chose_goes_and_no_other() {
+    holds_in_order(TAKEOVER_SCENARIOS, "the_machine_that_the_autoscaler_chose_goes_and_no_other").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_lost_is_replaced_once() {
+    holds_in_order(TAKEOVER_SCENARIOS, "a_node_that_was_lost_is_replaced_once").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_had_just_begun_is_finished() {
+    holds_in_order(TAKEOVER_SCENARIOS, "a_deletion_that_had_just_begun_is_finished").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_before_its_drain_is_finished() {
+    holds_in_order(TAKEOVER_SCENARIOS, "a_deletion_before_its_drain_is_finished").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_after_its_drain_is_finished() {
+    holds_in_order(TAKEOVER_SCENARIOS, "a_deletion_after_its_drain_is_finished").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_vm_is_gone_is_finished() {
+    holds_in_order(TAKEOVER_SCENARIOS, "a_deletion_whose_vm_is_gone_is_finished").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_whose_node_is_gone_is_finished() {
+    holds_in_order(TAKEOVER_SCENARIOS, "a_deletion_whose_node_is_gone_is_finished").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_in_place_update_is_carried_on_without_a_new_machine() {
+    holds_in_order(TAKEOVER_SCENARIOS, "an_in_place_update_is_carried_on_without_a_new_machine").await;
+}
+
+/// One of `steady` once outlived its scenario on the real control plane, and took the Node of the same name from the next one with it.
+#[tokio::test(start_paused = true)]
+async fn a_scenario_that_is_over_leaves_no_controller_behind() {
+    let (_server, environment) = crate::server_and_environment(1);
+    let fixture = Fixture::set(&environment, "over").await.unwrap();
+    let process = fixture.start().unwrap();
+    fixture.clear().await;
+    assert!(process.cluster.tasks().stopping().is_cancelled());
+}
