@@ -11,7 +11,7 @@ use anyhow::bail;
 use e2e::workspace::{cargo_output, root};
 
 /// Crates that decide and describe.
-const PURE: &[&str] = &["planner", "api", "inspect"];
+const PURE: &[&str] = &["planner", "api", "meta", "inspect"];
 
 /// Crates that wait, send, draw or measure.
 const IMPURE: &[&str] = &[

@@ -1,8 +1,8 @@
 //! Conditions: what is known of an object right now, one statement each.
 
-use crate::record::record;
-use crate::time::Time;
+use crate::Time;
 use crate::{ConditionStatus, Text};
+use meta::record;
 
 record! {
     /// A condition of a Node, and its copy in a Machine's status. We rewrite lists of them that others wrote too, so keys we

@@ -6,8 +6,8 @@
 
 use serde_json::{Value, json};
 
-use crate::record::{Record, schema};
 use crate::{Machine, MachineClass, MachineDeployment, MachineSet, Object, names};
+use meta::record::{Record, schema};
 
 /// A definition could not be written as YAML. A defect of ours, not of any input.
 #[derive(Debug, thiserror::Error)]

@@ -13,42 +13,26 @@ mod condition;
 pub mod crd;
 pub mod deletion;
 pub mod descriptions;
-mod duration;
 mod equality;
 mod ids;
-mod int_or_string;
-mod kind;
 pub mod lists;
 mod machine;
 mod machine_class;
 mod machine_deployment;
 mod machine_set;
-pub mod merge;
-mod metadata;
 pub mod names;
-mod object;
 mod operation;
+mod preservation;
 pub mod printable;
-mod quantity;
-pub mod record;
-mod selector;
-mod selector_text;
-mod small_map;
-mod spec_duration;
 mod template;
-mod text;
-mod time;
 pub mod validation;
 pub mod view;
 mod vocabulary;
-pub mod wire;
 
 pub use code::{Code, CodedText};
 pub use condition::{MachineDeploymentCondition, MachineSetCondition, NodeCondition};
-pub use duration::{DurationError, GoDuration};
 pub use equality::same_meaning;
-pub use ids::{MachineName, NodeName, ProviderId, Uid, VolumeId, VolumeName};
-pub use int_or_string::{IntOrString, Rounding};
+pub use ids::{MachineName, NodeName, ProviderId, VolumeId, VolumeName};
 pub use machine::{CurrentStatus, Machine, MachineStatus, NodeAddress};
 pub use machine_class::{ClassNodeTemplate, MachineClass, SecretRef};
 pub use machine_deployment::{
@@ -56,20 +40,16 @@ pub use machine_deployment::{
     RollbackConfig, RollingUpdate, UpdateLimits,
 };
 pub use machine_set::{MachineSet, MachineSetSpec, MachineSetStatus};
-pub use metadata::{ObjectMeta, OwnerReference};
-pub use object::Object;
+pub use meta::{
+    DurationError, GoDuration, IntOrString, LabelSelector, Object, ObjectMeta, OwnerReference, Quantity, Requirement,
+    Rounding, SelectorError, SelectorTextError, SmallMap, SpecDuration, Text, TextMap, Time, Uid, merge, record, wire,
+};
 pub use operation::{LastOperation, MachineSummary};
-pub use quantity::Quantity;
-pub use selector::{LabelSelector, Requirement, SelectorError};
-pub use selector_text::SelectorTextError;
-pub use small_map::{SmallMap, TextMap};
-pub use spec_duration::SpecDuration;
+pub use preservation::Preservable;
 pub use template::{
     ClassSpec, ConfigMapNodeConfigSource, MachineConfiguration, MachineSpec, MachineTemplateSpec, NodeConfigSource,
     NodeSpec, NodeTemplateSpec, Taint, TemplateMeta,
 };
-pub use text::Text;
-pub use time::Time;
 pub use view::{SecretContent, SecretData, SecretView};
 pub use vocabulary::{
     ConditionStatus, MachinePhase, OperationState, OperationType, OrchestrationType, PodPhase, PreserveValue,

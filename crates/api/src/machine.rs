@@ -1,13 +1,13 @@
 //! The Machine: one VM and the Node it becomes.
 
+use crate::Time;
 use crate::condition::NodeCondition;
-use crate::kind::kind;
-use crate::metadata::Annotations;
 use crate::operation::LastOperation;
-use crate::record::record;
 use crate::template::MachineSpec;
-use crate::time::Time;
 use crate::{MachinePhase, NodeName, Object, names};
+use meta::Annotations;
+use meta::kind;
+use meta::record;
 
 kind! {
     /// A Machine is one VM and the Node it becomes. It is made by a MachineSet or by hand, and its VM lives as long as it does.

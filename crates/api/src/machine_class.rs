@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::Quantity;
-use crate::kind::kind;
-use crate::metadata::Annotations;
-use crate::record::record;
+use meta::Annotations;
+use meta::kind;
+use meta::record;
 
 kind! {
     /// A MachineClass says what kind of VM its machines are, in the words of their provider.

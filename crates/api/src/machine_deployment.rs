@@ -1,13 +1,13 @@
 //! The MachineDeployment: a number of machines, and how they go from one template to the next.
 
+use crate::LabelSelector;
 use crate::condition::MachineDeploymentCondition;
-use crate::kind::kind;
-use crate::metadata::Annotations;
 use crate::operation::MachineSummary;
-use crate::record::record;
-use crate::selector::LabelSelector;
 use crate::template::MachineTemplateSpec;
 use crate::{IntOrString, OrchestrationType, StrategyType};
+use meta::Annotations;
+use meta::kind;
+use meta::record;
 
 kind! {
     /// A MachineDeployment keeps a number of machines and takes them from one template to the next, by way of MachineSets.

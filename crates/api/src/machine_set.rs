@@ -1,12 +1,12 @@
 //! The MachineSet: a number of machines of one template.
 
+use crate::LabelSelector;
 use crate::condition::MachineSetCondition;
-use crate::kind::kind;
-use crate::metadata::Annotations;
 use crate::operation::{LastOperation, MachineSummary};
-use crate::record::record;
-use crate::selector::LabelSelector;
 use crate::template::{ClassSpec, MachineTemplateSpec};
+use meta::Annotations;
+use meta::kind;
+use meta::record;
 
 kind! {
     /// A MachineSet keeps a number of machines of one template. It is made by a MachineDeployment or by hand.

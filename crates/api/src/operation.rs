@@ -1,8 +1,8 @@
 //! What was last done to a machine, and how it went.
 
-use crate::record::record;
-use crate::time::Time;
+use crate::Time;
 use crate::{OperationState, OperationType, ProviderId};
+use meta::record;
 
 record! {
     /// The last operation on a machine. While a machine is being deleted the description also says which step comes next.

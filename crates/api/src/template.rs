@@ -1,8 +1,8 @@
 //! What a machine is made from: its class, the node it is to become, and how patient we are with it.
 
-use crate::record::record;
-use crate::time::Time;
+use crate::Time;
 use crate::{ProviderId, SpecDuration, TaintEffect, TextMap};
+use meta::record;
 
 record! {
     /// Which class of machine it is.

@@ -9,7 +9,7 @@
 
 use api::names::annotations::LAST_APPLIED_NODE_PRESERVE;
 use api::view::NodeView;
-use api::{Machine, Object, PreserveValue};
+use api::{Preservable, Machine, Object, PreserveValue};
 use jiff::Timestamp;
 
 use crate::Presence;

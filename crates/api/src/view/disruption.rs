@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
+use crate::LabelSelector;
 use crate::Object;
-use crate::kind::kind;
-use crate::metadata::Annotations;
-use crate::record::record;
-use crate::selector::LabelSelector;
+use meta::Annotations;
+use meta::kind;
+use meta::record;
 
 kind! {
     /// A PodDisruptionBudget as a drain sees it.

@@ -1,9 +1,9 @@
 //! Nodes, without their images, addresses and managed fields.
 
-use crate::kind::kind;
-use crate::metadata::Annotations;
-use crate::record::record;
 use crate::{ConditionStatus, NodeCondition, ProviderId, Quantity, SmallMap, Taint};
+use meta::Annotations;
+use meta::kind;
+use meta::record;
 
 kind! {
     /// A Node as our decisions see it.

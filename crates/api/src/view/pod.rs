@@ -1,10 +1,10 @@
 //! Pods, as a drain sees them.
 
-use crate::kind::kind;
-use crate::metadata::Annotations;
 use crate::names::annotations::CONFIG_MIRROR;
-use crate::record::record;
 use crate::{NodeName, Object, PodPhase};
+use meta::Annotations;
+use meta::kind;
+use meta::record;
 
 kind! {
     /// A Pod as a drain sees it.

@@ -9,9 +9,9 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Serialize, SerializeMap, Serializer};
 use serde_json::{Value, json};
 
-use crate::kind::kind;
-use crate::metadata::Annotations;
-use crate::wire::Wire;
+use meta::Annotations;
+use meta::kind;
+use meta::wire::Wire;
 
 kind! {
     /// A Secret of which we only need to know that it is there and who holds on to it.

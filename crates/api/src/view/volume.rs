@@ -1,9 +1,9 @@
 //! Volumes: from a Pod's claim to the disk, and from the disk to the node it hangs on.
 
-use crate::kind::kind;
-use crate::metadata::Annotations;
-use crate::record::record;
 use crate::{NodeName, TextMap};
+use meta::Annotations;
+use meta::kind;
+use meta::record;
 
 kind! {
     /// A PersistentVolumeClaim as a drain sees it.

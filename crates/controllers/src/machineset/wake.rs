@@ -8,7 +8,7 @@
 //! | the preserve annotation of a Node, or its end | the sets of its machines |
 
 use api::view::NodeView;
-use api::{LabelSelector, Machine, MachineSet, Object, OwnerReference, Text};
+use api::{Preservable, LabelSelector, Machine, MachineSet, Object, OwnerReference, Text};
 use planner::machineset::interest::{is_new_orphan, matters};
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
 use api::view::SecretContent;
-use api::{Machine, MachineDeployment, MachinePhase, Object};
+use api::{Preservable, Machine, MachineDeployment, MachinePhase, Object};
 use inspect::check::Report;
 use inspect::explain::Explained;
 use inspect::leader::{Component, Lease as SeenLease, Record};

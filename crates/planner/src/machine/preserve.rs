@@ -14,7 +14,7 @@ use api::names::annotations::{
 };
 use api::names::conditions::preserved as says;
 use api::names::{events, taints};
-use api::{ConditionStatus, MachinePhase, NodeCondition, Object, PreserveValue, Taint, TaintEffect, Time};
+use api::{Preservable, ConditionStatus, MachinePhase, NodeCondition, Object, PreserveValue, Taint, TaintEffect, Time};
 use jiff::Timestamp;
 
 use super::builder::PlanBuilder;
@@ -319,7 +319,7 @@ fn taint(now: Timestamp) -> Taint {
 
 fn remark_on_nonsense(builder: &mut PlanBuilder<'_>) {
     let on_machine = builder.machine.preserve().map(|value| ("its", value, "counts as absent"));
-    let on_node = builder.node().and_then(Object::preserve).map(|value| ("its Node's", value, "is not acted on"));
+    let on_node = builder.node().and_then(Preservable::preserve).map(|value| ("its Node's", value, "is not acted on"));
     for (whose, value, outcome) in [on_machine, on_node].into_iter().flatten().filter(|(_, value, _)| !value.is_valid())
     {
         let message = format!(

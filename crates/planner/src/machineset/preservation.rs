@@ -13,7 +13,7 @@
 use std::collections::BTreeMap;
 
 use api::names::annotations;
-use api::{Machine, Object, PreserveValue};
+use api::{Preservable, Machine, Object, PreserveValue};
 use jiff::Timestamp;
 
 use super::member::Member;

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 use std::fmt;
 
 use api::names::annotations;
-use api::{Machine, MachinePhase, Object, PreserveValue, Time};
+use api::{Preservable, Machine, MachinePhase, Object, PreserveValue, Time};
 use jiff::Timestamp;
 
 use super::member::Member;

@@ -1,30 +1,30 @@
-//! Objects as they came off the wire, also those we cannot read.
+//! Objects as the API server sent them, including objects that cannot be decoded.
 //!
-//! One object with an odd field must not blind us to ten thousand others, and it must not look *absent* either: whoever
-//! counts machines would make one more, and whoever looks for owners would collect its VM as an orphan. So what cannot be
-//! decoded leaves its object: enough to count it, to find its owner and to see that it is being deleted, and nothing
-//! that anyone could plan on.
+//! An object with an invalid field must not hide the other objects, and it must not look *absent*: a MachineSet would
+//! create a replacement Machine, and the orphan collection would delete its VM. Therefore an [`UndecodableObject`] is
+//! stored for it. It contains enough to count the object, to find its owner and to see its deletionTimestamp, and
+//! nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{Object, OwnerReference, TextMap};
+use meta::{Object, OwnerReference, TextMap};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::Key;
 
-/// What became of an object of a list or a watch.
+/// An object of a list or a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Decoded<K> {
-    /// It could be read.
+    /// The object was decoded.
     Whole(K),
-    /// It is there, but does not read as a `K`.
+    /// The object exists, but cannot be decoded as a `K`.
     Undecodable(UndecodableObject),
 }
 
-/// What is still known of an object that cannot be decoded.
+/// The metadata of an object that cannot be decoded.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct UndecodableObject {
     /// Its namespace (empty for cluster-scoped kinds).
@@ -51,7 +51,7 @@ impl UndecodableObject {
         Key::new(self.namespace.as_str(), self.name.as_str())
     }
 
-    /// Reads the metadata only. All other values are skipped without recursion, so their depth has no limit.
+    /// Reads the metadata only. All other values are skipped without recursion, so their depth is not limited.
     fn salvage(text: &str, error: &serde_json::Error) -> Option<Self> {
         let meta = serde_json::from_str::<Salvaged<'_>>(text).ok()?.metadata;
         let name = string(meta.name).filter(|name| !name.is_empty())?;
@@ -80,7 +80,7 @@ struct Salvaged<'a> {
     metadata: SalvagedMeta<'a>,
 }
 
-/// Each field is read by itself, so that a wrong one costs no other.
+/// Each field is read separately, so that an invalid field does not affect the others.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SalvagedMeta<'a> {
@@ -105,7 +105,7 @@ fn string(value: Option<&RawValue>) -> Option<String> {
 }
 
 impl<K: Object + DeserializeOwned> Decoded<K> {
-    /// Reads one object. `None` if it does not even tell its name: such a thing cannot be counted as anything.
+    /// Decodes one object. Returns `None` if the object has no name: it cannot be identified then.
     pub fn read(text: &str) -> Option<Self> {
         match serde_json::from_str::<K>(text) {
             Ok(object) if !object.name().is_empty() => Some(Self::Whole(object)),
@@ -136,19 +136,19 @@ impl<K: Object + DeserializeOwned> Decoded<K> {
     }
 }
 
-/// The key of an object.
+/// Returns the key of an object.
 pub(super) fn key_of(object: &impl Object) -> Key {
     Key::new(object.namespace(), object.name())
 }
 
-/// The answer to a question about one key.
+/// The result of a lookup of one key.
 #[derive(Debug)]
 pub enum Lookup<K> {
-    /// There is no such object.
+    /// The object does not exist.
     Absent,
-    /// There is, and this is it.
+    /// The object exists and was decoded.
     Present(Arc<K>),
-    /// There is, but it cannot be read: count it, do not plan on it.
+    /// The object exists, but cannot be decoded. It counts as present, but decisions cannot use its fields.
     Undecodable(Arc<UndecodableObject>),
 }
 
@@ -162,7 +162,7 @@ impl<K> Clone for Lookup<K> {
     }
 }
 
-/// A decoding error quotes the text it failed over, and that may be a password; what was expected and where is enough.
+/// Removes quoted values from a decoding error, because they may be secret. The expected type and the position remain.
 fn without_values(message: &str) -> String {
     let mut kept = String::with_capacity(message.len());
     let (mut quoted, mut escaped) = (false, false);

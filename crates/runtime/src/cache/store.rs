@@ -1,20 +1,22 @@
 //! The objects of one kind, and the rules by which lists, events and our own writes change them.
 //!
-//! Three sources speak about the same objects and overtake each other: lists (all at once, possibly old), the watch (in
-//! order, but late) and the answers to our writes (new, but only ours). The rules, all by resourceVersion within the kind:
+//! Three sources report the same objects and are not ordered: lists (complete, possibly old), the watch (in order, but
+//! delayed) and the responses to our writes (new, but only for single objects). These rules compare the resourceVersion
+//! within the kind:
 //!
-//! - the answer to our write is taken at once if it is newer, and nothing older than it undoes it ([`floors`](super::floors));
-//! - the watch moves forward only, and so does each object. An event or a list from before what was already shown, or a list in which an
-//!   object is, means that the API server has lost history (a restored etcd): nothing is taken from it, all floors are forgotten,
-//!   and the next quorum list is taken whatever its version;
-//! - what a list no longer contains has *vanished*, unless we wrote it after the list was made.
+//! - The response to our write is applied immediately if it is newer. Older data does not revert it
+//!   ([`floors`](super::floors)).
+//! - The watch and each object only move forward. If an event or a list is older than what was already seen, or a list
+//!   contains an older object, the API server has lost history (a restored etcd). Nothing of it is applied, all floors
+//!   are removed, and the next quorum list is applied regardless of its version.
+//! - An object that a list does not contain has *vanished*, unless we wrote it after the list was created.
 //!
-//! No clock, no I/O: every rule has its table of cases in the tests.
+//! No clock, no I/O: the tests cover every rule with a table of cases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use api::Object;
+use meta::Object;
 use serde::de::DeserializeOwned;
 
 use super::admission::Ends;
@@ -26,26 +28,26 @@ use super::vanished::Vanished;
 use super::version::{Version, number};
 use crate::Key;
 
-/// An object as a cache can hold one.
+/// An object that a cache can store.
 pub trait Cached: Object + DeserializeOwned + Send + Sync + 'static {}
 
 impl<K: Object + DeserializeOwned + Send + Sync + 'static> Cached for K {}
 
-/// Tells that nobody needs to be woken for the difference between two states of an object.
+/// Returns true if handlers need not be called for the difference between two states of an object.
 pub type UpdatePredicate<K> = fn(&K, &K) -> bool;
 
-/// Tells which objects are held at all. It may change its mind: see `admission`.
+/// Returns which objects are stored at all. The selection may change: see `admission`.
 pub type Keep<K> = Arc<dyn Fn(&K) -> bool + Send + Sync>;
 
 /// Changes in the order in which they happened.
 pub(super) type Deltas<K> = Vec<(Key, Delta<K>)>;
 
-/// What was made of something the API server showed.
+/// How data from the API server was handled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Freshness {
-    /// It has been taken into account.
+    /// It was applied.
     Taken,
-    /// It is from before what was already shown. Nothing was taken; the cache is in doubt until a quorum list.
+    /// It is older than what was already seen. Nothing was applied; the cache is in doubt until a quorum list.
     Regressed,
 }
 
@@ -54,7 +56,8 @@ pub(super) struct Store<K> {
     catalogues: Vec<Catalogue<K>>,
     floors: Floors,
     vanished: Vanished<K>,
-    /// How far lists and the watch have come. Our own writes do not count: they say nothing about the other objects.
+    /// The version up to which lists and the watch have reported. Our own writes do not count, because they do not
+    /// cover the other objects.
     position: Option<u64>,
     doubt: Doubt,
     ignored: Option<UpdatePredicate<K>>,
@@ -72,9 +75,10 @@ enum Held<K> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Doubt {
     No,
-    /// The API server did not answer for a while. The next list may be of another history, in which one version stands for another state.
+    /// The API server did not respond for a while. The next list may be from another history, in which a version stands
+    /// for another state.
     Possible,
-    /// The versions we hold may be from a history that no longer exists: they are not compared with anything.
+    /// The stored versions may be from a history that no longer exists: they are not compared with anything.
     Yes,
 }
 
@@ -123,7 +127,7 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    /// All that can be read, in the order of their keys.
+    /// Returns all objects that can be decoded, sorted by key.
     pub(super) fn whole(&self) -> impl Iterator<Item = &Arc<K>> {
         self.held.values().filter_map(|held| match held {
             Held::Whole(object) => Some(object),
@@ -136,13 +140,13 @@ impl<K: Cached> Store<K> {
             Held::Undecodable(object) => Some(object),
             Held::Whole(_) => None,
         });
-        // There are none nearly always, and then nobody should look at everything to find that out.
+        // Nearly always the number is zero, and no search is necessary.
         unreadable.take(self.undecodable)
     }
 
     pub(super) fn find(&self, index: &Index<K>, value: &str) -> Vec<Arc<K>> {
         let Some(catalogue) = self.catalogues.iter().find(|catalogue| catalogue.is_for(index)) else {
-            // An index nobody declared is slow, not empty: an empty answer could cost a machine.
+            // An undeclared index is slow, not empty: an empty result could cost a Machine.
             return self.whole().filter(|object| index.covers(object, value)).cloned().collect();
         };
         let whole = |key| match self.held.get(key) {
@@ -164,7 +168,7 @@ impl<K: Cached> Store<K> {
         self.undecodable
     }
 
-    /// The watch showed this object, new or changed.
+    /// The watch reported this object as added or changed.
     pub(super) fn applied(&mut self, shown: Decoded<K>, deltas: &mut Deltas<K>) -> Freshness {
         let at = number(shown.version());
         if self.advance(at) == Freshness::Regressed {
@@ -182,7 +186,7 @@ impl<K: Cached> Store<K> {
         Freshness::Taken
     }
 
-    /// The watch showed the end of this object.
+    /// The watch reported the deletion of this object.
     pub(super) fn ended(&mut self, last: Decoded<K>, deltas: &mut Deltas<K>) -> Freshness {
         let at = number(last.version());
         if self.advance(at) == Freshness::Regressed {
@@ -198,7 +202,7 @@ impl<K: Cached> Store<K> {
         Freshness::Taken
     }
 
-    /// The watch has shown everything up to here.
+    /// The watch has reported everything up to this version.
     pub(super) fn passed(&mut self, version: &Version) -> Freshness {
         let at = version.number();
         let freshness = self.advance(at);
@@ -209,8 +213,8 @@ impl<K: Cached> Store<K> {
         freshness
     }
 
-    /// A complete list replaces everything at once. A list that is older than what was already shown is not taken, unless
-    /// it is the one that settles the doubt this causes.
+    /// Replaces everything with a complete list. A list that is older than what was already seen is not applied, unless
+    /// it is the quorum list that resolves the doubt.
     pub(super) fn listed(
         &mut self,
         version: &Version,
@@ -256,7 +260,8 @@ impl<K: Cached> Store<K> {
         Freshness::Taken
     }
 
-    /// What the last list called vanished although it was forgotten, as the list shows that is taken over next.
+    /// Returns the objects that were reported as vanished by the previous list, and were in fact forgotten, as the next
+    /// list shows.
     pub(super) fn forgotten_before(&mut self) -> Deltas<K> {
         match self.doubt {
             Doubt::No | Doubt::Possible => Deltas::new(),
@@ -264,11 +269,11 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    /// The answer to a write of ours.
+    /// Applies the response to one of our writes.
     pub(super) fn wrote(&mut self, object: K, deltas: &mut Deltas<K>) {
         let key = key_of(&object);
         let Some(at) = number(object.resource_version()) else {
-            return; // nothing tells whether the watch is already further; it will show the write
+            return; // unknown whether the watch is newer; it will report the write
         };
         let uid = object.uid_text().to_owned();
         if is_its_end(&object) {
@@ -277,7 +282,7 @@ impl<K: Cached> Store<K> {
         let overtaken = match (self.doubt, self.held.get(&key)) {
             (Doubt::Yes, _) => false,
             (Doubt::No | Doubt::Possible, Some(held)) => number(held.version()).is_none_or(|held| held >= at),
-            // The watch has been there and it is no longer: someone deleted it before our answer arrived.
+            // The watch is newer and the object does not exist: it was deleted before our response arrived.
             (Doubt::No | Doubt::Possible, None) => self.position.is_some_and(|position| position >= at),
         };
         if overtaken || self.floors.judge(&key, &uid, Some(at)) == Ruling::Stale {
@@ -287,12 +292,12 @@ impl<K: Cached> Store<K> {
         self.take(key, Decoded::Whole(object), deltas);
     }
 
-    /// Somebody is reading what the filter has begun to keep.
+    /// A list of newly selected objects is in progress.
     pub(super) fn begin_admission(&mut self) {
         self.ends.begin();
     }
 
-    /// They have read this. What the watch has shown in the meantime is newer.
+    /// Applies the list of newly selected objects. What the watch has reported in the meantime is newer.
     pub(super) fn admit(&mut self, items: impl IntoIterator<Item = Decoded<K>>, deltas: &mut Deltas<K>) {
         for item in items {
             let (key, at) = (item.key(), number(item.version()));
@@ -312,7 +317,7 @@ impl<K: Cached> Store<K> {
         self.ends.end();
     }
 
-    /// Lets go of what the filter no longer keeps.
+    /// Drops the objects that the filter no longer selects.
     pub(super) fn shed(&mut self) {
         let Some(keep) = self.keep.clone() else { return };
         let unwanted = |held: &Held<K>| matches!(held, Held::Whole(object) if !keep(object));
@@ -324,10 +329,10 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    /// A delete of ours removed this object.
+    /// One of our delete requests removed this object.
     pub(super) fn deleted(&mut self, key: &Key, uid: &str, deltas: &mut Deltas<K>) {
         let Some(held) = self.held.get(key).filter(|held| held.uid() == uid) else {
-            return; // the watch has been faster, or another one of that name is already there
+            return; // the watch was faster, or another object of that name already exists
         };
         match number(held.version()) {
             Some(at) => self.floors.deleted(key, uid, at),
@@ -340,20 +345,20 @@ impl<K: Cached> Store<K> {
         match (&self.keep, shown) {
             (None, _) => true,
             (Some(keep), Decoded::Whole(object)) => keep(object),
-            // What cannot be read cannot be judged, and would be held for good.
+            // The filter cannot evaluate an undecodable object, which would never be dropped.
             (Some(_), Decoded::Undecodable(_)) => false,
         }
     }
 
-    /// What is held may be of another history than what comes next: only a list can tell.
+    /// The stored objects may be from another history than the next data: only a list can decide.
     pub(super) fn suspect(&mut self) {
         self.floors.forget();
         self.position = None;
         self.doubt = Doubt::Yes;
     }
 
-    /// The API server did not answer for a while, and everything is read with quorum next: that shows what our own answers have told
-    /// too, and perhaps that it was put back.
+    /// The API server did not respond for a while, and everything is listed with quorum next. That list contains our
+    /// own writes, and possibly reveals that the server was restored from a backup.
     pub(super) fn cut_off(&mut self) {
         self.floors.forget();
         if self.doubt == Doubt::No {
@@ -361,8 +366,8 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    /// Whether a list of version `list` shows an object as it was before we saw it change. The list is later than the change, so
-    /// it is of another history, however far that has come.
+    /// Returns whether a list of version `list` contains an older state of an object than we have seen. The list is
+    /// later than that change, so it is from another history.
     fn has_gone_back(&self, key: &Key, item: &Decoded<K>, list: Option<u64>) -> bool {
         let Some(held) = self.held.get(key).filter(|held| held.uid() == item.uid()) else { return false };
         let (Some(now), Some(then), Some(list)) = (number(item.version()), number(held.version()), list) else {
@@ -383,9 +388,9 @@ impl<K: Cached> Store<K> {
 
     fn take(&mut self, key: Key, fresh: Decoded<K>, deltas: &mut Deltas<K>) {
         let known = self.held.get_key_value(&key);
-        // Otherwise the same version may be of another history.
+        // Otherwise the same version may be from another history.
         if self.doubt == Doubt::No && known.is_some_and(|(_, held)| held.is_same_as(&fresh)) {
-            return; // our own write coming back, or an object a relist found unchanged
+            return; // reported by the watch after our own write, or unchanged in a relist
         }
         let key = match known {
             Some((known, _)) => known.clone(),
@@ -420,7 +425,7 @@ impl<K: Cached> Store<K> {
         deltas.push((key, delta));
     }
 
-    /// Removes what is held under `key`. `told` is its last state if someone sent it along.
+    /// Removes the object under `key`. `told` is its last state, if the API server sent it.
     fn remove(&mut self, key: &Key, told: Option<Decoded<K>>, how: Removal, deltas: &mut Deltas<K>) {
         self.withdraw(key);
         let Some((key, held)) = self.held.remove_entry(key) else { return };
@@ -457,7 +462,7 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    /// Ten thousand objects of one namespace hold its name once.
+    /// All objects of a namespace share one copy of its name.
     fn share_namespace(&mut self, key: Key) -> Key {
         if let Some(namespace) = self.namespaces.get(&key.namespace) {
             return Key { namespace: namespace.clone(), name: key.name };
@@ -467,7 +472,7 @@ impl<K: Cached> Store<K> {
     }
 }
 
-/// Whether this answer shows the end of the object: an update that took away its last finalizer is a deletion.
+/// Returns whether this response is the end of the object: an update that removes the last finalizer deletes it.
 fn is_its_end(object: &impl Object) -> bool {
     object.is_deleting() && object.deletion_grace_period_seconds() == Some(0) && !object.has_finalizers()
 }

@@ -6,11 +6,11 @@
 use std::fmt;
 use std::marker::PhantomData;
 
-use api::Object;
 use either::Either;
 use kube::api::{DeleteParams, GetParams, ListParams, Patch, PatchParams, PostParams, Request};
 use kube::core::{ObjectList, PartialObjectMeta, Status};
 use kube::{Client, Error, Result};
+use meta::Object;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 

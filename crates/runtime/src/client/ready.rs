@@ -9,8 +9,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use api::Object;
 use backoff::{Backoff, Exponential};
+use meta::Object;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use api::Preservable;
 use api::Object;
 use api::names::annotations::{LAST_APPLIED_NODE_PRESERVE, PRESERVE};
 use api::names::labels::{CANDIDATE_FOR_UPDATE, SELECTED_FOR_UPDATE, UPDATE_RESULT};

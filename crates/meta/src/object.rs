@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::core::ApiResource;
 
-use crate::{PreserveValue, Uid, names};
+use crate::Uid;
 
 /// Questions everyone asks of an object and its kind, without unwrapping options at each place.
 pub trait Object {
@@ -91,11 +91,6 @@ pub trait Object {
     /// Its uid; empty for an object that was not stored yet.
     fn uid(&self) -> Uid {
         self.uid_text().into()
-    }
-
-    /// The preserve annotation; `Some` also for a value that means nothing.
-    fn preserve(&self) -> Option<PreserveValue> {
-        self.annotation(names::annotations::PRESERVE).map(Into::into)
     }
 
     /// Whether its deletion was asked for.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use crate::TextMap;
-use crate::record::record;
+use crate::record;
 
 record! {
     /// Selects objects by their labels: all of `matchLabels` and all of `matchExpressions` must hold. The empty selector

@@ -34,10 +34,11 @@ pub trait Wire: Sized {
 }
 
 /// Lets serde read a [`Wire`] value where it asks for a seed.
-pub(crate) struct Read<T>(PhantomData<T>);
+pub struct Read<T>(PhantomData<T>);
 
 impl<T> Read<T> {
-    pub(crate) fn new() -> Self {
+    /// Returns a seed for the type.
+    pub fn new() -> Self {
         Self(PhantomData)
     }
 }
@@ -51,7 +52,7 @@ impl<'de, T: Wire> DeserializeSeed<'de> for Read<T> {
 }
 
 /// Lets serde write a [`Wire`] value where it asks for something that serialises.
-pub(crate) struct Write<'a, T>(pub(crate) &'a T);
+pub struct Write<'a, T>(pub &'a T);
 
 impl<T: Wire> Serialize for Write<'_, T> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

@@ -69,23 +69,25 @@ impl Extra {
         }
     }
 
-    pub(crate) fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
+    /// Reads the value of a key that is not known; always true.
+    pub fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
         let value = map.next_value::<Value>()?;
         self.insert(key, value);
         Ok(true)
     }
 
-    pub(crate) fn write_keys<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
+    /// Writes all unknown keys.
+    pub fn write_keys<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error> {
         self.iter().try_for_each(|(key, value)| map.serialize_entry(key, value))
     }
 }
 
 /// An object's key, borrowed from the input where that is possible.
 #[derive(serde::Deserialize)]
-pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+pub struct Key<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
 /// Reads a record from an object; null is the empty record.
-pub(crate) fn read<'de, R: Record, D: Deserializer<'de>>(from: D) -> Result<R, D::Error> {
+pub fn read<'de, R: Record, D: Deserializer<'de>>(from: D) -> Result<R, D::Error> {
     struct Keys<R>(PhantomData<R>);
     impl<'de, R: Record> Visitor<'de> for Keys<R> {
         type Value = R;
@@ -115,7 +117,7 @@ pub(crate) fn read<'de, R: Record, D: Deserializer<'de>>(from: D) -> Result<R, D
 }
 
 /// Writes a record as an object.
-pub(crate) fn write<R: Record, S: Serializer>(record: &R, to: S) -> Result<S::Ok, S::Error> {
+pub fn write<R: Record, S: Serializer>(record: &R, to: S) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(None)?;
     record.write_keys(&mut map)?;
     map.end()
@@ -161,14 +163,14 @@ impl ObjectSchema {
 }
 
 /// The schema of a record.
-pub(crate) fn schema<R: Record>() -> Value {
+pub fn schema<R: Record>() -> Value {
     let mut schema = ObjectSchema::default();
     R::describe(&mut schema);
     schema.finish()
 }
 
 /// Joins the lines of a doc comment into one paragraph.
-pub(crate) fn prose(lines: &[&str]) -> String {
+pub fn prose(lines: &[&str]) -> String {
     let words = lines.iter().flat_map(|line| line.split_whitespace());
     words.collect::<Vec<_>>().join(" ").replace(['`', '[', ']'], "")
 }
@@ -223,7 +225,8 @@ pub mod shape {
     }
 }
 
-/// See the module.
+/// See the module [`record`](mod@crate::record).
+#[macro_export]
 macro_rules! record {
     (
         $(#[doc = $about:literal])*
@@ -251,7 +254,7 @@ macro_rules! record {
             )?
         }
 
-        $crate::record::record_impl! {
+        $crate::record_impl! {
             $Name, [$($about),*], [$($inner: $Inner)?], [$($extra)?],
             $( { $field, $Type, $key, [$($text),*], [$($($mark),+)?] } )*
         }
@@ -289,6 +292,8 @@ macro_rules! record {
 }
 
 /// The part of `record!` that `kind!` shares.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! record_impl {
     (
         $Name:ident, [$($about:literal),*], [$($inner:ident : $Inner:ty)?], [$($extra:ident)?],
@@ -344,5 +349,3 @@ macro_rules! record_impl {
         }
     };
 }
-
-pub(crate) use {record, record_impl};

@@ -4,7 +4,7 @@
 //! held. Labels and annotations are small maps of shared texts: the maps of Kubernetes' own type take half a kilobyte each for
 //! their first entry, and each machine has four of them.
 
-use crate::record::record;
+use crate::record;
 use crate::time::Time;
 use crate::{Text, TextMap, Uid};
 
@@ -60,13 +60,17 @@ record! {
 
 /// Which annotations of an object are worth holding.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Annotations {
+pub enum Annotations {
+    /// All of them.
     All,
+    /// Those with these keys.
     Only(&'static [&'static str]),
 }
 
 impl ObjectMeta {
-    pub(crate) fn keep(mut self, which: Annotations) -> Self {
+    /// Drops the annotations that are not held.
+    #[must_use]
+    pub fn keep(mut self, which: Annotations) -> Self {
         if let Annotations::Only(keys) = which {
             self.annotations.retain(|key| keys.contains(&key));
         }

@@ -4,7 +4,8 @@
 //! our own group and the lean views of Kubernetes' kinds alike; the latter name the real kind, so they can be listed and
 //! watched in its place.
 
-/// See the module.
+/// See the module [`kind`](mod@crate::kind).
+#[macro_export]
 macro_rules! kind {
     (
         $(#[doc = $about:literal])*
@@ -28,7 +29,7 @@ macro_rules! kind {
             )*
         }
 
-        $crate::record::record_impl! {
+        $crate::record_impl! {
             $Name, [$($about),*], [], [],
             $( { $field, $Type, $key, [$($text),*], [$($($mark),+)?] } )*
         }
@@ -132,5 +133,3 @@ macro_rules! kind {
         }
     };
 }
-
-pub(crate) use kind;

@@ -1,0 +1,13 @@
+//! The preserve annotation, which Machines and Nodes carry.
+
+use crate::{Object, PreserveValue, names};
+
+/// Objects that can be preserved.
+pub trait Preservable: Object {
+    /// Returns the value of the preserve annotation, also if it is not a valid one.
+    fn preserve(&self) -> Option<PreserveValue> {
+        self.annotation(names::annotations::PRESERVE).map(Into::into)
+    }
+}
+
+impl<T: Object> Preservable for T {}
