@@ -64,6 +64,7 @@ fn has_heading(page: &Path, wanted: &str) -> bool {
     text.lines().filter(|line| line.starts_with('#')).any(|line| anchor(line.trim_start_matches('#')) == wanted)
 }
 
+/// Shows DEP-7.
 #[test]
 fn every_link_leads_somewhere() {
     let mut seen = 0;
@@ -83,6 +84,7 @@ fn every_link_leads_somewhere() {
     assert!(seen > 100, "{seen} links are too few to be all");
 }
 
+/// Shows DEP-7.
 #[test]
 fn every_file_that_a_page_names_is_there_and_every_chore_is_known() {
     let (mut files, mut chores) = (0, 0);

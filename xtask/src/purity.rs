@@ -85,11 +85,11 @@ fn dependencies(package: &str) -> anyhow::Result<Vec<String>> {
 fn members() -> anyhow::Result<Vec<(String, String)>> {
     let metadata = cargo_output(&["metadata", "--no-deps", "--format-version", "1"])?;
     let metadata: serde_json::Value = serde_json::from_str(&metadata)?;
-    let packages = metadata["packages"].as_array().into_iter().flatten();
+    let packages = metadata.get("packages").and_then(serde_json::Value::as_array).into_iter().flatten();
     let member = |package: &serde_json::Value| {
-        let manifest = Path::new(package["manifest_path"].as_str()?);
+        let manifest = Path::new(package.get("manifest_path")?.as_str()?);
         let folder = manifest.strip_prefix(root()).ok()?.components().next()?;
-        Some((folder.as_os_str().to_string_lossy().into_owned(), package["name"].as_str()?.to_owned()))
+        Some((folder.as_os_str().to_string_lossy().into_owned(), package.get("name")?.as_str()?.to_owned()))
     };
     Ok(packages.filter_map(member).collect())
 }

@@ -219,6 +219,7 @@ mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
+    /// Shows API-5.
     #[rstest]
     #[case("0", 0)]
     #[case("+0", 0)]
@@ -255,6 +256,7 @@ mod tests {
         assert_eq!(text.parse(), Ok(GoDuration::from_nanos(nanos)));
     }
 
+    /// Shows API-5.
     #[rstest]
     #[case("", DurationError::Malformed)]
     #[case("-", DurationError::Malformed)]
@@ -282,6 +284,7 @@ mod tests {
         assert_eq!(text.parse::<GoDuration>(), Err(why));
     }
 
+    /// Shows API-5.
     #[rstest]
     #[case(0, "0s")]
     #[case(1, "1ns")]
@@ -312,6 +315,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows API-5.
         #[test]
         fn what_is_printed_is_read_back(nanos in any::<i64>()) {
             let duration = GoDuration::from_nanos(nanos);

@@ -102,6 +102,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows API-6.
     #[rstest]
     #[case(json!(3), 10, Some(3), Some(3))]
     #[case(json!(-3), 10, Some(-3), Some(-3))]
@@ -133,6 +134,7 @@ mod tests {
         assert_eq!(value.scaled(total, Rounding::Down), down);
     }
 
+    /// Shows API-6.
     #[rstest]
     #[case("3")]
     #[case("-1")]

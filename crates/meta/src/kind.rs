@@ -107,7 +107,7 @@ macro_rules! kind {
                         let mut object = $Name::default();
                         while let Some($crate::record::Key(key)) = map.next_key()? {
                             if key == "metadata" {
-                                let metadata: $crate::ObjectMeta = map.next_value_seed($crate::wire::Read::new())?;
+                                let metadata: $crate::ObjectMeta = map.next_value_seed($crate::wire::Read::default())?;
                                 object.metadata = metadata.keep($annotations);
                             } else if !$crate::record::Record::read_key(&mut object, &key, &mut map)? {
                                 map.next_value::<::serde::de::IgnoredAny>()?;

@@ -57,6 +57,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
+    /// Shows MC-W35, MS-W2.
     #[rstest]
     #[case(json!({"a": 1}), json!({"a": 1}), None)]
     #[case(json!({"a": 1, "b": {"c": 2, "d": 3}}), json!({"a": 1, "b": {"c": 4}}), Some(json!({"b": {"c": 4, "d": null}})))]

@@ -303,7 +303,7 @@ macro_rules! record_impl {
             #[allow(unused_variables, reason = "a record may have no keys of its own")]
             fn read_key<'de, A: ::serde::de::MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
                 let known = match key {
-                    $( $key => { self.$field = map.next_value_seed($crate::wire::Read::new())?; true } )*
+                    $( $key => { self.$field = map.next_value_seed($crate::wire::Read::default())?; true } )*
                     _ => false,
                 };
                 $( let known = known || $crate::record::Record::read_key(&mut self.$inner, key, map)?; )?

@@ -172,7 +172,7 @@ impl<'de, V: Wire> Deserialize<'de> for SmallMap<V> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
                 let mut entries: Vec<(Text, V)> = Vec::new();
                 while let Some(key) = map.next_key::<Text>()? {
-                    entries.push((key, map.next_value_seed(Read::new())?));
+                    entries.push((key, map.next_value_seed(Read::default())?));
                 }
                 Ok(entries.into_iter().collect())
             }

@@ -111,6 +111,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows API-4.
         #[test]
         fn an_odd_duration_is_written_back_verbatim(text in any::<String>()) {
             let json = serde_json::to_string(&text).unwrap();

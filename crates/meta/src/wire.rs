@@ -36,9 +36,8 @@ pub trait Wire: Sized {
 /// Lets serde read a [`Wire`] value where it asks for a seed.
 pub struct Read<T>(PhantomData<T>);
 
-impl<T> Read<T> {
-    /// Returns a seed for the type.
-    pub fn new() -> Self {
+impl<T> Default for Read<T> {
+    fn default() -> Self {
         Self(PhantomData)
     }
 }
@@ -159,7 +158,7 @@ impl<T: Wire> Wire for Vec<T> {
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut elements: A) -> Result<Self::Value, A::Error> {
                 let mut list = Vec::new();
-                while let Some(element) = elements.next_element_seed(Read::new())? {
+                while let Some(element) = elements.next_element_seed(Read::default())? {
                     list.push(element);
                 }
                 list.shrink_to_fit(); // cached by the ten thousand, never grown in place
@@ -206,7 +205,7 @@ impl<T: Wire> Wire for BTreeMap<String, T> {
             fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
                 let mut map = BTreeMap::new();
                 while let Some(key) = entries.next_key::<String>()? {
-                    map.insert(key, entries.next_value_seed(Read::new())?);
+                    map.insert(key, entries.next_value_seed(Read::default())?);
                 }
                 Ok(map)
             }

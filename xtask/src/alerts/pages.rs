@@ -41,6 +41,7 @@ fn sources(folder: &Path, into: &mut String) {
     }
 }
 
+/// Shows DEP-5.
 #[test]
 fn every_metric_that_an_alert_asks_for_is_in_the_code() {
     let mut code = String::new();
@@ -57,6 +58,7 @@ fn every_metric_that_an_alert_asks_for_is_in_the_code() {
     }
 }
 
+/// Shows DEP-5.
 #[test]
 fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
     let mut named = BTreeSet::new();
@@ -82,6 +84,7 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
     }
 }
 
+/// Shows DEP-5.
 #[test]
 fn every_alert_is_tried_where_it_must_fire_and_where_it_must_be_silent() {
     let text = fs::read_to_string(root().join("deploy/alerts/tests.yaml")).unwrap();
@@ -100,6 +103,7 @@ fn every_alert_is_tried_where_it_must_fire_and_where_it_must_be_silent() {
     }
 }
 
+/// Shows DEP-5.
 #[test]
 fn rules_are_handed_over_plain_with_their_summaries() {
     let text = fs::read_to_string(root().join("deploy/alerts/rules.yaml")).unwrap();

@@ -61,6 +61,7 @@ mod tests {
         assert_eq!(complaints(ids.iter().map(String::as_str)), [""; 0]);
     }
 
+    /// Shows WS-3.
     #[test]
     fn a_rule_that_is_missing_told_twice_or_made_up_is_named() {
         let mut ids = every_id();

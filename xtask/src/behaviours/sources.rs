@@ -168,6 +168,7 @@ mod tests {
         Sources { functions, script: "step cargo xtask purity\n".to_owned() }
     }
 
+    /// Shows WS-3, MS-W21.
     #[test]
     fn an_ignored_test_and_a_plain_function_are_told_from_a_test() {
         let source = "#[cfg(test)]\nmod tests {\nfn helps_here() {}\n#[rstest]\n#[case(\n  1,\n)]\nfn runs_here() {}\n\

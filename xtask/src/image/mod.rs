@@ -163,6 +163,7 @@ mod tests {
         fs::read_to_string(root().join("deploy/image/Dockerfile")).unwrap()
     }
 
+    /// Shows DEP-6.
     #[test]
     fn each_image_of_the_recipe_stands_alone_and_is_what_our_manifests_count_on() {
         let manifest = fs::read_to_string(root().join("deploy/one-process/deployment.yaml")).unwrap();
@@ -196,6 +197,7 @@ mod tests {
         assert!(release.contains(&format!("--no-default-features --features {features} --target")));
     }
 
+    /// Shows DEP-6.
     #[test]
     fn the_recipe_compiles_with_the_version_that_the_workspace_asks_for() {
         let manifest = fs::read_to_string(root().join("Cargo.toml")).unwrap();

@@ -224,6 +224,7 @@ fn mutated(source: &str, number: usize, mutation: &Mutation) -> anyhow::Result<S
 mod tests {
     use super::*;
 
+    /// Shows THR-10.
     #[test]
     fn every_mistake_can_be_made_in_the_sources_as_they_are() {
         mutated_sources().unwrap();

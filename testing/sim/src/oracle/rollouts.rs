@@ -126,25 +126,45 @@ impl Resize<'_> {
         if !self.others().any(rolls) {
             return None;
         }
-        let left = |name: &str, replicas: i64| replicas.min(self.running(name));
-        let others: i64 = self.others().map(|(name, _, replicas)| left(name, replicas)).sum();
-        let (before, after) = (others + left(self.name, from), others + left(self.name, self.to));
         let least = least(self.deployment.replicas.since(self.seen)) - self.deployment.unavailable;
-        (after < before && after < least).then(|| {
-            let what = format!(
-                "set {} shrinks from {from} to {}, which leaves {after} available of at least {least} of deployment {}",
-                self.name, self.to, self.pool
-            );
-            (Invariant::Available, what)
-        })
+        // The component may have known any state since the one that was shown. A step that is right for one of them is no violation:
+        // a Machine that stopped running in between may be the one that is deleted.
+        let is_wrong = |(before, after): (i64, i64)| after < before && after < least;
+        let (generous, strict) = (self.left(from, Self::ran), self.left(from, Self::runs));
+        if !is_wrong(generous) || !is_wrong(strict) {
+            return None;
+        }
+        let (_, after) = generous;
+        let what = format!(
+            "set {} shrinks from {from} to {}, which leaves {after} available of at least {least} of deployment {}",
+            self.name, self.to, self.pool
+        );
+        Some((Invariant::Available, what))
     }
 
-    /// The machines of a set that ran in any state since what was shown.
-    fn running(&self, set: &str) -> i64 {
+    /// The available Machines of the deployment before and after the set shrinks.
+    fn left(&self, from: i64, running: fn(&Self, &str) -> i64) -> (i64, i64) {
+        let left = |name: &str, replicas: i64| replicas.min(running(self, name));
+        let others: i64 = self.others().map(|(name, _, replicas)| left(name, replicas)).sum();
+        (others + left(self.name, from), others + left(self.name, self.to))
+    }
+
+    /// The Machines of a set that ran in any state since what was shown.
+    fn ran(&self, set: &str) -> i64 {
+        self.counted(set, |states| states.contains(&true))
+    }
+
+    /// The Machines of a set that ran in all states since what was shown.
+    fn runs(&self, set: &str) -> i64 {
+        self.counted(set, |states| !states.contains(&false))
+    }
+
+    fn counted(&self, set: &str, is_counted: fn(&[bool]) -> bool) -> i64 {
         let seen = self.oracle.shown.oldest(MACHINES, self.oracle.now);
         let runs = self.oracle.machines.shown_of_set(set, seen).filter(|machine| {
-            machine.goes.since(seen).any(|goes| !goes)
-                && machine.phase.since(seen).any(|phase| ["Running", "Available"].contains(&phase.as_str()))
+            let is_running = |phase: &String| ["Running", "Available"].contains(&phase.as_str());
+            let states: Vec<bool> = machine.phase.since(seen).map(is_running).collect();
+            machine.goes.since(seen).any(|goes| !goes) && is_counted(&states)
         });
         count(runs.count())
     }

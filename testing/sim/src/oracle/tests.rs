@@ -131,6 +131,7 @@ fn put_back(story: &mut Story, revision: u64, machines: &[&str]) {
     story.revision = revision;
 }
 
+/// Shows THR-12.
 #[test]
 fn what_was_asked_before_a_copy_was_put_back_excuses_until_the_copy_was_shown() {
     let shrunk = || {
@@ -174,6 +175,7 @@ fn a_machine_that_was_forgotten_is_replaced_once_and_its_vm_may_stay() {
     assert_eq!(story.wrong(), Some(Invariant::SetLimit));
 }
 
+/// Shows THR-12.
 #[test]
 fn a_machine_has_no_second_vm_because_its_copy_knows_of_none() {
     let mut story = Story::begin();

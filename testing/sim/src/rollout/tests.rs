@@ -10,6 +10,7 @@ fn explore(bounds: Bounds) -> Explored {
     search::explore(&bounds, &RolloutModel::new(bounds).unwrap(), 10_000_000)
 }
 
+/// Shows MD-S12.5.
 #[rstest]
 #[case::one_more_at_a_time(ONE_ROLL)]
 #[case::one_less_at_a_time(Bounds { surge: 0, unavailable: 1, ..ONE_ROLL })]

@@ -9,6 +9,7 @@ fn explore(bounds: Bounds) -> Explored {
     search::explore(&bounds, &SetModel::new(bounds), 30_000_000)
 }
 
+/// Shows MS-R20.
 #[rstest]
 #[case::scaled_twice(Bounds { scales: 2, ..ONE_ACTION })]
 #[case::scaled_twice_with_a_fault(Bounds { scales: 2, faults: 1, ..ONE_ACTION })]
@@ -33,6 +34,7 @@ fn a_set_is_right_in_every_order_of_more_events(#[case] bounds: Bounds) {
 }
 
 /// Without what the lease is for, the search finds what it is for.
+/// Shows MS-R15.
 #[test]
 fn a_successor_that_does_not_wait_for_the_lease_makes_a_machine_too_many() {
     let bounds = Bounds { replicas: 1, crashes: 1, ..ONE_ACTION };

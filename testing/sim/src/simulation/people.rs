@@ -87,6 +87,7 @@ mod tests {
         Arc::new(json!({ "metadata": { "name": name }, "status": { "conditions": conditions } }))
     }
 
+    /// Shows THR-14.
     #[test]
     fn people_wait_for_machines_in_an_update_whose_nodes_are_silent_or_gone() {
         let mut going = Value::clone(&machine("going", "InPlaceUpdating"));

@@ -25,6 +25,7 @@ fn holds(profile: &Profile, seed: u64, length: Option<Length>) {
     panic!("{} seed {seed}: {}\n{}\n{}", profile.name, violation.invariant, violation.what, history.join("\n"));
 }
 
+/// Shows THR-10, THR-12, THR-13, THR-14.
 #[rstest]
 fn whatever_happens_every_invariant_holds(
     #[values(
@@ -73,6 +74,7 @@ fn at(millis: u64, what: What) -> Happening {
 }
 
 /// The same, of histories as long as the seed says.
+/// Shows CAC-20, MS-R23.
 #[rstest]
 #[case::an_attachment_that_was_made_again_was_deleted_every_second("volumes", 200_143)]
 #[case::an_api_server_that_was_put_back_had_overtaken_a_kind_in_which_little_happens("put-back", 200_213)]
@@ -134,6 +136,7 @@ fn telling<'a>(report: &'a Report, parts: &[&str]) -> Vec<&'a str> {
     lines.filter(|line| parts.iter().all(|part| line.contains(part))).collect()
 }
 
+/// Shows THR-12.
 #[test]
 fn a_vm_whose_machine_a_copy_does_not_know_stays_and_nothing_else_does() {
     let history = [
@@ -148,6 +151,7 @@ fn a_vm_whose_machine_a_copy_does_not_know_stays_and_nothing_else_does() {
     assert!(telling(&report, &["is deleted"]).is_empty(), "nobody asked for any machine to go");
 }
 
+/// Shows THR-14.
 #[test]
 fn a_machine_that_dies_while_it_is_updated_in_place_is_deleted_by_people() {
     let dies = Fault::Zone { how: VmFault::Dies, revived: None };
@@ -158,6 +162,7 @@ fn a_machine_that_dies_while_it_is_updated_in_place_is_deleted_by_people() {
     assert!(!deleted.is_empty(), "{:#?}", report.record.timeline);
 }
 
+/// Shows THR-13.
 #[test]
 fn what_another_version_has_left_is_gone_on_with() {
     let left = |version| What::Fault(Fault::OtherVersion { version, down: Duration::from_secs(20) });
@@ -190,6 +195,7 @@ fn deletes_stop_when_the_pool_grows_again() {
     assert!((1..30).contains(&deleted), "{deleted} VMs are deleted");
 }
 
+/// Shows THR-11.
 #[test]
 fn the_same_seed_asks_the_same_in_this_process_and_in_another() {
     let (name, seed) = COMPARED;
@@ -215,6 +221,7 @@ fn prints_what_a_seed_comes_to() {
     println!("digest {:016x}", report.record.digest());
 }
 
+/// Shows THR-10.
 #[test]
 fn the_page_of_invariants_names_each_with_its_sentence() {
     let page = include_str!("../../../../docs/invariants.md");

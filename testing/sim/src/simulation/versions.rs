@@ -130,6 +130,7 @@ mod tests {
 
     use super::*;
 
+    /// Shows THR-13.
     #[rstest]
     #[case::both_are_there(&[LATER_CONDITION], true, None)]
     #[case::no_later_version_was_there(&[], false, None)]
