@@ -170,6 +170,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows CLI-5.
         #[test]
         fn no_window_ever_sees_more_than_burst_plus_rate(
             qps in 1u16..50, burst in 1u32..20, steps in prop::collection::vec((0u64..400, any::<bool>()), 1..60),

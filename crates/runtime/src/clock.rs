@@ -66,6 +66,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    /// Shows EVT-7.
     #[tokio::test(start_paused = true)]
     async fn a_derived_clock_moves_with_the_paused_one() {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();

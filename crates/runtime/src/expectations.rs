@@ -186,6 +186,7 @@ mod tests {
         Key::new("ns", name)
     }
 
+    /// Shows QUE-7, MS-W1.
     #[tokio::test(start_paused = true)]
     async fn an_owner_is_held_back_until_the_cache_has_shown_all_it_did() {
         let expectations = Expectations::new(Clock::system());
@@ -198,6 +199,7 @@ mod tests {
         assert!(expectations.satisfied(&owner()));
     }
 
+    /// Shows QUE-7.
     #[tokio::test(start_paused = true)]
     async fn events_of_strangers_satisfy_nothing() {
         let expectations = Expectations::new(Clock::system());
@@ -209,6 +211,7 @@ mod tests {
         assert_eq!(what, ["creation of ns/a", "deletion of uid uid-b"]);
     }
 
+    /// Shows QUE-7, MS-W1.
     #[tokio::test(start_paused = true)]
     async fn what_never_comes_holds_its_owner_back_for_five_minutes_only() {
         let expectations = Expectations::new(Clock::system());

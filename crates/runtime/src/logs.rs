@@ -158,6 +158,7 @@ mod tests {
         page.text()
     }
 
+    /// Shows EVT-5.
     #[tokio::test(start_paused = true)]
     async fn a_line_for_machines_is_one_flat_object() {
         let text = written(LogFormat::Json, 0, || tracing::info!(key = "ns/m", "created"));
@@ -168,12 +169,14 @@ mod tests {
         assert_eq!(line["key"], "ns/m");
     }
 
+    /// Shows EVT-5.
     #[tokio::test(start_paused = true)]
     async fn a_line_for_people_is_one_line() {
         let text = written(LogFormat::Text, 0, || tracing::info!(key = "ns/m", "created"));
         assert_eq!(text, "2026-01-01T00:00:00.000Z  INFO runtime::logs::tests: created key=\"ns/m\"\n");
     }
 
+    /// Shows API-17.
     #[test]
     fn an_answer_of_the_api_server_is_never_written_down() {
         let say = || tracing::warn!(target: "kube_client::client", "hunter2, expected a string");
@@ -181,6 +184,7 @@ mod tests {
         assert_eq!(written(LogFormat::Text, 10, say), "");
     }
 
+    /// Shows EVT-5.
     #[rstest]
     #[case(-1, 1)]
     #[case(0, 1)]

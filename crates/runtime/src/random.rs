@@ -57,6 +57,7 @@ impl Random {
 mod tests {
     use super::*;
 
+    /// Shows EVT-7.
     #[test]
     fn the_same_seed_takes_the_same_course() {
         let draw = |r: &Random| (0..5).map(|_| r.number()).collect::<Vec<_>>();

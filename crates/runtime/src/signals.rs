@@ -74,6 +74,7 @@ mod tests {
     use futures::FutureExt;
     use futures::channel::mpsc;
 
+    /// Shows EVT-6.
     #[tokio::test(start_paused = true)]
     async fn the_first_signal_asks_and_the_second_ends() {
         let (mut send, signals) = mpsc::channel(2);

@@ -95,6 +95,7 @@ impl Tasks {
 mod tests {
     use super::*;
 
+    /// Shows EVT-6.
     #[tokio::test(start_paused = true)]
     async fn a_panic_stops_the_others() {
         let tasks = Tasks::new();
@@ -105,6 +106,7 @@ mod tests {
         assert_eq!(tasks.shut_down(Duration::from_secs(1)).await, Ended::Clean);
     }
 
+    /// Shows EVT-6.
     #[tokio::test(start_paused = true)]
     async fn a_task_that_does_not_listen_is_counted_not_waited_for_without_end() {
         let tasks = Tasks::new();

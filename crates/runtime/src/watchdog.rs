@@ -190,6 +190,7 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_mins(1);
 
+    /// Shows HTT-1.
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_nothing_ends_is_stuck_and_names_itself() {
         let watchdog = Watchdog::default();
@@ -205,6 +206,7 @@ mod tests {
         assert_eq!(watchdog.stuck(), [], "what was abandoned is not waited for");
     }
 
+    /// Shows HTT-2.
     #[tokio::test(start_paused = true)]
     async fn work_that_lasts_a_day_but_stirs_is_not_stuck() {
         let watchdog = Watchdog::default();

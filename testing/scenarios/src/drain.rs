@@ -1,4 +1,4 @@
-//! How nodes are emptied.
+//! Scenarios of node drains.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -25,22 +25,22 @@ macro_rules! scenarios {
 }
 
 scenarios![
-    a_node_is_emptied_before_its_vm_goes,
+    node_is_drained_before_its_vm_is_deleted,
     two_hundred_pods_leave_in_the_time_of_the_slowest,
     a_budget_that_opens_wakes_the_drain,
     a_budget_that_never_opens_holds_a_drain_until_its_timeout,
-    a_misconfigured_budget_is_told_at_once,
+    misconfigured_budget_is_reported_at_once,
     the_disks_of_a_stateful_set_move_one_by_one,
     a_shared_disk_is_not_waited_for,
-    a_dead_nodes_attachments_are_deleted_so_that_its_disks_come_back,
-    a_node_that_was_silent_for_long_is_emptied_by_force,
-    a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for,
+    attachments_of_a_dead_node_are_deleted_to_free_its_disks,
+    long_unreachable_node_is_drained_forcibly,
+    pod_held_by_a_finalizer_is_named_during_the_drain,
     the_force_label_is_obeyed_in_the_middle_of_a_drain,
     a_drain_outlives_its_controller,
     fifty_drains_do_not_slow_a_creation,
 ];
 
-/// What an audience allows for looking and for requests, on top of what a scenario takes by itself.
+/// Time allowed for polling and requests, in addition to the time that a scenario takes by itself.
 const SLACK: Duration = Duration::from_secs(3);
 
 /// Two machines, the pods of `app` on the first.
@@ -74,22 +74,22 @@ where
         .map_err(Broken::api("change an object"))
 }
 
-async fn a_node_is_emptied_before_its_vm_goes(fixture: &Fixture) -> Result<(), Broken> {
+async fn node_is_drained_before_its_vm_is_deleted(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     furnish(fixture, 5, &runs_down_in(2)).await?;
     fixture.delete(0).await?;
-    fixture.until_pods("the first is told to go", |pods| pods.iter().any(is_leaving)).await?;
+    fixture.until_pods("the first pod is terminating", |pods| pods.iter().any(is_leaving)).await?;
     let node = fixture.node(0).await?.unwrap_or_default();
     let cordoned = node.spec.as_ref().and_then(|spec| spec.unschedulable) == Some(true);
     promise(cordoned, || "the node is not cordoned".to_owned())?;
     let terminating = condition(&node, "Terminating");
     let expected = ("True".to_owned(), "ScaleDown".to_owned(), "Machine Controller is scaling down machine".to_owned());
-    promise(terminating == expected, || format!("the node says {terminating:?}"))?;
+    promise(terminating == expected, || format!("the Terminating condition of the node is {terminating:?}"))?;
     let name = fixture.machine_name(0);
     while !fixture.cloud.vms_of(&name).is_empty() {
         let left = fixture.pods().await?.iter().filter(|pod| is_on(pod, &name)).count();
         let deleting = fixture.cloud.vms_of(&name).iter().any(|vm| vm.deleted_at.is_some());
-        promise(left == 0 || !deleting, || format!("the VM goes while {left} pods are on its node"))?;
+        promise(left == 0 || !deleting, || format!("the VM is being deleted while {left} pods are on its node"))?;
         tokio::time::sleep(fixture.environment.pace.glance).await;
     }
     fixture.until_gone(0).await?;
@@ -112,7 +112,7 @@ async fn a_budget_that_opens_wakes_the_drain(fixture: &Fixture) -> Result<(), Br
     let _process = fixture.start()?;
     busy_budget(fixture, &json!({})).await?;
     fixture.delete(0).await?;
-    let machine = fixture.until_machine(0, "says who is in the way", |m| says(m).contains("budget")).await?;
+    let machine = fixture.until_machine(0, "names the blocking budget", |m| says(m).contains("budget")).await?;
     promise(says(&machine).contains("/web-") && says(&machine).ends_with("Initiate node drain"), || {
         says(&machine).to_owned()
     })?;
@@ -128,16 +128,17 @@ async fn a_budget_that_opens_wakes_the_drain(fixture: &Fixture) -> Result<(), Br
     })
 }
 
-/// Two pods that run and one that never gets ready, and a budget that wants two: it allows nothing, and is not to blame.
+/// Two ready pods, one pod that never becomes ready, and a budget with `minAvailable: 2`. It allows no disruption,
+/// but it is not misconfigured.
 async fn busy_budget(fixture: &Fixture, machine: &Value) -> Result<(), Broken> {
     furnish_with(fixture, 2, &json!({ "metadata": { "labels": { "guarded": "yes" } } }), machine).await?;
-    let ill = json!({ "metadata": { "labels": { "guarded": "yes" }, "annotations": { READY_ANNOTATION: "false" } } });
-    fixture.deploy("ill", 1, &ill).await?;
+    let unready = json!({ "metadata": { "labels": { "guarded": "yes" }, "annotations": { READY_ANNOTATION: "false" } } });
+    fixture.deploy("unready", 1, &unready).await?;
     fixture.budget(&json!({ "guarded": "yes" }), &json!({ "minAvailable": 2 })).await?;
     until_counted(fixture, 3).await
 }
 
-/// Waits until the budget knows of this many pods.
+/// Waits until the status of the budget counts this many pods.
 async fn until_counted(fixture: &Fixture, pods: i32) -> Result<(), Broken> {
     let begin = fixture.environment.clock.instant();
     loop {
@@ -157,7 +158,7 @@ async fn a_budget_that_never_opens_holds_a_drain_until_its_timeout(fixture: &Fix
     let _process = fixture.start()?;
     busy_budget(fixture, &json!({ "drainTimeout": format!("{}s", timeout.as_secs()) })).await?;
     fixture.delete(0).await?;
-    fixture.until_machine(0, "says who is in the way", |m| says(m).contains("budget")).await?;
+    fixture.until_machine(0, "names the blocking budget", |m| says(m).contains("budget")).await?;
     let took = fixture.time_to_empty(0).await?;
     // The timeout counts from the whole second of the deletionTimestamp.
     let early = timeout.saturating_sub(SLACK);
@@ -166,16 +167,16 @@ async fn a_budget_that_never_opens_holds_a_drain_until_its_timeout(fixture: &Fix
     })
 }
 
-async fn a_misconfigured_budget_is_told_at_once(fixture: &Fixture) -> Result<(), Broken> {
+async fn misconfigured_budget_is_reported_at_once(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     furnish(fixture, 2, &json!({})).await?;
     fixture.budget(&json!({ "app": "web" }), &json!({ "minAvailable": 2 })).await?;
     until_counted(fixture, 2).await?;
     fixture.delete(0).await?;
     let begin = fixture.environment.clock.instant();
-    let told = |m: &Machine| says(m).contains("is misconfigured and requires zero voluntary evictions");
-    let machine = fixture.until_machine(0, "says that the budget is misconfigured", told).await?;
-    promise(begin.elapsed() < SLACK * fixture.environment.pace.burden, || format!("told after {:?}", begin.elapsed()))?;
+    let reported = |m: &Machine| says(m).contains("is misconfigured and requires zero voluntary evictions");
+    let machine = fixture.until_machine(0, "reports that the budget is misconfigured", reported).await?;
+    promise(begin.elapsed() < SLACK * fixture.environment.pace.burden, || format!("reported after {:?}", begin.elapsed()))?;
     let text = says(&machine);
     let one = format!(
         "pod disruption budget {}/budget is misconfigured and requires zero voluntary evictions",
@@ -186,7 +187,7 @@ async fn a_misconfigured_budget_is_told_at_once(fixture: &Fixture) -> Result<(),
     promise(whole && text.contains("error while evicting pod \"web-") && text.contains(&one), || text.to_owned())?;
     let operation = &machine.status.last_operation;
     promise(operation.state == OperationState::Failed, || format!("its state is {:?}", operation.state))?;
-    // Until the pods have been tried again under the budget that is now known.
+    // Wait until the eviction of the pods was retried under this budget.
     tokio::time::sleep(fixture.policy.drain.first_pause * 2).await;
     let budgets = fixture.api::<PodDisruptionBudget>();
     budgets.delete("budget", &DeleteParams::default()).await.map_err(Broken::api("delete the budget"))?;
@@ -208,11 +209,11 @@ async fn the_disks_of_a_stateful_set_move_one_by_one(fixture: &Fixture) -> Resul
     loop {
         let pods = fixture.pods().await?;
         let on_the_way = DISKS - pods.iter().filter(|pod| is_ready(pod)).count();
-        promise(on_the_way <= 1, || format!("{on_the_way} of {DISKS} are on their way at once"))?;
+        promise(on_the_way <= 1, || format!("{on_the_way} of {DISKS} pods are moving at the same time"))?;
         if pods.iter().filter(|pod| is_ready(pod) && is_on(pod, &there)).count() == DISKS {
             break;
         }
-        promise(begin.elapsed() < fixture.environment.pace.patience, || "they never arrived".to_owned())?;
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "the pods never became ready on the other node".to_owned())?;
         tokio::time::sleep(fixture.environment.pace.glance).await;
     }
     fixture.until_gone(0).await?;
@@ -246,7 +247,7 @@ async fn a_shared_disk_is_not_waited_for(fixture: &Fixture) -> Result<(), Broken
     promise(took < Duration::from_secs(2) + SLACK * fixture.environment.pace.burden, || format!("took {took:?}"))
 }
 
-async fn a_dead_nodes_attachments_are_deleted_so_that_its_disks_come_back(fixture: &Fixture) -> Result<(), Broken> {
+async fn attachments_of_a_dead_node_are_deleted_to_free_its_disks(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.welcome_pods().await?;
     fixture.add_room(0, &json!({})).await?;
@@ -263,10 +264,10 @@ async fn a_dead_nodes_attachments_are_deleted_so_that_its_disks_come_back(fixtur
     let begin = fixture.environment.clock.instant();
     fixture.until_ready_on(1, 1).await?;
     let took = begin.elapsed();
-    promise(took < Duration::from_mins(1), || format!("the disk came back only after {took:?}"))
+    promise(took < Duration::from_mins(1), || format!("the disk was attached again only after {took:?}"))
 }
 
-async fn a_node_that_was_silent_for_long_is_emptied_by_force(fixture: &Fixture) -> Result<(), Broken> {
+async fn long_unreachable_node_is_drained_forcibly(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     furnish(fixture, 3, &json!({})).await?;
     fixture.budget(&json!({ "app": "web" }), &json!({ "minAvailable": 3 })).await?;
@@ -279,7 +280,7 @@ async fn a_node_that_was_silent_for_long_is_emptied_by_force(fixture: &Fixture) 
     fixture.delete(0).await?;
     let took = fixture.time_to_empty(0).await?;
     promise(took < SLACK * fixture.environment.pace.burden, || {
-        format!("took {took:?}: nobody is there to run the pods down")
+        format!("took {took:?}: no kubelet is left to terminate the pods")
     })
 }
 
@@ -291,7 +292,7 @@ async fn until_silent(fixture: &Fixture, n: usize) -> Result<(), Broken> {
             return Ok(());
         }
         promise(begin.elapsed() < fixture.environment.pace.patience, || {
-            "nobody noticed that the node is silent".to_owned()
+            "the node was not marked Unknown".to_owned()
         })?;
         tokio::time::sleep(fixture.environment.pace.glance).await;
     }
@@ -305,7 +306,7 @@ fn condition(node: &Node, kind: &str) -> (String, String, String) {
     })
 }
 
-async fn a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for(fixture: &Fixture) -> Result<(), Broken> {
+async fn pod_held_by_a_finalizer_is_named_during_the_drain(fixture: &Fixture) -> Result<(), Broken> {
     const HOLD: &str = "example.com/hold";
     let _process = fixture.start()?;
     fixture.welcome_pods().await?;
@@ -313,20 +314,20 @@ async fn a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for(fixture: &
     fixture.place("held", 0, &json!({ "metadata": { "finalizers": [HOLD] } })).await?;
     fixture.until_ready_on(0, 1).await?;
     fixture.delete(0).await?;
-    let told = |m: &Machine| says(m).contains("pod \"held\"") && says(m).contains("finalizer example.com/hold");
-    let machine = fixture.until_machine(0, "names the pod and its finalizer", told).await?;
+    let named = |m: &Machine| says(m).contains("pod \"held\"") && says(m).contains("finalizer example.com/hold");
+    let machine = fixture.until_machine(0, "names the pod and its finalizer", named).await?;
     promise(says(&machine).ends_with("Initiate node drain"), || says(&machine).to_owned())?;
     promise(fixture.cloud.vms().len() == 1, || "its VM is gone".to_owned())?;
     merge(&fixture.api::<Pod>(), "held", json!({ "metadata": { "finalizers": null } })).await?;
     let took = fixture.time_to_empty(0).await?;
-    promise(took < SLACK * fixture.environment.pace.burden, || format!("took {took:?} after the pod was let go"))
+    promise(took < SLACK * fixture.environment.pace.burden, || format!("took {took:?} after the finalizer was removed"))
 }
 
 async fn the_force_label_is_obeyed_in_the_middle_of_a_drain(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     busy_budget(fixture, &json!({})).await?;
     fixture.delete(0).await?;
-    fixture.until_machine(0, "says who is in the way", |m| says(m).contains("budget")).await?;
+    fixture.until_machine(0, "names the blocking budget", |m| says(m).contains("budget")).await?;
     let name = fixture.machine_name(0);
     merge(&fixture.machines(), &name, json!({ "metadata": { "labels": { "force-deletion": "True" } } })).await?;
     let took = fixture.time_to_empty(0).await?;
@@ -338,7 +339,7 @@ async fn a_drain_outlives_its_controller(fixture: &Fixture) -> Result<(), Broken
     let process = fixture.start()?;
     furnish(fixture, PODS, &runs_down_in(4)).await?;
     fixture.delete(0).await?;
-    fixture.until_pods("some are told to go", |pods| pods.iter().any(is_leaving)).await?;
+    fixture.until_pods("some pods are terminating", |pods| pods.iter().any(is_leaving)).await?;
     let before: BTreeSet<String> = fixture.pods().await?.iter().filter_map(ResourceExt::uid).collect();
     process.kill().await;
     let process = fixture.start()?;

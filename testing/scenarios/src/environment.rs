@@ -1,4 +1,4 @@
-//! Where scenarios play.
+//! Environment in which scenarios run.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use crate::{Broken, Pace};
 /// An API server that serves our kinds, and a pace. Clones are the same environment.
 #[derive(Clone)]
 pub struct Environment {
-    /// The time, which is the API server's too.
+    /// The clock, which the API server uses too.
     pub clock: Clock,
-    /// Where chance comes from.
+    /// Source of random numbers.
     pub random: Random,
-    /// How fast the world turns.
+    /// Latencies and timeouts.
     pub pace: Pace,
-    /// Who notices that a node has fallen silent.
+    /// Component that marks unreachable nodes.
     pub monitor: Monitor,
     clients: Arc<dyn Fn(&str) -> Client + Send + Sync>,
 }
 
 impl Environment {
-    /// A environment whose clients, by their user agent, come from `clients`.
+    /// Creates an environment. `clients` returns the client for a user agent.
     pub fn new(
         clock: Clock,
         random: Random,
@@ -36,14 +36,14 @@ impl Environment {
         Self { clock, random, pace, monitor, clients: Arc::new(clients) }
     }
 
-    /// The same environment where somebody binds, replaces and counts pods and notices silent nodes: a real control plane does, and so
-    /// does the simulated kube-controllers.
+    /// The same environment, in which other controllers bind, replace and count pods and mark unreachable nodes. A
+    /// real control plane does this, and so do the simulated kube-controllers.
     #[must_use]
     pub fn peopled(self) -> Self {
         Self { monitor: Monitor::Absent, ..self }
     }
 
-    /// The API server of a kubeconfig, at a pace that does not bore.
+    /// The API server of a kubeconfig, with short latencies and timeouts.
     pub fn real(kubeconfig: &Path) -> Result<Self, Broken> {
         let odd = |error: &dyn std::error::Error| Broken::Promise(error.to_string());
         let source = Source::Kubeconfig { path: kubeconfig.to_owned(), flag: "--kubeconfig".to_owned() };
@@ -55,7 +55,7 @@ impl Environment {
         }))
     }
 
-    /// A client that introduces itself like this.
+    /// Returns a client with this user agent.
     pub fn client(&self, agent: &str) -> Client {
         (self.clients)(agent)
     }

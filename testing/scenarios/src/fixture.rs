@@ -1,4 +1,4 @@
-//! A namespace, a class, a cloud with its kubelets, and controllers that come and go.
+//! A namespace, a MachineClass, a cloud with its kubelets, and controllers that a scenario starts and stops.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -25,13 +25,13 @@ use crate::{Broken, Environment};
 /// The class every fixture has.
 pub(crate) const CLASS: &str = "small";
 
-/// Where one scenario plays.
+/// Environment of one scenario.
 pub struct Fixture {
     /// The API server and the pace.
     pub environment: Environment,
     /// Its namespace.
     pub namespace: String,
-    /// Its cloud, which makes a second VM for whoever asks twice.
+    /// Its cloud, which creates a second VM for a repeated create request.
     pub cloud: VirtualCloud,
     /// The controllers' limits; a scenario may change them before it starts one.
     pub policy: Policy,
@@ -40,16 +40,16 @@ pub struct Fixture {
     processes: Mutex<Vec<Tasks>>,
 }
 
-/// A controller process. It ends with this value: one that lived on would go on keeping its scenario's machines alive, beside every
-/// later scenario on the same API server.
+/// A controller process. It is stopped when this value is dropped. A process that kept running would reconcile the
+/// machines of its scenario during every later scenario on the same API server.
 pub struct Process {
-    /// What it knows.
+    /// Its caches and controllers.
     pub cluster: Arc<Cluster>,
     tasks: Tasks,
 }
 
 impl Process {
-    /// Ends it at once: what it remembered is lost, what it had sent is under way.
+    /// Stops it at once. Its memory is lost; requests that it has sent may still be processed.
     pub async fn kill(self) {
         self.tasks.shut_down(Duration::ZERO).await;
     }
@@ -90,9 +90,9 @@ impl Fixture {
         Ok(fixture)
     }
 
-    /// Takes everything down, controllers first: the Nodes of all scenarios share one cluster, and one that is looked after by the
-    /// controllers of an earlier scenario is drained and deleted with that scenario's machine of the same name. The namespace is left to
-    /// die with its server.
+    /// Stops everything, controllers first. The Nodes of all scenarios share one cluster. A controller of an earlier
+    /// scenario would drain and delete a Node of the same name. The namespace is not deleted; it ends with its
+    /// server.
     pub async fn clear(&self) {
         let processes = std::mem::take(&mut *self.processes.lock().unwrap_or_else(PoisonError::into_inner));
         for process in processes {
@@ -101,20 +101,20 @@ impl Fixture {
         self.outside.shut_down(Duration::from_secs(5)).await;
     }
 
-    /// Makes the Secret that the classes name.
+    /// Creates the Secret that the classes reference.
     pub async fn give_user_data(&self) -> Result<(), Broken> {
         let secrets: Api<Secret> = Api::namespaced(self.person.clone(), &self.namespace);
         let secret = json!({ "metadata": { "name": "cloud" }, "stringData": { "userData": "#cloud-config" } });
         create(&secrets, "create the Secret", secret).await
     }
 
-    /// Takes that Secret away.
+    /// Deletes that Secret.
     pub async fn take_user_data(&self) -> Result<(), Broken> {
         let secrets: Api<Secret> = Api::namespaced(self.person.clone(), &self.namespace);
         secrets.delete("cloud", &DeleteParams::default()).await.map(drop).map_err(Broken::api("delete the Secret"))
     }
 
-    /// Makes a class.
+    /// Creates a class.
     pub async fn add_class(&self, name: &str, provider: &str, provider_spec: &Value) -> Result<(), Broken> {
         let classes: Api<MachineClass> = Api::namespaced(self.person.clone(), &self.namespace);
         let class = json!({
@@ -131,18 +131,18 @@ impl Fixture {
         format!("{}-m{n}", self.namespace)
     }
 
-    /// Makes machine number `n`.
+    /// Creates machine number `n`.
     pub async fn create(&self, n: usize) -> Result<(), Broken> {
         self.create_with(n, json!({ "class": { "kind": "MachineClass", "name": CLASS } })).await
     }
 
-    /// Makes machine number `n` with this spec.
+    /// Creates machine number `n` with this spec.
     pub async fn create_with(&self, n: usize, spec: Value) -> Result<(), Broken> {
         let machine = json!({ "metadata": { "name": self.machine_name(n) }, "spec": spec });
         create(&self.machines(), "create a Machine", machine).await
     }
 
-    /// Makes machine number `n` with a spec that our own types would not let through.
+    /// Creates machine number `n` with a spec that our own types would reject.
     pub async fn create_unchecked(&self, n: usize, spec: Value) -> Result<(), Broken> {
         let kind = Machine::api_resource();
         let machines: kube::Api<DynamicObject> =
@@ -190,8 +190,8 @@ impl Fixture {
         nodes.get_opt(&self.machine_name(n)).await.map_err(Broken::api("read a Node"))
     }
 
-    /// Waits until the node of machine number `n` is as wanted. A Node that others write too may refuse our first write, so what we
-    /// put on it can come a moment after the machine says that it runs.
+    /// Waits until the node of machine number `n` is as wanted. Other writers of the Node can cause a conflict, so
+    /// our first patch can succeed shortly after the machine is Running.
     pub async fn until_node(&self, n: usize, what: &str, wanted: impl Fn(&Node) -> bool) -> Result<Node, Broken> {
         let begin = self.environment.clock.instant();
         loop {
@@ -201,7 +201,7 @@ impl Fixture {
             }
             promise(begin.elapsed() < self.environment.pace.patience, || {
                 let metadata = node.map(|node| format!("{:?}", node.metadata));
-                format!("waited in vain until the node of machine {n} {what}; it says {metadata:?}")
+                format!("timed out waiting until the node of machine {n} {what}; its metadata is {metadata:?}")
             })?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
@@ -222,7 +222,7 @@ impl Fixture {
             }
             promise(begin.elapsed() < self.environment.pace.patience, || {
                 let operation = machine.map(|machine| format!("{:?}", machine.status));
-                format!("waited in vain until machine {n} {what}; it says {operation:?}")
+                format!("timed out waiting until machine {n} {what}; its status is {operation:?}")
             })?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
@@ -238,7 +238,7 @@ impl Fixture {
         let begin = self.environment.clock.instant();
         while let Some(machine) = self.machine(n).await? {
             promise(begin.elapsed() < self.environment.pace.patience, || {
-                format!("waited in vain until machine {n} is gone; it says {:?}", machine.status)
+                format!("timed out waiting until machine {n} is gone; its status is {:?}", machine.status)
             })?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }

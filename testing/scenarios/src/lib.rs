@@ -1,11 +1,11 @@
-//! What Millwright promises, as scenarios.
+//! End-to-end scenarios of the behaviour that Millwright guarantees.
 //!
-//! A scenario looks at the world only through the API server, as a user would, so the same scenario runs on the API server in
-//! memory, where a clock of our own makes an hour pass in milliseconds, and on a real control plane, where it has to be short. What
-//! differs between the two is the [`Pace`]; what must hold does not.
+//! A scenario uses only the API server, as a user would. So the same scenario runs on two servers. On the API server
+//! in memory, a test clock makes an hour pass in milliseconds. On a real control plane, the scenario has to be short.
+//! Only the [`Pace`] differs between the two; the expectations are the same.
 //!
-//! `cargo test` runs every scenario in memory; `cargo xtask e2e machines`, `e2e fleet` and `e2e drain` run them on the real control
-//! plane.
+//! `cargo test` runs every scenario in memory; `cargo xtask e2e machines`, `e2e fleet` and `e2e drain` run them on
+//! the real control plane.
 
 mod drain;
 mod environment;

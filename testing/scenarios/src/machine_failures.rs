@@ -1,4 +1,4 @@
-//! Machines that fail: a cloud that refuses, nodes that come late, go and come back, VMs that vanish.
+//! Scenarios of Machines that fail: cloud errors, Nodes that join late, disappear and return, VMs that vanish.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -52,14 +52,14 @@ pub(crate) async fn each_error_code_is_shown_and_overcome(fixture: &Fixture) -> 
             let refused = !machine.status.last_operation.error_code.is_empty();
             refused && *machine.phase() != MachinePhase::CrashLoopBackOff
         });
-        promise(odd.is_none(), || format!("refused, and yet not in CrashLoopBackOff: {odd:?}"))?;
+        promise(odd.is_none(), || format!("creation failed, but the phase is not CrashLoopBackOff: {odd:?}"))?;
         if machines.iter().all(|machine| *machine.phase() == MachinePhase::Running) {
             break;
         }
         promise(begin.elapsed() < fixture.environment.pace.patience, || "they never all run".to_owned())?;
         tokio::time::sleep(fixture.environment.pace.lease / 2).await;
     }
-    // What passes in a second nobody may have seen in a status. It was told all the same.
+    // A status that lasts for a second may not have been observed. The Event exists in any case.
     tokio::time::sleep(Duration::from_secs(2)).await;
     let events = fixture.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list Events"))?;
     for (n, code) in CODES.into_iter().enumerate() {
@@ -68,12 +68,12 @@ pub(crate) async fn each_error_code_is_shown_and_overcome(fixture: &Fixture) -> 
             let about_it = event.involved_object.name.as_deref() == Some(&name);
             about_it && event.message.as_deref().is_some_and(|message| message.starts_with(&words))
         };
-        promise(events.items.iter().any(told), || format!("no Event tells that machine {n} was refused with {code}"))?;
+        promise(events.items.iter().any(told), || format!("no Event reports that the creation of machine {n} failed with {code}"))?;
     }
     fixture.never_two(CODES.len())
 }
 
-pub(crate) async fn a_node_that_comes_too_late_is_taken_all_the_same(fixture: &Fixture) -> Result<(), Broken> {
+pub(crate) async fn node_that_joins_after_the_timeout_is_accepted(fixture: &Fixture) -> Result<(), Broken> {
     let late = fixture.policy.creation_timeout + fixture.environment.pace.silence;
     let mut spec = fixture.environment.pace.provider_spec();
     if let Some(fields) = spec.as_object_mut() {
@@ -89,7 +89,7 @@ pub(crate) async fn a_node_that_comes_too_late_is_taken_all_the_same(fixture: &F
     fixture.never_two(1)
 }
 
-/// Makes machines of one deployment and waits until they run.
+/// Creates machines of one deployment and waits until they run.
 async fn deployment(fixture: &Fixture, machines: usize) -> Result<(), Broken> {
     for n in 0..machines {
         fixture.create(n).await?;
@@ -110,7 +110,7 @@ fn hang(fixture: &Fixture, n: usize) {
     }
 }
 
-pub(crate) async fn a_node_that_is_lost_and_comes_back_costs_nothing(fixture: &Fixture) -> Result<(), Broken> {
+pub(crate) async fn lost_node_that_returns_keeps_its_vm(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     let before = fixture.until_phase(0, MachinePhase::Running).await?;
@@ -130,7 +130,7 @@ pub(crate) async fn a_node_that_is_lost_and_comes_back_costs_nothing(fixture: &F
     fixture.never_two(1)
 }
 
-pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed(
+pub(crate) async fn permanently_lost_nodes_are_marked_failed_one_at_a_time(
     fixture: &Fixture,
 ) -> Result<(), Broken> {
     const MACHINES: usize = 4;
@@ -154,7 +154,7 @@ pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_fail
                 break *failed;
             }
             promise(begin.elapsed() < fixture.environment.pace.patience, || "no machine is marked Failed".to_owned())?;
-            // Nobody but us takes a failed machine away, so there is no hurry to see it.
+            // Only this scenario deletes the failed machine, so polling can be slow.
             tokio::time::sleep(fixture.environment.pace.silence / 4).await;
         };
         // What its set would do.
@@ -165,7 +165,7 @@ pub(crate) async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_fail
     Ok(())
 }
 
-pub(crate) async fn a_vm_that_vanishes_is_noticed_and_its_machine_can_go(fixture: &Fixture) -> Result<(), Broken> {
+pub(crate) async fn vanished_vm_is_noticed_and_its_machine_can_be_deleted(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     fixture.until_phase(0, MachinePhase::Running).await?;
@@ -173,7 +173,7 @@ pub(crate) async fn a_vm_that_vanishes_is_noticed_and_its_machine_can_go(fixture
         fixture.cloud.reclaim(&vm.id);
     }
     fixture.until_phase(0, MachinePhase::Failed).await?;
-    promise(fixture.cloud.vms().is_empty(), || "a second VM was made for it".to_owned())?;
+    promise(fixture.cloud.vms().is_empty(), || "a second VM was created for it".to_owned())?;
     fixture.delete(0).await?;
     fixture.until_gone(0).await
 }
@@ -196,7 +196,7 @@ pub(crate) async fn a_name_is_free_again_as_soon_as_its_machine_is_gone(fixture:
     fixture.until_gone(0).await
 }
 
-pub(crate) async fn a_secret_broken_in_use_stops_neither_life_nor_deletion(fixture: &Fixture) -> Result<(), Broken> {
+pub(crate) async fn broken_secret_stops_neither_running_nor_deletion(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     fixture.until_phase(0, MachinePhase::Running).await?;
@@ -206,9 +206,9 @@ pub(crate) async fn a_secret_broken_in_use_stops_neither_life_nor_deletion(fixtu
     patched.map(drop).map_err(Broken::api("break the Secret"))?;
     fixture.create(1).await?;
     let told = "userdata field not found in secret";
-    fixture.until_machine(1, "says what is missing", |m| m.status.last_operation.description.contains(told)).await?;
+    fixture.until_machine(1, "reports what is missing", |m| m.status.last_operation.description.contains(told)).await?;
     let first = fixture.until_phase(0, MachinePhase::Running).await?;
-    promise(!first.status.last_operation.description.contains(told), || "the running machine was bothered".to_owned())?;
+    promise(!first.status.last_operation.description.contains(told), || "the status of the running machine was changed".to_owned())?;
     for n in 0..2 {
         fixture.delete(n).await?;
         fixture.until_gone(n).await?;

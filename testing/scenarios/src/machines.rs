@@ -1,4 +1,4 @@
-//! The life of machines.
+//! Scenarios of the lifecycle of Machines.
 
 use std::time::Duration;
 
@@ -10,10 +10,10 @@ use runtime::lease::Timing;
 use serde_json::json;
 
 use crate::machine_failures::{
-    a_name_is_free_again_as_soon_as_its_machine_is_gone, a_node_that_comes_too_late_is_taken_all_the_same,
-    a_node_that_is_lost_and_comes_back_costs_nothing, a_secret_broken_in_use_stops_neither_life_nor_deletion,
-    a_vm_that_vanishes_is_noticed_and_its_machine_can_go, each_error_code_is_shown_and_overcome,
-    of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed,
+    a_name_is_free_again_as_soon_as_its_machine_is_gone, node_that_joins_after_the_timeout_is_accepted,
+    lost_node_that_returns_keeps_its_vm, broken_secret_stops_neither_running_nor_deletion,
+    vanished_vm_is_noticed_and_its_machine_can_be_deleted, each_error_code_is_shown_and_overcome,
+    permanently_lost_nodes_are_marked_failed_one_at_a_time,
 };
 use crate::result::promise;
 use crate::{Broken, Fixture, Scenario};
@@ -27,25 +27,25 @@ macro_rules! scenarios {
 
 scenarios![
     a_machine_joins_and_leaves_nothing_behind,
-    ten_machines_survive_a_controller_that_is_killed_again_and_again,
-    a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind,
+    ten_machines_survive_a_controller_killed_repeatedly,
+    machine_deleted_during_creation_leaves_nothing_behind,
     a_class_that_appears_late_wakes_its_machine,
     a_secret_that_appears_late_wakes_its_machine,
-    an_unknown_provider_is_told_on_the_machine,
-    an_odd_duration_is_told_and_holds_up_nobody_else,
-    a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else,
-    a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout,
-    someone_who_edits_the_machine_all_the_time_does_not_stop_it,
-    events_tell_a_machines_life_in_four_lines,
+    unknown_provider_is_reported_on_the_machine,
+    invalid_duration_is_reported_and_blocks_no_other_machine,
+    undecodable_machine_gets_an_event_and_blocks_no_other,
+    machine_whose_node_never_joins_is_marked_failed,
+    constant_edits_of_a_machine_do_not_stop_it,
+    four_events_report_the_life_of_a_machine,
     a_replica_on_standby_takes_over_when_the_leader_dies,
     each_error_code_is_shown_and_overcome,
-    a_node_that_comes_too_late_is_taken_all_the_same,
-    a_node_that_is_lost_and_comes_back_costs_nothing,
-    of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed,
-    a_vm_that_vanishes_is_noticed_and_its_machine_can_go,
+    node_that_joins_after_the_timeout_is_accepted,
+    lost_node_that_returns_keeps_its_vm,
+    permanently_lost_nodes_are_marked_failed_one_at_a_time,
+    vanished_vm_is_noticed_and_its_machine_can_be_deleted,
     a_name_is_free_again_as_soon_as_its_machine_is_gone,
-    a_secret_broken_in_use_stops_neither_life_nor_deletion,
-    a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses,
+    broken_secret_stops_neither_running_nor_deletion,
+    orphan_vms_are_deleted_and_no_others,
 ];
 
 async fn a_machine_joins_and_leaves_nothing_behind(fixture: &Fixture) -> Result<(), Broken> {
@@ -69,7 +69,7 @@ async fn a_machine_joins_and_leaves_nothing_behind(fixture: &Fixture) -> Result<
     fixture.until_gone(0).await
 }
 
-async fn ten_machines_survive_a_controller_that_is_killed_again_and_again(fixture: &Fixture) -> Result<(), Broken> {
+async fn ten_machines_survive_a_controller_killed_repeatedly(fixture: &Fixture) -> Result<(), Broken> {
     const MACHINES: usize = 10;
     for n in 0..MACHINES {
         fixture.create(n).await?;
@@ -99,7 +99,7 @@ async fn ten_machines_survive_a_controller_that_is_killed_again_and_again(fixtur
     Ok(())
 }
 
-async fn a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind(
+async fn machine_deleted_during_creation_leaves_nothing_behind(
     fixture: &Fixture,
 ) -> Result<(), Broken> {
     const MACHINES: usize = 8;
@@ -121,14 +121,14 @@ async fn a_class_that_appears_late_wakes_its_machine(fixture: &Fixture) -> Resul
     let _process = fixture.start()?;
     fixture.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "late" } })).await?;
     let missing = "MachineClass \"late\" does not exist";
-    fixture.until_machine(0, "says what is missing", |m| m.status.last_operation.description == missing).await?;
+    fixture.until_machine(0, "reports what is missing", |m| m.status.last_operation.description == missing).await?;
     fixture.add_class("late", "virtual", &fixture.environment.pace.provider_spec()).await?;
     let begin = fixture.environment.clock.instant();
     fixture.until_phase(0, MachinePhase::Running).await?;
     let pace = &fixture.environment.pace;
     let own = pace.create + pace.boot + pace.join;
     promise(begin.elapsed() < own + Duration::from_secs(15), || {
-        format!("took {:?}: an event must wake it, not a look after {:?}", begin.elapsed(), pace.policy.long_retry)
+        format!("took {:?}: a watch event must trigger the reconcile, not the retry after {:?}", begin.elapsed(), pace.policy.long_retry)
     })
 }
 
@@ -137,24 +137,24 @@ async fn a_secret_that_appears_late_wakes_its_machine(fixture: &Fixture) -> Resu
     let _process = fixture.start()?;
     fixture.create(0).await?;
     let missing = "does not exist; create it with the key userData";
-    fixture.until_machine(0, "says what is missing", |m| m.status.last_operation.description.contains(missing)).await?;
+    fixture.until_machine(0, "reports what is missing", |m| m.status.last_operation.description.contains(missing)).await?;
     fixture.give_user_data().await?;
     fixture.until_phase(0, MachinePhase::Running).await.map(drop)
 }
 
-async fn an_unknown_provider_is_told_on_the_machine(fixture: &Fixture) -> Result<(), Broken> {
+async fn unknown_provider_is_reported_on_the_machine(fixture: &Fixture) -> Result<(), Broken> {
     fixture.add_class("foreign", "mars", &json!({})).await?;
     let _process = fixture.start()?;
     fixture.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "foreign" } })).await?;
     let told = |m: &api::Machine| {
         m.status.last_operation.description.contains("no driver serves \"mars\"; this process has virtual")
     };
-    fixture.until_machine(0, "says that nobody serves it", told).await?;
+    fixture.until_machine(0, "reports that no driver serves it", told).await?;
     fixture.delete(0).await?;
     fixture.until_gone(0).await
 }
 
-async fn an_odd_duration_is_told_and_holds_up_nobody_else(fixture: &Fixture) -> Result<(), Broken> {
+async fn invalid_duration_is_reported_and_blocks_no_other_machine(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     let spec = json!({ "class": { "kind": "MachineClass", "name": crate::fixture::CLASS }, "drainTimeout": "soon" });
     fixture.create_with(0, spec).await?;
@@ -162,14 +162,14 @@ async fn an_odd_duration_is_told_and_holds_up_nobody_else(fixture: &Fixture) -> 
     fixture.until_phase(1, MachinePhase::Running).await?;
     let told = |m: &api::Machine| m.status.last_operation.description.contains("spec.drainTimeout");
     let odd = fixture.until_machine(0, "names the field", told).await?;
-    promise(odd.spec.provider_id.is_empty(), || "a VM was made for it".to_owned())
+    promise(odd.spec.provider_id.is_empty(), || "a VM was created for it".to_owned())
 }
 
-async fn a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else(
+async fn undecodable_machine_gets_an_event_and_blocks_no_other(
     fixture: &Fixture,
 ) -> Result<(), Broken> {
     let _process = fixture.start()?;
-    // The schema does not look into this metadata, so a number can stand where a text belongs.
+    // The schema does not validate this metadata, so a number is accepted where a string is required.
     let spec = json!({
         "class": { "kind": "MachineClass", "name": crate::fixture::CLASS },
         "nodeTemplate": { "metadata": { "labels": { "count": 1 } } },
@@ -182,11 +182,11 @@ async fn a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_e
     let name = fixture.machine_name(0);
     let told = events.items.iter().find(|event| event.involved_object.name.as_deref() == Some(&name));
     let said = told.and_then(|event| event.message.clone()).unwrap_or_default();
-    promise(said.contains("cannot be read, so it is left alone"), || format!("the Event says {said:?}"))?;
-    promise(fixture.cloud.vms_of(&name).is_empty(), || "a VM was made for it".to_owned())
+    promise(said.contains("cannot be read, so it is left alone"), || format!("the message of the Event is {said:?}"))?;
+    promise(fixture.cloud.vms_of(&name).is_empty(), || "a VM was created for it".to_owned())
 }
 
-async fn a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout(fixture: &Fixture) -> Result<(), Broken> {
+async fn machine_whose_node_never_joins_is_marked_failed(fixture: &Fixture) -> Result<(), Broken> {
     let mut spec = fixture.environment.pace.provider_spec();
     if let Some(fields) = spec.as_object_mut() {
         fields.insert("join".into(), json!("never"));
@@ -195,8 +195,8 @@ async fn a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout(fixtur
     let _process = fixture.start()?;
     fixture.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "silent" } })).await?;
     let machine = fixture.until_phase(0, MachinePhase::Failed).await?;
-    let patience = api::GoDuration::from(fixture.policy.creation_timeout);
-    let expected = format!("Machine {} failed to join the cluster in {patience} minutes.", machine.name());
+    let timeout_text = api::GoDuration::from(fixture.policy.creation_timeout);
+    let expected = format!("Machine {} failed to join the cluster in {timeout_text} minutes.", machine.name());
     let said = &machine.status.last_operation.description;
     promise(*said == expected, || said.clone())?;
     let written = machine.status.current_status.last_update_time.map(Time::timestamp);
@@ -204,10 +204,10 @@ async fn a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout(fixtur
     let timeout = i64::try_from(fixture.policy.creation_timeout.as_secs()).unwrap_or(i64::MAX);
     let in_time = late.is_some_and(|seconds| (timeout..=timeout + 5).contains(&seconds));
     promise(in_time, || format!("marked Failed after {late:?} s of {timeout} s"))?;
-    promise(fixture.cloud.vms().len() == 1, || "a failed machine makes no further VM".to_owned())
+    promise(fixture.cloud.vms().len() == 1, || "a further VM was created for the failed machine".to_owned())
 }
 
-async fn someone_who_edits_the_machine_all_the_time_does_not_stop_it(fixture: &Fixture) -> Result<(), Broken> {
+async fn constant_edits_of_a_machine_do_not_stop_it(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     let name = fixture.machine_name(0);
@@ -227,7 +227,7 @@ async fn someone_who_edits_the_machine_all_the_time_does_not_stop_it(fixture: &F
     fixture.until_gone(0).await
 }
 
-async fn events_tell_a_machines_life_in_four_lines(fixture: &Fixture) -> Result<(), Broken> {
+async fn four_events_report_the_life_of_a_machine(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     fixture.until_phase(0, MachinePhase::Running).await?;
@@ -256,16 +256,16 @@ async fn a_replica_on_standby_takes_over_when_the_leader_dies(fixture: &Fixture)
     first.kill().await;
     fixture.delete(0).await?;
     fixture.until_gone(0).await?;
-    promise(second.cluster.machine_controller().leadership().check().is_ok(), || "nobody leads".to_owned())
+    promise(second.cluster.machine_controller().leadership().check().is_ok(), || "no replica leads".to_owned())
 }
 
-async fn a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses(fixture: &Fixture) -> Result<(), Broken> {
+async fn orphan_vms_are_deleted_and_no_others(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     let machine = fixture.until_phase(0, MachinePhase::Running).await?;
     let spec = driver_virtual::Spec::decode(&json!({ "join": "never" }));
-    let spec = spec.map_err(|error| Broken::Promise(format!("the cloud refuses its own words: {error}")))?;
-    let orphans = ["nobody", machine.name()];
+    let spec = spec.map_err(|error| Broken::Promise(format!("the virtual cloud rejects its own spec: {error}")))?;
+    let orphans = ["orphan", machine.name()];
     for name in orphans {
         let planted = fixture.cloud.plant(spec.clone(), Some(name.into()));
         promise(planted.is_some(), || "the cloud is full".to_owned())?;
@@ -278,7 +278,7 @@ async fn a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses(fixture: &Fix
         promise(begin.elapsed() < limit, || format!("still there: {:?}", fixture.cloud.vms()))?;
         tokio::time::sleep(fixture.environment.pace.glance).await;
     }
-    promise(begin.elapsed() >= fixture.policy.creation_timeout, || "they went before they were old".to_owned())?;
+    promise(begin.elapsed() >= fixture.policy.creation_timeout, || "they were deleted before the creation timeout".to_owned())?;
     let left: Vec<_> = fixture.cloud.vms().into_iter().map(|vm| vm.provider_id).collect();
     promise(left == [machine.spec.provider_id.clone()], || format!("left: {left:?}"))?;
     fixture.until_phase(0, MachinePhase::Running).await.map(drop)

@@ -1,4 +1,4 @@
-//! Every scenario of a suite on the API server of a kubeconfig; `cargo xtask e2e` calls this.
+//! Runs every scenario of a suite on the API server of a kubeconfig. `cargo xtask e2e` calls this program.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -12,18 +12,18 @@ use scenarios::{
 };
 
 #[derive(Parser)]
-#[command(name = "scenarios", about = "Plays every scenario on the API server of a kubeconfig")]
+#[command(name = "scenarios", about = "Runs every scenario of a suite on the API server of a kubeconfig")]
 struct Arguments {
-    /// Whose API server; it must serve our kinds.
+    /// Kubeconfig of the API server, which must serve our kinds.
     #[arg(long, value_name = "FILE", required_unless_present = "restore")]
     kubeconfig: Option<PathBuf>,
-    /// Instead of the scenarios, tell the scenario of an etcd that is put back to an older copy, on a control plane of its own.
+    /// Run the scenario of an etcd restore on a control plane of its own, instead of the suite.
     #[arg(long, conflicts_with = "kubeconfig")]
     restore: bool,
-    /// Which scenarios.
+    /// Suite to run.
     #[arg(long, value_enum, default_value = "machines")]
     suite: Suite,
-    /// Where to write the results as JSON.
+    /// File for the results as JSON.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
     /// Only scenarios whose name contains this.
@@ -34,15 +34,15 @@ struct Arguments {
 /// Scenarios that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Suite {
-    /// The life of machines.
+    /// Lifecycle of Machines.
     Machines,
-    /// Sets and deployments of machines.
+    /// MachineSets and MachineDeployments.
     Fleet,
-    /// How nodes are emptied; with somebody who binds, replaces and counts pods.
+    /// Node drains, with controllers that bind, replace and count pods.
     Drain,
-    /// Hundreds of nodes emptied at once.
+    /// Hundreds of drains at the same time.
     DrainStorm,
-    /// What the reference left, carried on.
+    /// Takeover of a cluster that the reference managed.
     Takeover,
     /// A thousand machines at once.
     Scale,
@@ -91,7 +91,7 @@ fn main() -> anyhow::Result<ExitCode> {
     conclude(&arguments, &report)
 }
 
-#[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
+#[allow(clippy::print_stdout, reason = "the report is printed for the user")]
 async fn scenarios(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Result<Report> {
     let environment = suite.on(Environment::real(kubeconfig)?);
     let mut results = Vec::new();
@@ -103,7 +103,7 @@ async fn scenarios(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Resul
     Ok(Report::of(suite.name(), results))
 }
 
-#[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
+#[allow(clippy::print_stdout, reason = "the report is printed for the user")]
 async fn disaster() -> anyhow::Result<Report> {
     let binaries = Binaries::find(&Cache::of_this_user()?, &Recipe::of_this_repository()?)?;
     let results = Box::pin(restore(binaries, |plane| Environment::real(&plane.kubeconfig_path()))).await;
@@ -113,7 +113,7 @@ async fn disaster() -> anyhow::Result<Report> {
     Ok(Report::of("restore", results))
 }
 
-#[allow(clippy::print_stdout, reason = "a suite reports to the person who runs it")]
+#[allow(clippy::print_stdout, reason = "the report is printed for the user")]
 fn conclude(arguments: &Arguments, report: &Report) -> anyhow::Result<ExitCode> {
     if let Some(path) = &arguments.report {
         let text = serde_json::to_string_pretty(report).context("failed to write the report as JSON")?;

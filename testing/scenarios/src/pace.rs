@@ -1,4 +1,4 @@
-//! How fast a scenario's world turns.
+//! Latencies and timeouts of a scenario.
 
 use std::time::Duration;
 
@@ -6,37 +6,37 @@ use planner::safety::SafetyPolicy;
 use planner::{Policy, drain};
 use serde_json::{Value, json};
 
-/// Latencies of the cloud, limits of the controller, and the patience of the audience.
+/// Latencies of the cloud, limits of the controller, and timeouts of the test.
 #[derive(Clone, Debug)]
 pub struct Pace {
     /// The controller's limits and periods.
     pub policy: Policy,
-    /// How long the cloud takes to answer a create.
+    /// Duration of a create call to the cloud.
     pub create: Duration,
-    /// How long a VM takes to boot.
+    /// Boot time of a VM.
     pub boot: Duration,
-    /// How long after that its node joins.
+    /// Time between the boot and the registration of the node.
     pub join: Duration,
-    /// How long a VM takes to go.
+    /// Time that the deletion of a VM takes.
     pub delete: Duration,
-    /// How often a kubelet says that it is there.
+    /// Interval in which a kubelet renews its lease.
     pub lease: Duration,
-    /// How long it may say nothing until its node is held for lost.
+    /// Time without a lease renewal after which a node is unreachable.
     pub silence: Duration,
-    /// How often the audience looks.
+    /// Polling interval of the scenario.
     pub glance: Duration,
-    /// When the audience stops believing that anything will happen.
+    /// Timeout of a scenario that waits for a state.
     pub patience: Duration,
     /// What counts as a long time for a drain.
     pub long: Duration,
-    /// How many machines make a scale.
+    /// Number of machines in scenarios with many machines.
     pub scale: usize,
-    /// How many times slower than by itself everything may be, because programs share processors.
+    /// Factor by which everything may be slower than on an idle host, because programs share processors.
     pub burden: u32,
 }
 
 impl Pace {
-    /// As in production, for a clock that the test owns.
+    /// Values as in production, for a test clock.
     pub fn lifelike() -> Self {
         Self {
             policy: Policy::default(),
@@ -54,7 +54,7 @@ impl Pace {
         }
     }
 
-    /// Scaled to seconds, for a clock that cannot be hurried.
+    /// Values scaled to seconds, for the system clock.
     pub fn brisk() -> Self {
         Self {
             policy: Policy {
@@ -99,7 +99,7 @@ impl Pace {
         }
     }
 
-    /// The `providerSpec` of machines that live at this pace.
+    /// The `providerSpec` of machines with these latencies.
     pub fn provider_spec(&self) -> Value {
         let text = |duration: Duration| format!("{}ms", duration.as_millis());
         json!({

@@ -1,11 +1,12 @@
-//! An etcd that is put back to an older copy while the controller runs.
+//! Scenario of an etcd that is restored from an older snapshot while the controller runs.
 //!
-//! What came after the copy is gone, and resourceVersions begin to count again from where they were. A controller that believes
-//! this sees Machines without VMs, VMs without Machines, and Nodes that came from nowhere; one that acts on it deletes what people
-//! still use. Ours must notice, doubt, read everything again, and delete nothing that nobody asked it to delete.
+//! The objects that were created after the snapshot are gone, and resourceVersions continue from the snapshot. A
+//! controller that trusts this state sees Machines without VMs, VMs without Machines, and unknown Nodes. If it acts
+//! on this state, it deletes resources in use. Our controller must detect the regression, relist everything, and
+//! delete only what a user deletes.
 //!
-//! VMs whose Machines went away with the restore stay: nobody deleted those Machines, so whose they are is for a person to say. The
-//! collection of orphans runs all the while, looks at them often enough to have them deleted, and says that it does not.
+//! VMs whose Machines were lost in the restore stay. The Machines were not deleted, so a user has to decide about
+//! these VMs. The orphan collection runs during the whole scenario. It reports the VMs and does not delete them.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -32,12 +33,12 @@ const BEFORE: usize = 3;
 const ALL: usize = 5;
 /// Writes between the copy and the disaster.
 const WRITES: usize = 300;
-/// How long nothing may be deleted, at the pace of seconds: many times the longest retry, and long enough for a VM without a Machine
-/// to be collected (a creation timeout and two scans).
+/// Time during which no VM and no Node may be deleted: many times the longest retry, and long enough for the deletion
+/// of an orphan VM (a creation timeout and two scans).
 const WATCHED: Duration = Duration::from_secs(40);
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A controller, its machines, and a control plane that forgets.
+/// A controller, its machines, and a control plane whose etcd is restored.
 struct RestoreScenario {
     plane: ControlPlane,
     environment: Environment,
@@ -45,14 +46,14 @@ struct RestoreScenario {
     process: Process,
 }
 
-/// What must not change.
+/// The state that must not change.
 #[derive(Debug, PartialEq, Eq)]
 struct Possessions {
     vms: Vec<String>,
     deletions: u64,
 }
 
-/// Tells it on a control plane of its own.
+/// Runs the scenario on a control plane of its own.
 pub async fn restore(
     binaries: Binaries,
     environment: impl FnOnce(&ControlPlane) -> Result<Environment, Broken>,
@@ -63,7 +64,7 @@ pub async fn restore(
         Err(broken) => note("three_machines_run_on_the_real_control_plane", Err(broken)),
         Ok(mut scenario) => {
             note("three_machines_run_on_the_real_control_plane", Ok(()));
-            for (name, outcome) in scenario.tell().await {
+            for (name, outcome) in scenario.run().await {
                 note(name, outcome);
             }
             scenario.process.kill().await;
@@ -82,7 +83,7 @@ async fn begin(
     let started = ControlPlane::start(Options::new(binaries)).await;
     let plane = started.map_err(|error| Broken::Promise(format!("the control plane did not come up: {error}")))?;
     let environment = environment(&plane)?;
-    install_definitions(&environment).await?;
+    install_crds(&environment).await?;
     let fixture = Fixture::set(&environment, "restore").await?;
     let process = fixture.start()?;
     for n in 0..BEFORE {
@@ -94,20 +95,20 @@ async fn begin(
     Ok(RestoreScenario { plane, environment, fixture, process })
 }
 
-/// Each step needs the one before; what comes after one that failed is not told.
-type Told = Vec<(&'static str, Result<(), Broken>)>;
+/// The results of the steps. Each step needs the one before, so the steps after a failed one are missing.
+type Steps = Vec<(&'static str, Result<(), Broken>)>;
 
 impl RestoreScenario {
-    async fn tell(&mut self) -> Told {
-        let mut told = Told::new();
-        let outcome = self.restore(&mut told).await;
+    async fn run(&mut self) -> Steps {
+        let mut steps = Steps::new();
+        let outcome = self.restore(&mut steps).await;
         if let Err(broken) = outcome {
-            told.push(("the_scenario_goes_on", Err(broken)));
+            steps.push(("the_scenario_continues", Err(broken)));
         }
-        told
+        steps
     }
 
-    async fn restore(&mut self, told: &mut Told) -> Result<(), Broken> {
+    async fn restore(&mut self, steps: &mut Steps) -> Result<(), Broken> {
         let saved = self.plane.save_etcd().await.map_err(|error| Broken::Promise(error.to_string()))?;
         for n in BEFORE..ALL {
             self.create_patiently(n).await?;
@@ -118,28 +119,28 @@ impl RestoreScenario {
         self.write_much().await?;
         let (possessions, nodes) = (self.possessions(), self.nodes().await?);
         let kept: BTreeMap<_, _> = nodes.into_iter().filter(|(name, _)| self.is_from_before(name)).collect();
-        told.push((
+        steps.push((
             "five_machines_run_before_the_disaster",
             promise(possessions.vms.len() == ALL && kept.len() == BEFORE, || format!("{possessions:?}, {kept:?}")),
         ));
 
         self.plane.restore_etcd(&saved).await.map_err(|error| Broken::Promise(error.to_string()))?;
         let forgotten = self.fixture.machine(BEFORE).await?.is_none();
-        told.push((
+        steps.push((
             "what_came_after_the_copy_is_gone",
             promise(forgotten, || "a later machine is still there".to_owned()),
         ));
-        told.push(("the_caches_notice_that_time_went_back", self.until_noticed().await));
-        told.push(("no_vm_and_no_node_is_deleted", self.nothing_goes(&possessions, &kept).await));
-        told.push(("the_caches_are_trusted_again", self.until_trusted().await));
-        told.push(("people_are_told_of_vms_whose_machines_were_forgotten", self.until_told().await));
-        told.push(("machines_from_before_still_run", self.still_running().await));
-        told.push(("the_controller_still_works", self.one_more_life().await));
-        told.push(("only_what_somebody_asked_for_was_deleted", self.one_deletion(&possessions)));
+        steps.push(("the_caches_notice_that_time_went_back", self.until_noticed().await));
+        steps.push(("no_vm_and_no_node_is_deleted", self.nothing_goes(&possessions, &kept).await));
+        steps.push(("the_caches_are_trusted_again", self.until_trusted().await));
+        steps.push(("vms_whose_machines_were_lost_are_reported", self.until_reported().await));
+        steps.push(("machines_from_before_still_run", self.still_running().await));
+        steps.push(("the_controller_still_works", self.one_more_life().await));
+        steps.push(("only_the_deleted_machine_lost_its_vm", self.one_deletion(&possessions)));
         Ok(())
     }
 
-    /// A copy is hours old when it is needed, and versions have gone far since.
+    /// Increases the resourceVersions: a real snapshot is hours old when it is restored.
     async fn write_much(&self) -> Result<(), Broken> {
         for n in 0..WRITES {
             let name = json!({ "metadata": { "name": format!("later-{n}") } });
@@ -158,7 +159,7 @@ impl RestoreScenario {
         Possessions { vms, deletions: self.fixture.cloud.count(Method::Delete) }
     }
 
-    /// Nodes by name, with their uids; those that somebody asked to delete have none.
+    /// Nodes by name, with their uids. A Node with a deletionTimestamp has no uid here.
     async fn nodes(&self) -> Result<BTreeMap<String, Option<String>>, Broken> {
         let nodes: Api<Node> = Api::all(self.environment.client("person"));
         let list = nodes.list(&ListParams::default()).await.map_err(Broken::api("list Nodes"))?;
@@ -201,14 +202,14 @@ impl RestoreScenario {
         let begin = self.environment.clock.instant();
         while !holds() {
             promise(begin.elapsed() < PATIENCE, || {
-                format!("waited in vain until {what}: {:#?}", self.process.cluster.caches().statuses())
+                format!("timed out waiting until {what}: {:#?}", self.process.cluster.caches().statuses())
             })?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
         Ok(())
     }
 
-    /// One cache is enough to notice, and then all of them let go of what was forgotten.
+    /// One cache has to detect the regression. Then all caches remove the lost objects.
     async fn until_noticed(&self) -> Result<(), Broken> {
         let cluster = &self.process.cluster;
         let regressed = || cluster.caches().statuses().iter().any(|status| status.counters.regressions > 0);
@@ -244,7 +245,7 @@ impl RestoreScenario {
         Ok(())
     }
 
-    async fn until_told(&self) -> Result<(), Broken> {
+    async fn until_reported(&self) -> Result<(), Broken> {
         let begin = self.environment.clock.instant();
         loop {
             let events = self.fixture.api::<Event>().list(&ListParams::default()).await;
@@ -252,12 +253,12 @@ impl RestoreScenario {
             if events.items.iter().any(|event| event.reason.as_deref() == Some(ours::ORPHANS_HELD_BACK)) {
                 return Ok(());
             }
-            promise(begin.elapsed() < PATIENCE, || "nobody says that VMs without a Machine are left alone".to_owned())?;
+            promise(begin.elapsed() < PATIENCE, || "no Event reports the VMs without a Machine".to_owned())?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
-    /// A machine that is made and deleted as ever.
+    /// Creates and deletes one more machine.
     async fn one_more_life(&self) -> Result<(), Broken> {
         self.fixture.create(ALL).await?;
         self.fixture.until_phase(ALL, MachinePhase::Running).await?;
@@ -271,7 +272,7 @@ impl RestoreScenario {
     }
 }
 
-async fn install_definitions(environment: &Environment) -> Result<(), Broken> {
+async fn install_crds(environment: &Environment) -> Result<(), Broken> {
     let client = environment.client("person");
     let resource = ApiResource {
         group: "apiextensions.k8s.io".into(),
@@ -283,8 +284,8 @@ async fn install_definitions(environment: &Environment) -> Result<(), Broken> {
     let definitions: kube::Api<DynamicObject> = kube::Api::all_with(client.clone(), &resource);
     for definition in api::crd::definitions() {
         let parsed = serde_json::from_value::<DynamicObject>(definition);
-        let object = parsed.map_err(|error| Broken::Promise(format!("our definition is odd: {error}")))?;
-        definitions.create(&PostParams::default(), &object).await.map_err(Broken::api("define our kinds"))?;
+        let object = parsed.map_err(|error| Broken::Promise(format!("failed to decode our CRD: {error}")))?;
+        definitions.create(&PostParams::default(), &object).await.map_err(Broken::api("create our CRDs"))?;
     }
     let machines: Api<api::Machine> = Api::all(client.clone());
     let classes: Api<api::MachineClass> = Api::all(client);

@@ -1,4 +1,4 @@
-//! How a scenario went.
+//! Results of scenarios.
 
 use std::fmt;
 use std::panic::AssertUnwindSafe;
@@ -9,13 +9,13 @@ use tokio::time::Instant;
 
 use crate::{Environment, Fixture, Scenario};
 
-/// A promise that was not kept, or a scenario that could not be told.
+/// An expectation that was not met, or a request that the scenario needs and that failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Broken {
-    /// What was promised did not happen.
+    /// An expectation was not met.
     #[error("{0}")]
     Promise(String),
-    /// The API server refused what the scenario needs.
+    /// A request of the scenario failed.
     #[error("failed to {what}")]
     Api {
         /// What was attempted.
@@ -33,12 +33,12 @@ impl Broken {
     }
 }
 
-/// Fails with a sentence unless the promise was kept.
+/// Fails with this message unless the expectation is met.
 pub(crate) fn promise(kept: bool, sentence: impl FnOnce() -> String) -> Result<(), Broken> {
     if kept { Ok(()) } else { Err(Broken::Promise(sentence())) }
 }
 
-/// How one scenario went.
+/// Result of one scenario.
 #[derive(Clone, Debug, Serialize)]
 pub struct ScenarioResult {
     /// Its name.
@@ -47,11 +47,11 @@ pub struct ScenarioResult {
     /// Why it failed, if it did.
     #[serde(rename = "failure")]
     pub broken: Option<String>,
-    /// How long it took, if somebody looked.
+    /// Duration, if it was measured.
     pub millis: Option<u64>,
 }
 
-/// Plays one scenario on a fixture of its own.
+/// Runs one scenario on a fixture of its own.
 pub async fn play(scenario: &Scenario, environment: &Environment) -> ScenarioResult {
     let run = async {
         let fixture = Fixture::set(environment, scenario.name).await?;
@@ -93,13 +93,13 @@ pub struct Report {
 }
 
 impl Report {
-    /// Of these results. Nothing is ever skipped.
+    /// Creates the report of these results. No case is ever skipped.
     pub fn of(suite: &'static str, cases: Vec<ScenarioResult>) -> Self {
         let failed = cases.iter().filter(|result| result.broken.is_some()).count();
         Self { suite, passed: cases.len() - failed, failed, skipped: 0, cases }
     }
 
-    /// Whether something was shown, and nothing was broken.
+    /// Whether at least one case passed and none failed.
     pub fn is_good(&self) -> bool {
         self.failed == 0 && self.passed > 0
     }

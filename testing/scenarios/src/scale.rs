@@ -1,4 +1,4 @@
-//! A thousand machines at once, of which hundreds cannot succeed.
+//! Scenario of a thousand machines at once, hundreds of which cannot succeed.
 
 use std::collections::BTreeMap;
 
@@ -14,14 +14,14 @@ use crate::{Broken, Fixture, Scenario};
 
 /// Every scenario about crowds; too long for every change on a real server.
 pub const SCALE_SCENARIOS: &[Scenario] = &[Scenario {
-    name: "a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody",
-    play: |fixture| a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(fixture).boxed(),
+    name: "thousand_machines_with_failures_do_not_block_each_other",
+    play: |fixture| thousand_machines_with_failures_do_not_block_each_other(fixture).boxed(),
 }];
 
 const CROWD: usize = 1000;
 const OF_EACH_KIND: usize = 50;
 
-/// The class of machines that fail, and what they must say.
+/// Classes whose machines fail, and a part of the message in their status.
 const WAYS: [(&str, &str); 6] = [
     ("full", "ResourceExhausted"),
     ("odd", "InvalidArgument"),
@@ -31,7 +31,7 @@ const WAYS: [(&str, &str); 6] = [
     ("silent", "failed to join the cluster"),
 ];
 
-async fn a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(fixture: &Fixture) -> Result<(), Broken> {
+async fn thousand_machines_with_failures_do_not_block_each_other(fixture: &Fixture) -> Result<(), Broken> {
     add_classes(fixture).await?;
     let _process = fixture.start()?;
     let made = stream::iter(0..CROWD)
@@ -44,23 +44,23 @@ async fn a_thousand_machines_fail_in_their_own_ways_and_hold_up_nobody(fixture: 
             fixture.machines().list(&ListParams::default()).await.map_err(Broken::api("list the Machines"))?.items;
         let count = |good: &dyn Fn(&Machine) -> bool| all.iter().filter(|machine| good(machine)).count();
         let running = count(&|machine| machine.spec.class.name == CLASS && *machine.phase() == MachinePhase::Running);
-        let told: BTreeMap<&str, usize> = WAYS
+        let reported: BTreeMap<&str, usize> = WAYS
             .iter()
             .map(|(class, text)| (*class, count(&|machine| machine.spec.class.name == *class && says(machine, text))))
             .collect();
-        if running == CROWD - WAYS.len() * OF_EACH_KIND && told.values().all(|number| *number == OF_EACH_KIND) {
+        if running == CROWD - WAYS.len() * OF_EACH_KIND && reported.values().all(|number| *number == OF_EACH_KIND) {
             break;
         }
-        // Three times what anybody waits for a single one.
+        // Three times the timeout of a single machine.
         promise(begin.elapsed() < fixture.environment.pace.patience * 3, || {
-            format!("waited in vain: {running} run, and so many have said why they do not: {told:?}")
+            format!("timed out: {running} run, and these have reported their error: {reported:?}")
         })?;
         tokio::time::sleep(fixture.environment.pace.boot).await;
     }
     fixture.never_two(CROWD)
 }
 
-/// The kinds are mixed, so that whoever comes first does not decide who is held up.
+/// The classes are interleaved, so that the order of creation does not matter.
 fn class_of(n: usize) -> &'static str {
     let place = n % (CROWD / OF_EACH_KIND);
     WAYS.get(place).map_or(CLASS, |(class, _)| class)

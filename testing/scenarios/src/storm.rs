@@ -1,8 +1,8 @@
-//! Hundreds of nodes emptied at once.
+//! Scenario of hundreds of drains at the same time.
 //!
-//! Each watch is a stream for as long as it lasts, and API servers allow a hundred of them on a connection; a request beyond that
-//! does not fail, it waits without a word. So a controller that opens a watch for every node it empties stops writing in the
-//! very moment in which most depends on it.
+//! Each watch occupies an HTTP/2 stream, and API servers allow a hundred streams per connection. A request beyond
+//! that limit does not fail but waits. A controller that opens a watch for every node it drains would therefore block
+//! its own writes during many drains.
 
 use std::time::Duration;
 
@@ -19,23 +19,23 @@ use crate::{Broken, Fixture, Scenario};
 
 /// Every scenario about many drains; it runs on the network, where streams count.
 pub const STORM_SCENARIOS: &[Scenario] = &[Scenario {
-    name: "three_hundred_drains_hold_up_no_write",
-    play: |fixture| three_hundred_drains_hold_up_no_write(fixture).boxed(),
+    name: "three_hundred_drains_block_no_write",
+    play: |fixture| three_hundred_drains_block_no_write(fixture).boxed(),
 }];
 
 const NODES: usize = 300;
 
-/// Longer than all deletions together take to be asked for, so that most drains run at the same time.
+/// Longer than all delete requests take together, so that most drains run at the same time.
 const RUNDOWN: Duration = Duration::from_secs(50);
 
-/// How many drains must run at once for the scenario to be about anything: more than a connection has streams.
+/// Minimum number of concurrent drains for a valid test: more than the streams of a connection.
 const STORMY: usize = 150;
 
 /// What a write may take while three programs and three hundred kubelets share two processors. One that waits for a stream waits
 /// for as long as the drains last.
 const PROMPT: Duration = Duration::from_secs(5);
 
-async fn three_hundred_drains_hold_up_no_write(fixture: &Fixture) -> Result<(), Broken> {
+async fn three_hundred_drains_block_no_write(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.welcome_pods().await?;
     for n in 0..NODES {
@@ -55,11 +55,12 @@ async fn three_hundred_drains_hold_up_no_write(fixture: &Fixture) -> Result<(), 
     for n in 0..NODES {
         fixture.delete(n).await?;
     }
-    fixture.until_pods("all are told to go", |pods| pods.iter().all(is_leaving)).await?;
+    fixture.until_pods("all pods are terminating", |pods| pods.iter().all(is_leaving)).await?;
     let leaving = fixture.pods().await?.len();
-    promise(leaving >= STORMY, || format!("only {leaving} nodes are being emptied at once: this machine is too slow"))?;
+    promise(leaving >= STORMY, || format!("only {leaving} nodes are drained at once: this host is too slow"))?;
 
-    // Over the very connections of the controller: clients of one server share them. Those that were asked last are there longest.
+    // Uses the connections of the controller: clients of one server share them. The pods that were evicted last
+    // terminate last.
     let machines: Api<Machine> = Api::namespaced(fixture.environment.client("machine-controller"), &fixture.namespace);
     for n in NODES - 20..NODES {
         let begin = fixture.environment.clock.instant();

@@ -1,4 +1,4 @@
-//! Pods that somebody would miss, and a place for them to go.
+//! Pods, and machines with capacity for them.
 
 use std::time::Duration;
 
@@ -16,40 +16,40 @@ use crate::fixture::create;
 use crate::result::promise;
 use crate::{Broken, Fixture};
 
-/// The class of machines that carry pods: their nodes bear the name of the fixture, so that no pod ends up on another one's.
+/// The class of machines with pods. Their nodes have the name of the fixture as a label, which the pods select.
 const ROOMY: &str = "roomy";
-const STAGE: &str = "fixture.millwright.dev/name";
+const FIXTURE_LABEL: &str = "fixture.millwright.dev/name";
 
 /// How long a pod may take to end at the most.
 const GRACE: i64 = 30;
 
 impl Fixture {
-    /// Lets pods live here.
+    /// Creates a class for nodes with pods, and the ServiceAccount of the pods.
     pub(crate) async fn welcome_pods(&self) -> Result<(), Broken> {
         let account = json!({ "metadata": { "name": "web" } });
         create(&self.api::<ServiceAccount>(), "create a ServiceAccount", account).await?;
         let mut spec = self.environment.pace.provider_spec();
         if let Some(fields) = spec.as_object_mut() {
-            fields.insert("labels".into(), json!({ STAGE: self.namespace }));
+            fields.insert("labels".into(), json!({ FIXTURE_LABEL: self.namespace }));
             fields.insert("capacity".into(), json!({ "pods": "250" }));
         }
         self.add_class(ROOMY, "virtual", &spec).await
     }
 
-    /// Makes machine number `n`, with further fields of its spec, and waits until it runs.
+    /// Creates machine number `n`, with further fields of its spec, and waits until it runs.
     pub(crate) async fn add_room(&self, n: usize, more: &Value) -> Result<(), Broken> {
         self.begin_room(n, more).await?;
         self.until_phase(n, MachinePhase::Running).await.map(drop)
     }
 
-    /// Makes machine number `n`.
+    /// Creates machine number `n`.
     pub(crate) async fn begin_room(&self, n: usize, more: &Value) -> Result<(), Broken> {
         let mut spec = json!({ "class": { "kind": "MachineClass", "name": ROOMY } });
         merge(&mut spec, more);
         self.create_with(n, spec).await
     }
 
-    /// A pod that goes nowhere but to this fixture; `more` goes into its template.
+    /// Template of a pod that is scheduled only to nodes of this fixture. `more` is merged into it.
     fn pod_template(&self, app: &str, more: &Value) -> Value {
         let mut template = json!({
             "metadata": { "labels": { "app": app } },
@@ -57,7 +57,7 @@ impl Fixture {
                 "serviceAccountName": "web",
                 "automountServiceAccountToken": false,
                 "terminationGracePeriodSeconds": GRACE,
-                "nodeSelector": { STAGE: self.namespace },
+                "nodeSelector": { FIXTURE_LABEL: self.namespace },
                 "containers": [{ "name": "c", "image": "i" }],
             },
         });
@@ -78,7 +78,7 @@ impl Fixture {
         create(&self.api::<Deployment>(), "create a Deployment", deployment).await
     }
 
-    /// A StatefulSet of this many pods, each with a disk of its own that was made by hand.
+    /// Creates a StatefulSet of this many pods. Each pod has a disk of its own, which is created here.
     pub(crate) async fn deploy_database(&self, app: &str, replicas: usize) -> Result<(), Broken> {
         let disks = self.namespace.clone();
         for n in 0..replicas {
@@ -160,7 +160,7 @@ impl Fixture {
             }
             promise(begin.elapsed() < self.environment.pace.patience, || {
                 let seen: Vec<_> = pods.iter().map(|pod| (pod.name_any(), node_of(pod), is_ready(pod))).collect();
-                format!("waited in vain until {what}: {seen:?}")
+                format!("timed out waiting until {what}: {seen:?}")
             })?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
@@ -181,7 +181,7 @@ pub(crate) fn is_ready(pod: &Pod) -> bool {
         && !is_leaving(pod)
 }
 
-/// Whether somebody has told it to go.
+/// Whether it has a deletionTimestamp.
 pub(crate) fn is_leaving(pod: &Pod) -> bool {
     pod.metadata.deletion_timestamp.is_some()
 }

@@ -1,10 +1,10 @@
-//! A cache that keeps only some of what it is shown, and changes its mind about which.
+//! A cache that stores only the objects that a filter selects, and a filter that may change.
 //!
-//! A watch of all pods, of which only those on a few nodes are wanted, need not hold the others; so a cache may have a filter,
-//! asked before anything is stored. When the filter begins to keep more, what it has not kept so far has to be read once, with
-//! quorum, while the watch goes on ([`Cache::admit`]). The two overtake each other: an object that the watch has seen end in
-//! the meantime must not be brought back by the list that still had it. So, while such a list is being read, every end is
-//! remembered.
+//! A cache that watches all pods, but needs only those on some nodes, does not have to store the others. Its filter is
+//! evaluated before an object is stored. When the filter starts to select more objects, the cache lists them once, with
+//! quorum, while the watch continues ([`Cache::admit`]). The list and the watch are not ordered: an object that the
+//! watch reported as deleted in the meantime must not be restored from an older list. Therefore all deletions are
+//! recorded while such a list is in progress.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use super::settings::{Reading, Settings};
 use super::store::Cached;
 use crate::Key;
 
-/// What a filter has begun to keep could not be read.
+/// The objects that the filter newly selects could not be listed.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to list {kind}: {why}")]
 pub struct Unread {
@@ -32,8 +32,8 @@ impl Unread {
 }
 
 impl<K: Cached> Cache<K> {
-    /// Reads the objects with these fields, which the filter has begun to keep, and holds them from now on. The filter must be
-    /// changed before, and the cache be synced. Dropping the future does no harm; nothing was held then.
+    /// Lists the objects with these fields, which the filter newly selects, and stores them. The filter must be changed
+    /// before the call, and the cache must be synced. If the future is dropped, nothing is stored.
     pub async fn admit(&self, client: &Client, fields: &str) -> Result<(), Unread> {
         let settings = Settings { fields: Some(fields.to_owned()), ..Settings::default() };
         let list_watch = ApiServer::new::<K>(client.clone(), &settings);
@@ -44,13 +44,13 @@ impl<K: Cached> Cache<K> {
         Ok(())
     }
 
-    /// Lets go of what the filter has ceased to keep. Nobody is told.
+    /// Drops the objects that the filter no longer selects. Handlers are not called.
     pub fn shed(&self) {
         self.shared.change(|store, _| store.shed());
     }
 }
 
-/// While it lives, ends are remembered.
+/// Records deletions while it exists.
 struct Admission<'a, K: Cached> {
     cache: &'a Cache<K>,
 }
@@ -68,7 +68,7 @@ impl<K: Cached> Drop for Admission<'_, K> {
     }
 }
 
-/// The ends that were shown while somebody reads.
+/// Deletions that the watch reported while a list for newly selected objects is in progress.
 #[derive(Debug, Default)]
 pub(super) struct Ends {
     readers: usize,

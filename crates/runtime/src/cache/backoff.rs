@@ -1,6 +1,6 @@
-//! How long a cache waits before it bothers the API server again.
+//! Backoff of a cache between failed requests to the API server.
 //!
-//! Each cache has its own: a kind we may not read must not delay one that we may.
+//! Each cache has its own backoff, so that a kind without permission to list does not delay the others.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Random;
 
 const FIRST: Duration = Duration::from_millis(800);
 const LONGEST: Duration = Duration::from_secs(30);
-/// Spreads the return of many clients after an outage of the API server.
+/// Spreads the requests of many clients after an outage of the API server.
 const JITTER: f64 = 0.5;
 
 #[derive(Debug)]
@@ -24,13 +24,13 @@ impl Backoff {
         Self { random, pauses: backoff::Backoff::new(Exponential::new(FIRST, LONGEST)) }
     }
 
-    /// The wait after a failure: doubling, up to half a minute, stretched by a random share.
+    /// Returns the wait after a failure: doubled each time, up to 30 s, plus jitter.
     pub(super) fn after_failure(&mut self) -> Duration {
         self.random.stretched(self.pauses.failed(), JITTER)
     }
 
-    /// The wait after something that is normal once and a sign of error when repeated (an expired version, a watch that
-    /// ended at once): none the first time, so that one relist is not late.
+    /// Returns the wait after an event that is normal once and an error when repeated, for example an expired version
+    /// or a watch that ended immediately. The first wait is zero, so that a single relist is not delayed.
     pub(super) fn after_surprise(&mut self) -> Duration {
         let first = self.pauses.failures() == 0;
         let wait = self.pauses.failed();

@@ -1,12 +1,13 @@
-//! All caches of one cluster, as one gate.
+//! A group of all caches of one cluster.
 //!
-//! A worker that starts while one kind is still empty sees machines without nodes, or nodes without machines, and acts on
-//! it. So workers wait for *all* caches, and a new leader for all of them to be newer than its election.
+//! A worker that starts before all kinds are synced sees Machines without Nodes, or Nodes without Machines, and acts on
+//! it. Therefore workers wait until *all* caches are synced. A new leader waits until all of them are newer than its
+//! election.
 //!
-//! They also warn each other. A restored etcd is found out by whoever had seen a version that is now in the future; a kind in which
-//! little happens may find its own last version already passed again, and would keep for good what the restore made vanish. So when
-//! one cache is in doubt, all of them read everything again. Which of them share an API server is not known here; a list too many
-//! costs little on a day like that.
+//! The caches of a group also warn each other. A cache detects a restored etcd if it has seen a version that is now in
+//! the future. A kind that rarely changes may not detect it, because its last version was already reached again; it
+//! would keep objects that the restore removed. Therefore, if one cache is in doubt, all caches of the group relist.
+//! The group does not know which caches share an API server; an unnecessary list costs little in this case.
 
 use std::sync::{Arc, Weak};
 
@@ -17,13 +18,13 @@ use super::shared::{Shared, Stopped};
 use super::status::{Status, Trust};
 use super::store::Cached;
 
-/// A group of caches of any kinds. Clones share the members they had when they were made.
+/// A group of caches of any kinds. Clones share the members that existed when the clone was created.
 #[derive(Clone, Default)]
 pub struct Caches {
     members: Vec<Arc<dyn Member>>,
 }
 
-/// A cache whose kind does not matter.
+/// A cache of any kind.
 pub(super) trait Member: Send + Sync {
     fn status(&self) -> Status;
     fn is_synced(&self) -> bool;
@@ -70,12 +71,12 @@ impl<K: Cached> Member for Shared<K> {
 }
 
 impl Caches {
-    /// A group without members.
+    /// Returns a group without members.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Makes a cache a member. From now on, what makes one member doubt the API server makes all of them read it again.
+    /// Adds a cache to the group. If one member doubts the API server, all members relist.
     pub fn add<K: Cached>(&mut self, cache: &Cache<K>) {
         let newcomer: Arc<dyn Member> = cache.shared.clone();
         for member in &self.members {
@@ -85,7 +86,8 @@ impl Caches {
         self.members.push(newcomer);
     }
 
-    /// The members of both groups, each once. From now on they warn each other too.
+    /// Returns a group with the members of both groups, each once. The members of both groups warn each other from now
+    /// on.
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let newcomers: Vec<_> = other.members.iter().filter(|member| !self.has(member)).cloned().collect();
@@ -101,38 +103,38 @@ impl Caches {
         self.members.iter().any(|here| std::ptr::addr_eq(Arc::as_ptr(here), Arc::as_ptr(member)))
     }
 
-    /// Returns once every kind has been read completely.
+    /// Returns after every kind was listed completely.
     pub async fn all_synced(&self) -> Result<(), Stopped> {
         join_all(self.members.iter().map(|member| member.synced())).await.into_iter().collect()
     }
 
-    /// Whether every kind has been read completely.
+    /// Returns whether every kind was listed completely.
     pub fn is_synced(&self) -> bool {
         self.members.iter().all(|member| member.is_synced())
     }
 
-    /// Reads every kind again with quorum and returns once all of them are at least as new as this call.
+    /// Relists every kind with quorum and returns when all caches are at least as new as this call.
     pub async fn refresh_all(&self) -> Result<(), Stopped> {
         join_all(self.members.iter().map(|member| member.refresh())).await.into_iter().collect()
     }
 
-    /// Doubtful if one of them is: decisions combine kinds.
+    /// Returns [`Trust::Doubtful`] if one member is doubtful, because decisions combine kinds.
     pub fn trust(&self) -> Trust {
         let doubtful = self.members.iter().any(|member| member.trust() == Trust::Doubtful);
         if doubtful { Trust::Doubtful } else { Trust::Firm }
     }
 
-    /// Returns once none of them is in doubt, for work that was put off because one was.
+    /// Returns when no member is in doubt, for work that was postponed because of a doubtful member.
     pub async fn all_firm(&self) -> Result<(), Stopped> {
         join_all(self.members.iter().map(|member| member.firm())).await.into_iter().collect()
     }
 
-    /// What the gate waits for, a sentence for each cache that is not ready; empty if it is open.
+    /// Returns one sentence for each cache that is not ready; empty if all caches are ready.
     pub fn waiting_for(&self) -> Vec<String> {
         self.members.iter().filter_map(|member| member.status().waiting_for()).collect()
     }
 
-    /// What each of them is doing.
+    /// Returns the status of each member.
     pub fn statuses(&self) -> Vec<Status> {
         self.members.iter().map(|member| member.status()).collect()
     }

@@ -188,6 +188,7 @@ mod tests {
     use super::*;
     use k8s_openapi::api::core::v1::ConfigMap;
 
+    /// Shows CAC-9.
     #[test]
     fn an_undecodable_object_s_parts_tell_name_owner_and_that_it_is_being_deleted() {
         let text = r#"{"metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":"7","labels":{"x":"y","odd":3},
@@ -206,6 +207,7 @@ mod tests {
         format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200))
     }
 
+    /// Shows CAC-9.
     #[test]
     fn metadata_is_kept_when_the_object_is_nested_too_deeply() {
         let deep = deep();
@@ -224,6 +226,7 @@ mod tests {
         assert_eq!(object.deletion_timestamp.as_deref(), Some("2026-01-01T00:00:00Z"));
     }
 
+    /// Shows CAC-9.
     #[test]
     fn metadata_is_kept_when_any_one_field_has_another_type() {
         for (field, value) in
@@ -238,6 +241,7 @@ mod tests {
         assert_eq!(object.deletion_timestamp, None);
     }
 
+    /// Shows CAC-9.
     #[test]
     fn the_reason_never_quotes_the_object() {
         let text = r#"{"metadata":{"name":"a"},"data":"hunter\"2"}"#;

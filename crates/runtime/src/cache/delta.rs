@@ -1,65 +1,67 @@
-//! What changed in a cache, told to those who queue work.
+//! Changes of cached objects, passed to the handlers that enqueue work.
 
 use std::sync::Arc;
 
 use super::decoded::UndecodableObject;
 
-/// One change of one object, with both sides of it: who only sees the new side cannot tell that a label was *removed*, or
-/// which machine a node *used to* belong to.
+/// One change of one object, with its old and new state. The new state alone does not show that a label was *removed*
+/// or which Machine a Node *used to* belong to.
 #[derive(Debug)]
 pub enum Delta<K> {
-    /// It was not there before.
+    /// The object was not in the cache before.
     Added(Arc<K>),
-    /// It was there and is different now.
+    /// The object changed.
     Changed {
-        /// As it was.
+        /// The previous state.
         old: Arc<K>,
-        /// As it is.
+        /// The current state.
         new: Arc<K>,
     },
-    /// It is gone.
+    /// The object no longer exists.
     Removed {
-        /// The last state known: the one the API server sent along with the deletion where it did.
+        /// The last known state: the state from the deletion event, if there was one.
         last: Arc<K>,
-        /// How we know.
+        /// How the removal was detected.
         how: Removal,
     },
-    /// It is there, but cannot be read (any more). It counts as present and is not planned on.
+    /// The object exists, but cannot be decoded (any more). It counts as present, but decisions cannot use it.
     Undecodable {
-        /// As it was, if it could be read before.
+        /// The previous state, if it could be decoded.
         old: Option<Arc<K>>,
-        /// What is still known.
+        /// The metadata that could be read.
         object: Arc<UndecodableObject>,
     },
-    /// It could not be read and now can. Not `Added`: it has been counted as present all along.
+    /// The object could not be decoded before and now it can. Not `Added`, because it already counted as present.
     Mended {
-        /// What was known.
+        /// The metadata that could be read before.
         was: Arc<UndecodableObject>,
-        /// As it is.
+        /// The current state.
         new: Arc<K>,
     },
-    /// It could not be read and is gone.
+    /// An object that could not be decoded was removed.
     RemovedUndecodable {
-        /// What was known.
+        /// The metadata that could be read.
         last: Arc<UndecodableObject>,
-        /// How we know.
+        /// How the removal was detected.
         how: Removal,
     },
 }
 
-/// How we know that an object is gone. *Vanished is not deleted*: nobody told us, we only no longer find it.
+/// How the removal of an object was detected. *Vanished is not deleted*: the deletion was not observed, the object is
+/// only missing from a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Removal {
-    /// A watch said so, or the answer to a delete of ours.
+    /// The watch reported the deletion, or it is the response to a delete request of this process.
     Deleted,
-    /// A list did not contain it; we were not watching when it went.
+    /// A list did not contain the object; it disappeared while the watch was disconnected.
     Vanished,
-    /// The API server went back to a time before it (a restored etcd). Whoever it stood for may still be there.
+    /// The API server returned to a state before the object existed (a restored etcd). What the object represents, such
+    /// as a VM, may still exist.
     Forgotten,
 }
 
 impl<K> Delta<K> {
-    /// The object as it is now, if it is there and can be read.
+    /// Returns the current state of the object, if it exists and can be decoded.
     pub fn now(&self) -> Option<&Arc<K>> {
         match self {
             Self::Added(new) | Self::Changed { new, .. } | Self::Mended { new, .. } => Some(new),
@@ -67,7 +69,7 @@ impl<K> Delta<K> {
         }
     }
 
-    /// The object as it was before, if it was there and could be read.
+    /// Returns the previous state of the object, if it existed and could be decoded.
     pub fn before(&self) -> Option<&Arc<K>> {
         match self {
             Self::Changed { old, .. } => Some(old),

@@ -1,8 +1,8 @@
-//! What we know because we wrote it, until the watch has caught up.
+//! Results of our own writes that the watch has not reported yet.
 //!
-//! The answer to a write is newer than anything the watch has shown. Between the two, events and lists that are older still
-//! arrive, and taking them would undo what we know: a machine just created would be gone again and be created twice. A
-//! *floor* remembers the resourceVersion of our answer; what lies below it does not touch the object.
+//! The response to a write is newer than anything the watch has reported. Older events and lists can still arrive after
+//! it. Applying them would revert the write: a Machine that was just created would disappear from the cache and be
+//! created twice. A *floor* stores the resourceVersion of the response; older versions of the object are ignored.
 
 use std::collections::BTreeMap;
 
@@ -21,18 +21,19 @@ struct Floor {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum What {
-    /// We wrote it; the answer has this version.
+    /// The object was written; the response has this version.
     Written,
-    /// We deleted it; this is the last version it was known to have. The version of the deletion itself is not told.
+    /// The object was deleted; this is its last known version. The response does not contain the version of the
+    /// deletion.
     Deleted,
 }
 
-/// What a floor says about something the API server showed.
+/// Result of comparing an object from the API server with its floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ruling {
-    /// It is older than what we know.
+    /// It is older than the floor.
     Stale,
-    /// Nothing speaks against it.
+    /// It is not older than the floor.
     Fair,
 }
 
@@ -45,19 +46,19 @@ impl Floors {
         self.0.insert(key.clone(), Floor { uid: uid.into(), at, what: What::Deleted });
     }
 
-    /// Whether an object in this version may be taken over. `at` is `None` for a version that is no number.
+    /// Compares an object of this version with its floor. `at` is `None` if the version is not a number.
     pub(super) fn judge(&self, key: &Key, uid: &str, at: Option<u64>) -> Ruling {
         let (Some(floor), Some(at)) = (self.0.get(key), at) else { return Ruling::Fair };
         let stale = match floor.what {
             What::Written => at < floor.at,
-            // A uid never comes back, so every version of what we deleted is from before.
+            // A uid is never reused, so every version of the deleted object is older.
             What::Deleted => *floor.uid == *uid || at <= floor.at,
         };
         if stale { Ruling::Stale } else { Ruling::Fair }
     }
 
-    /// Whether the end of an object may be taken over. Its own end is final; that of a predecessor of the same name is
-    /// old news to whoever knows its successor.
+    /// Compares the deletion of an object with its floor. The deletion of this object is final. The deletion of a
+    /// predecessor with the same name is stale.
     pub(super) fn judge_end(&self, key: &Key, uid: &str, at: Option<u64>) -> Ruling {
         match self.0.get(key) {
             Some(floor) if *floor.uid != *uid => self.judge(key, uid, at),
@@ -65,7 +66,7 @@ impl Floors {
         }
     }
 
-    /// Whether our own write keeps the object as we know it although a list of this version says otherwise.
+    /// Returns whether our own write is newer than a list of this version, so that the list does not change the object.
     pub(super) fn outlast(&self, key: &Key, list: Option<u64>) -> bool {
         let (Some(floor), Some(list)) = (self.0.get(key), list) else { return false };
         floor.what == What::Written && floor.at > list
@@ -75,18 +76,18 @@ impl Floors {
         self.0.is_empty()
     }
 
-    /// The watch has shown this object in a version that is not stale, or its end.
+    /// The watch reported this object in a version that is not stale, or its deletion.
     pub(super) fn reached(&mut self, key: &Key) {
         self.0.remove(key);
     }
 
-    /// Everything up to `position` has been shown by the watch.
+    /// The watch has reported everything up to `position`.
     pub(super) fn passed(&mut self, position: u64) {
         self.0.retain(|_, floor| floor.what == What::Deleted || floor.at > position);
     }
 
-    /// A list of version `list` has been taken over; `contains` tells whether it has this uid under this key. A deleted
-    /// object may be missing from a list because the list is older than its creation; only a later list settles it.
+    /// A list of version `list` was applied; `contains` returns whether it has this uid under this key. A deleted
+    /// object may be missing because the list is older than its creation. Only a later list removes the floor.
     pub(super) fn listed(&mut self, list: Option<u64>, contains: impl Fn(&Key, &str) -> bool) {
         let Some(list) = list else { return self.0.clear() };
         self.0.retain(|key, floor| match floor.what {

@@ -1,11 +1,11 @@
-//! Answers to "which objects have to do with this one?" without looking at all of them.
+//! Secondary indexes of a cache.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::Key;
 
-/// A way to find objects by something other than their name. Declared once, as a constant beside whoever asks:
+/// Finds objects by something other than their name. An index is declared as a constant next to the code that uses it:
 ///
 /// ```text
 /// const BY_NODE: Index<Pod> = Index::new("by-node", |pod| pod.node_name.iter().cloned().collect());
@@ -16,7 +16,8 @@ pub struct Index<K> {
 }
 
 impl<K> Index<K> {
-    /// An index under this name. `values` says under which values an object is found; it must depend on nothing else.
+    /// Returns an index with this name. `values` returns the values under which an object is indexed; it must depend
+    /// only on the object.
     pub const fn new(name: &'static str, values: fn(&K) -> Vec<String>) -> Self {
         Self { name, values }
     }
@@ -34,7 +35,8 @@ impl<K> Clone for Index<K> {
 
 impl<K> Copy for Index<K> {}
 
-/// One index, filled. A flat set of pairs: a tree per value would cost more than the objects where values are unique.
+/// The entries of one index, as a flat set of pairs. One tree per value would need more memory than the objects if
+/// values are unique.
 pub(super) struct Catalogue<K> {
     index: Index<K>,
     places: BTreeSet<(Arc<str>, Key)>,
@@ -59,7 +61,7 @@ impl<K> Catalogue<K> {
         }
     }
 
-    /// The keys under `value`, in their order.
+    /// Returns the keys under `value`, sorted.
     pub(super) fn keys<'a>(&'a self, value: &'a str) -> impl Iterator<Item = &'a Key> {
         let first = (Arc::from(value), Key::cluster(""));
         self.places.range(first..).take_while(move |(at, _)| &**at == value).map(|(_, key)| key)

@@ -1,7 +1,7 @@
-//! Where lists and watches come from: two questions to the API server, and the answers as data.
+//! List and watch requests to the API server, and their decoded responses.
 //!
-//! kube's own typed calls are not used because one undecodable object fails a whole page there, and because they log the
-//! text they could not read, which may be a Secret. Here each object is decoded by itself out of the raw text.
+//! kube's typed calls are not used, for two reasons: one undecodable object fails a whole page, and the text that could
+//! not be decoded is logged, although it may be a Secret. Here each object is decoded separately from the raw text.
 
 use std::future::Future;
 use std::time::Duration;
@@ -21,18 +21,18 @@ use super::signal::DisconnectReason;
 use super::store::Cached;
 use super::version::Version;
 
-/// One page, please.
+/// Request for one page of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ListAsk {
-    /// At most this many; all if `None`.
+    /// Maximum number of objects; no limit if `None`.
     pub(super) limit: Option<u32>,
-    /// Go on where the last page ended.
+    /// Continue token of the previous page.
     pub(super) next: Option<String>,
-    /// Any version will do.
+    /// Accepts any version (`resourceVersion=0`).
     pub(super) cached: bool,
 }
 
-/// One page.
+/// One page of a list.
 #[derive(Debug)]
 pub(super) struct Page<K> {
     pub(super) version: Version,
@@ -40,50 +40,50 @@ pub(super) struct Page<K> {
     pub(super) items: Vec<Decoded<K>>,
 }
 
-/// Every change from here on, please.
+/// Request for a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WatchAsk {
     pub(super) from: Start,
-    /// The server should end the watch after this time.
+    /// Time after which the server should end the watch.
     pub(super) lasting: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Start {
-    /// After this version.
+    /// Starts after this version.
     After(Version),
-    /// With everything there is, and a mark where that ends.
+    /// Starts with all existing objects, followed by a bookmark.
     Everything,
 }
 
-/// What a watch says.
+/// One event of a watch.
 #[derive(Debug)]
 pub(super) enum Event<K> {
     Applied(Decoded<K>),
     Ended(Decoded<K>),
-    /// Everything up to here has been sent; `complete` also ends the initial events.
+    /// Everything up to here was sent; `complete` also marks the end of the initial events.
     Bookmark {
         version: Version,
         complete: bool,
     },
 }
 
-/// Why a question was not answered.
+/// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ListWatchError {
-    /// The version to go on from is no longer (or not yet) in the server's history.
+    /// The requested version is no longer (or not yet) in the server's history.
     #[error("the API server no longer has the requested history")]
     Gone,
-    /// The server said no.
+    /// The server rejected the request.
     #[error("the API server answered {} {}: {}", .0.code, .0.reason, .0.message)]
     Refused(Box<Status>),
-    /// There was no answer, or it broke off.
+    /// There was no response, or it was incomplete.
     #[error("the API server could not be reached: {0}")]
     Unreachable(String),
-    /// There was an answer we do not understand; `0` says how far we got, not what it was.
+    /// The response could not be decoded; `0` contains the position, not the content.
     #[error("the API server's answer could not be read: {0}")]
     Garbled(String),
-    /// There was no answer in time.
+    /// The response timed out.
     #[error("the API server did not answer within {} s", .0.as_secs())]
     Late(Duration),
 }
@@ -97,7 +97,7 @@ impl ListWatchError {
         }
     }
 
-    /// What it does to the line.
+    /// Returns the reason for the disconnection of the watch.
     pub(super) fn disconnect_reason(&self) -> DisconnectReason {
         match self.code() {
             Some(403..=405) => DisconnectReason::Refused,
@@ -105,8 +105,8 @@ impl ListWatchError {
         }
     }
 
-    /// Whether the server may have been stopped: it did not answer, or something answered for it that cannot reach it or its etcd. Whoever is
-    /// refused or told to wait has been answered.
+    /// Returns whether the server may have been stopped: it did not respond, or a proxy responded that cannot reach it
+    /// or its etcd. A rejected or throttled request was answered by the server.
     pub(super) fn is_unanswered(&self) -> bool {
         match self {
             Self::Unreachable(_) | Self::Late(_) => true,
@@ -115,7 +115,7 @@ impl ListWatchError {
         }
     }
 
-    /// How long the server asks to be left alone.
+    /// Returns the Retry-After interval of the server.
     pub(super) fn retry_after(&self) -> Duration {
         let Self::Refused(status) = self else { return Duration::ZERO };
         let seconds = status.details.as_ref().map_or(0, |details| details.retry_after_seconds);
@@ -140,7 +140,7 @@ impl From<kube::Error> for ListWatchError {
     }
 }
 
-/// The error and its causes on one line, without repeating what a cause already says.
+/// Returns the error and its causes in one line, without repetition.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -231,7 +231,7 @@ impl<K: Cached> ListWatch<K> for ApiServer {
             line.clear();
             match body.read_until(b'\n', &mut line).await {
                 Ok(0) => None,
-                // A line that breaks off is the end of the stream, not an event.
+                // An incomplete line is the end of the stream, not an event.
                 Ok(_) => match read_line(&line) {
                     Err(_) if line.last() != Some(&b'\n') => None,
                     read => Some((read, (body, line))),
@@ -261,14 +261,14 @@ struct PageMeta {
 fn read_page<K: Cached>(text: &[u8]) -> Result<Page<K>, ListWatchError> {
     let page: PageText<'_> = serde_json::from_slice(text).map_err(|error| garbled("a list", &error))?;
     if page.metadata.resource_version.is_empty() {
-        // Whatever this is, taking it for an empty list would make every object vanish.
+        // If this were taken for an empty list, every object would vanish.
         return Err(ListWatchError::Garbled("a list without a resourceVersion".to_owned()));
     }
     let raw = page.items.unwrap_or_default();
     let items: Vec<_> = raw.iter().filter_map(|item| Decoded::read(item.get())).collect();
     let nameless = raw.len() - items.len();
     if nameless > 0 {
-        // Any object that is missing from this list may be one of them: the list proves no absence.
+        // Any object that is missing from this list may be one of them, so the list does not prove absence.
         return Err(ListWatchError::Garbled(format!("{nameless} of {} items of a list have no name", raw.len())));
     }
     Ok(Page {

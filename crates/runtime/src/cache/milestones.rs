@@ -1,18 +1,19 @@
-//! How far a cache has come, and who waits for it.
+//! Progress of a cache, and the tasks that wait for it.
 //!
-//! Those who wait are woken in the order in which they came. tokio's `watch` wakes them in a random one, and two components that wait for the
-//! same cache would ask the API server in another order with the same seed (`docs/invariants.md`).
+//! Waiting tasks are woken in the order in which they started to wait. tokio's `watch` wakes them in random order, so
+//! two components that wait for the same cache would send their requests in different orders with the same seed
+//! (`docs/invariants.md`).
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use super::status::Trust;
 
-/// The milestones others wait for.
+/// The milestones that tasks wait for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Progress {
     pub(super) synced: bool,
-    /// The last refresh that a quorum list begun after it has answered.
+    /// The last refresh that a quorum list has completed. The list started after the refresh was requested.
     pub(super) refreshed: u64,
     pub(super) trust: Trust,
     pub(super) stopped: bool,
@@ -35,10 +36,10 @@ impl Milestones {
         self.changed.notify_waiters();
     }
 
-    /// Waits until this holds, or the reflector has stopped; the progress then.
+    /// Waits until `holds` returns true or the reflector has stopped, and returns the progress.
     pub(super) async fn wait_for(&self, holds: impl Fn(&Progress) -> bool) -> Progress {
         loop {
-            // Before it is looked at: what changes in between wakes this, too.
+            // Register before the check, so that a change between the two also wakes this task.
             let changed = self.changed.notified();
             let progress = self.now();
             if holds(&progress) || progress.stopped {

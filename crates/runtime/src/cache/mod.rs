@@ -1,18 +1,20 @@
-//! What the API server holds, kept beside us.
+//! Caches of API objects.
 //!
-//! A [`Cache`] holds all objects of one kind (or those a selector picks), answers questions without asking the API server,
-//! and tells handlers what changed, with both sides of each change. Its [`Reflector`] keeps it up to date: it lists, watches,
-//! and lists again when it must. Controllers plan on what is in here, so it is careful about what it claims:
+//! A [`Cache`] stores all objects of one kind (or those that a selector matches), answers lookups without a request to
+//! the API server, and calls handlers with the old and new state of each change. Its [`Reflector`] keeps it up to date:
+//! it lists, watches, and relists if required. Controllers base decisions on the caches, so these rules apply:
 //!
-//! - **Our own writes are in it at once** ([`Cache::wrote`], [`Cache::deleted`]), and nothing older undoes them.
-//! - **What disappeared while nobody watched is told**, as [`Removal::Vanished`], which is not [`Removal::Deleted`].
-//! - **Whether it could have heard is told too** ([`Cache::watch`], [`Reflector::on_signal`]).
-//! - **What cannot be decoded is still there** ([`Lookup::Undecodable`]).
-//! - **A server that goes back in time is noticed** ([`Trust::Doubtful`]) instead of believed.
-//! - **Half a list changes nothing.**
+//! - **Our own writes are visible immediately** ([`Cache::wrote`], [`Cache::deleted`]), and older data does not revert
+//!   them.
+//! - **Objects that disappear while the watch is disconnected are reported** as [`Removal::Vanished`], not as
+//!   [`Removal::Deleted`].
+//! - **The connection state is reported** ([`Cache::watch`], [`Reflector::on_signal`]).
+//! - **Objects that cannot be decoded are present** ([`Lookup::Undecodable`]).
+//! - **An API server with an older state is detected** ([`Trust::Doubtful`]), and its data is not applied.
+//! - **An incomplete list changes nothing.**
 //!
-//! kube's own watcher is not used: it hides the version of a list and the bookmarks, and these rules are made of them. See
-//! `store` for the rules, `protocol` for the conversation with the API server.
+//! kube's own watcher is not used, because it hides the version of a list and the bookmarks, which these rules need.
+//! `store` contains the rules, `protocol` the exchange with the API server.
 
 mod admission;
 mod backoff;
@@ -56,12 +58,12 @@ pub use version::Version;
 use crate::Key;
 use shared::Shared;
 
-/// All objects of one kind, as far as we know. Clones are the same cache.
+/// All known objects of one kind. Clones share the same cache.
 pub struct Cache<K: Cached> {
     shared: Arc<Shared<K>>,
 }
 
-/// A request to read a kind again ([`Cache::request_refresh`]).
+/// A request to relist a kind ([`Cache::request_refresh`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RefreshTicket(u64);
 
@@ -72,13 +74,13 @@ impl<K: Cached> Clone for Cache<K> {
 }
 
 impl<K: Cached> Cache<K> {
-    /// Declares a cache: what it holds, how it is searched, who is told.
+    /// Returns a builder for a cache.
     pub fn builder() -> CacheBuilder<K> {
         CacheBuilder::default()
     }
 
-    /// The object under this key, if it is there and can be read. Where *absent* and *cannot be read* lead to different
-    /// decisions, ask [`Cache::look_up`].
+    /// Returns the object under this key, if it exists and can be decoded. If *absent* and *undecodable* lead to
+    /// different decisions, use [`Cache::look_up`].
     pub fn get(&self, key: &Key) -> Option<Arc<K>> {
         match self.look_up(key) {
             Lookup::Present(object) => Some(object),
@@ -86,92 +88,93 @@ impl<K: Cached> Cache<K> {
         }
     }
 
-    /// What is known under this key.
+    /// Returns what is known about this key.
     pub fn look_up(&self, key: &Key) -> Lookup<K> {
         self.shared.store().look_up(key)
     }
 
-    /// Everything that can be read, of one moment, in the order of the keys.
+    /// Returns all objects that can be decoded, as one consistent snapshot sorted by key.
     pub fn list(&self) -> Vec<Arc<K>> {
         self.shared.store().whole().cloned().collect()
     }
 
-    /// What an index has under this value, of one moment, in the order of the keys. An index that was not declared when
-    /// the cache was built is answered too, by looking at everything.
+    /// Returns the objects that an index has under this value, as one consistent snapshot sorted by key. If the index
+    /// was not declared when the cache was built, all objects are searched.
     pub fn find(&self, index: &Index<K>, value: &str) -> Vec<Arc<K>> {
         self.shared.store().find(index, value)
     }
 
-    /// How many objects there are, undecodable ones too.
+    /// Returns the number of objects, including undecodable ones.
     pub fn len(&self) -> usize {
         self.shared.store().len()
     }
 
-    /// Whether there are none at all.
+    /// Returns whether the cache is empty.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What is left of those that cannot be decoded, in the order of the keys.
+    /// Returns the objects that cannot be decoded, sorted by key.
     pub fn undecodable(&self) -> Vec<Arc<UndecodableObject>> {
         self.shared.store().undecodable().cloned().collect()
     }
 
-    /// Takes the answer to a write of ours, so that the next reconcile sees it before the watch does. It is ignored if the
-    /// watch has already been further. Handlers are told now and not again when the watch shows the same state.
+    /// Applies the response to a write, so that the next reconcile sees it before the watch reports it. The response is
+    /// ignored if the watch is already newer. Handlers are called now, and not again when the watch reports the same
+    /// state.
     ///
-    /// Give it only objects this cache would select. An answer that shows the end of an object (its last finalizer is
-    /// gone) is taken as its deletion.
+    /// The object must match the selectors of this cache. A response without the last finalizer of a deleted object is
+    /// applied as its deletion.
     pub fn wrote(&self, object: K) {
         if self.shared.covers(Some(object.namespace()).filter(|namespace| !namespace.is_empty())) {
             self.shared.change(|store, deltas| store.wrote(object, deltas));
         }
     }
 
-    /// Takes the answer to a delete of ours that removed the object (and did not merely mark it: then the answer is the
-    /// object, for [`Cache::wrote`]). No older event or list brings it back.
+    /// Applies the response to a delete request that removed the object. If the request only set the deletionTimestamp,
+    /// pass the response to [`Cache::wrote`] instead. Older events and lists do not restore the object.
     pub fn deleted(&self, key: &Key, uid: &str) {
         self.shared.change(|store, deltas| store.deleted(key, uid, deltas));
     }
 
-    /// Reads the kind again with quorum and returns once the cache is at least as new as this call. For a new leader,
-    /// whose cache may not have seen the last writes of its predecessor.
+    /// Relists the kind with quorum and returns when the cache is at least as new as this call. For a new leader, whose
+    /// cache may not contain the last writes of the previous leader.
     pub async fn refresh(&self) -> Result<(), Stopped> {
         self.shared.refresh().await
     }
 
-    /// Asks for the same and returns at once, for whoever must not wait. [`Cache::has_refreshed`] says when it has happened, and
-    /// [`Signal::Listed`] is told at that moment.
+    /// Requests a relist and returns immediately, for callers that must not wait. When the list was applied,
+    /// [`Cache::has_refreshed`] returns true and [`Signal::Listed`] is sent.
     pub fn request_refresh(&self) -> RefreshTicket {
         RefreshTicket(self.shared.request_refresh())
     }
 
-    /// Whether a list with quorum that began after this request has been taken over.
+    /// Returns whether a quorum list that started after this request was applied.
     pub fn has_refreshed(&self, ticket: RefreshTicket) -> bool {
         self.shared.has_refreshed(ticket.0)
     }
 
-    /// Returns once the kind has been read completely for the first time.
+    /// Returns after the kind was listed completely for the first time.
     pub async fn synced(&self) -> Result<(), Stopped> {
         self.shared.synced().await
     }
 
-    /// Whether the kind has been read completely.
+    /// Returns whether the kind was listed completely.
     pub fn is_synced(&self) -> bool {
         self.shared.is_synced()
     }
 
-    /// Whether destructive decisions may rest on it.
+    /// Returns whether destructive decisions may be based on this cache.
     pub fn trust(&self) -> Trust {
         self.shared.trust()
     }
 
-    /// Whether it hears the API server.
+    /// Returns the connection state of the watch.
     pub fn watch(&self) -> Watch {
         self.shared.watch()
     }
 
-    /// What it is doing, and what happened so far.
+    /// Returns the state and the counters of the cache.
     pub fn status(&self) -> Status {
         self.shared.status()
     }

@@ -1,9 +1,9 @@
-//! Deltas on their way to the handlers.
+//! Deltas that were not delivered to the handlers yet.
 //!
-//! Two things change a cache: its reflector and whoever writes. Handlers must see both kinds of change in the order in which
-//! they happened, yet must not run while the cache is locked: they look things up, also in other caches, whose handlers
-//! look things up here. So a change leaves its deltas here while the cache is still locked, and whoever comes first
-//! delivers them afterwards, also those that others leave meanwhile.
+//! A cache is changed by its reflector and by callers that apply their own writes. Handlers must see both kinds of
+//! changes in the order in which they happened. They must not run while the cache is locked, because they read this
+//! cache and others, whose handlers read this one. Therefore a change adds its deltas to the outbox while the cache is
+//! locked. The first caller after that delivers them, including deltas that others add in the meantime.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,7 +16,7 @@ use super::delta::Delta;
 use super::store::Deltas;
 use crate::Key;
 
-/// Told of every change. It only enqueues: no waiting, no I/O.
+/// Called for every change. A handler only enqueues: it does not block and does no I/O.
 pub type Handler<K> = Box<dyn Fn(&Key, &Delta<K>) + Send + Sync>;
 
 pub(super) struct Outbox<K> {
@@ -31,10 +31,10 @@ struct Inside<K> {
 }
 
 enum Readers<K> {
-    /// The reflector has not started: what our own writes change waits.
+    /// The reflector has not started: deltas of our own writes are kept.
     Expected,
     Present(Arc<[Handler<K>]>),
-    /// The reflector has ended: nobody acts any more.
+    /// The reflector has ended: deltas are discarded.
     Left,
 }
 
@@ -44,18 +44,18 @@ impl<K> Outbox<K> {
         Self { inside: Mutex::new(inside), panics: AtomicU64::new(0) }
     }
 
-    /// Number of panics that were caught in handlers.
+    /// Returns the number of panics that were caught in handlers.
     pub(super) fn panics(&self) -> u64 {
         self.panics.load(Ordering::Relaxed)
     }
 
-    /// From now on deltas go to these.
+    /// Delivers deltas to these handlers from now on.
     pub(super) fn open(&self, handlers: Vec<Handler<K>>) {
         self.inside.lock().readers = Readers::Present(handlers.into());
         self.deliver();
     }
 
-    /// From now on deltas go nowhere. Also lets go of the handlers, which may hold the cache that holds them.
+    /// Discards deltas from now on. Also drops the handlers, which may hold a reference to the cache that owns them.
     pub(super) fn close(&self) {
         let mut inside = self.inside.lock();
         inside.waiting.clear();
@@ -64,7 +64,7 @@ impl<K> Outbox<K> {
         drop(readers);
     }
 
-    /// Called with the cache locked, so that the order here is the order of the changes.
+    /// Adds deltas. Called with the cache locked, so that the order of the deltas is the order of the changes.
     pub(super) fn put(&self, deltas: Deltas<K>) {
         let mut inside = self.inside.lock();
         if !matches!(inside.readers, Readers::Left) {
@@ -72,7 +72,8 @@ impl<K> Outbox<K> {
         }
     }
 
-    /// Called with nothing locked. If someone else is delivering, that one will deliver ours too.
+    /// Delivers all deltas. Called without a lock. If another caller is delivering, that caller delivers these deltas
+    /// too.
     pub(super) fn deliver(&self) {
         loop {
             let (handlers, batch) = {
@@ -99,7 +100,7 @@ impl<K> Outbox<K> {
     }
 }
 
-/// Gives the turn back, also when a handler panics.
+/// Ends the delivery of this caller, also if a handler panics.
 struct Turn<'a, K>(&'a Outbox<K>);
 
 impl<K> Drop for Turn<'_, K> {
@@ -135,6 +136,7 @@ mod tests {
         outbox.close();
     }
 
+    /// Shows QUE-13, MC-W56.
     #[test]
     fn handler_panic_costs_one_delta_of_one_handler() {
         let outbox = Outbox::<u32>::new();

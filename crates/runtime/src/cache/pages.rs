@@ -1,4 +1,4 @@
-//! A plain list, page by page, collected completely before anybody sees it.
+//! Collects all pages of a plain list before any object is applied.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use super::settings::{Reading, Settings};
 use super::store::Cached;
 use super::version::Version;
 
-/// A whole list.
+/// A complete list.
 pub(super) struct Collected<K> {
     pub(super) version: Version,
     pub(super) items: Vec<Decoded<K>>,
 }
 
-/// All pages of a plain list.
+/// Requests all pages of a plain list.
 pub(super) async fn collect<K: Cached>(
     list_watch: &impl ListWatch<K>,
     settings: &Settings,
     reading: Reading,
 ) -> Result<Collected<K>, ListWatchError> {
-    // The API server answers a cached list whole, whatever the limit.
+    // The API server ignores the limit of a cached list.
     let cached = reading == Reading::Cached;
     let mut limit = (!cached).then_some(settings.page);
     let mut next: Option<String> = None;
@@ -32,7 +32,7 @@ pub(super) async fn collect<K: Cached>(
         let ask = ListAsk { limit, next: next.take(), cached };
         let continued = ask.next.is_some();
         let page = match within(settings.page_within, list_watch.list(ask)).await {
-            // The rest of this list is no longer to be had; one without pages cannot expire half-way.
+            // The continue token expired. A list without pages cannot expire.
             Err(ListWatchError::Gone) if continued => {
                 items.clear();
                 first = None;
@@ -42,7 +42,8 @@ pub(super) async fn collect<K: Cached>(
             page => page?,
         };
         items.extend(page.items);
-        // All pages are of one version. Should they not be, events shown twice do no harm, and skipped ones do.
+        // All pages have the same version. If they do not, repeated events are harmless and missed events are not: use
+        // the oldest.
         let version = first.take().map_or(page.version.clone(), |first| first.older_of(page.version));
         match page.next {
             Some(token) => (next, first) = (Some(token), Some(version)),

@@ -1,19 +1,19 @@
-//! The conversation with the API server, one step at a time.
+//! The list and watch protocol as a state machine.
 //!
 //! ```text
 //!            ┌──────────── 410, an error in the stream, a version from the past, a refresh ───────────┐
 //!            ▼                                                                                        │
 //!   ┌──► Listing ── all pages ──► Opening ── accepted ──► Watching ── ended, broke off, fell silent ──┤
-//!   │        └───────── streamed list: the same stream goes on ──────►    (list) or Opening or Probing
-//!   └── Waiting ◄── any failure: each cache by itself, longer each time, or until another is answered
+//!   │        └───────── streamed list: the same stream continues ────►    (list) or Opening or Probing
+//!   └── Waiting ◄── any failure: each cache by itself, with backoff, or until another one gets a response
 //! ```
 //!
-//! [`Protocol::step`] does one thing (one list, one request for a watch, one event, one wait) and says what comes next. The
-//! API server is behind [`ListWatch`], so that tests can play any server, step by step.
+//! [`Protocol::step`] does one thing (one list, one watch request, one event, one wait) and returns the next phase. The
+//! API server is behind [`ListWatch`], so that tests can script it step by step.
 //!
-//! A watch that merely ends is opened again where it was; only what makes the history unusable costs a list, and a line that broke
-//! the smallest one. After [`CUT_OFF`] without an answer the history may be another one, and everything is listed (ADR 0074). A list is
-//! collected completely before anything is touched.
+//! If a watch ends normally, the next one resumes at its version. If the connection broke, a minimal list is requested
+//! first. Only an unusable history requires a full list. After [`CUT_OFF`] without a response the history may have
+//! changed, and everything is listed (ADR 0074). A list is collected completely before anything is changed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,46 +35,48 @@ use super::store::{Cached, Freshness};
 use super::version::Version;
 use crate::{Clock, Key, Random};
 
-/// How much before the agreed time a server may end a watch and still be punctual.
+/// A watch that ends at most this long before the requested time ended normally.
 const PUNCTUAL_WITHIN: Duration = Duration::from_secs(2);
-/// A watch that ends sooner than this without a word is a server in error, not a server that tidies up.
+/// A watch that ends sooner than this without an event indicates a server error.
 const TOO_SHORT: Duration = Duration::from_secs(1);
 
-/// An API server can be put back to an older copy only while it does not answer. One that has not answered for this long may have been, and
-/// its new history may have come further than we were: then no version tells.
+/// Time without a response after which the API server may have been restored from a backup. A restore is possible only
+/// while the server does not respond. Its new history may already have passed our version, so that the version does not
+/// reveal the restore.
 const CUT_OFF: Duration = Duration::from_secs(5);
 
-/// A server may ask to be left alone, but not for good.
+/// Upper limit for the Retry-After interval of the server.
 const LONGEST_REQUESTED_WAIT: Duration = Duration::from_mins(5);
 
-/// What comes next.
+/// The next step of the protocol.
 pub(super) enum Phase<K> {
-    /// Read everything.
+    /// List all objects.
     Listing(Reading),
-    /// Ask for every change after this version.
+    /// Request a watch from this version.
     Opening(Version),
-    /// Hear them.
+    /// Process watch events.
     Watching(Watching<K>),
-    /// A watch from this version was silent to its end, or the line broke: does the server still know that version?
+    /// A watch from this version ended without an event, or the connection broke: check whether the server still has
+    /// that version.
     Probing(Version),
-    /// Let the server breathe.
+    /// Back off.
     Waiting { until: Instant, then: Box<Phase<K>> },
 }
 
 pub(super) struct Watching<K> {
     events: Events<K>,
-    /// The last version the watch has shown; where the next one goes on.
+    /// The last version of the watch, at which the next watch resumes.
     at: Version,
     since: Instant,
-    /// By now the server has ended the watch, or it is dead.
+    /// The server has ended the watch by this time, or the connection is dead.
     until: Instant,
     heard: bool,
 }
 
-/// Why reading everything did not work.
+/// Why listing all objects failed.
 enum Unlisted {
     ListWatchError(ListWatchError),
-    /// The server does not know streamed lists.
+    /// The server does not support streamed lists.
     CannotStream(String),
 }
 
@@ -87,7 +89,7 @@ impl From<ListWatchError> for Unlisted {
 struct Listed<K> {
     version: Version,
     items: Vec<Decoded<K>>,
-    /// The stream that goes on behind a streamed list.
+    /// The watch stream that follows a streamed list.
     stream: Option<Watching<K>>,
 }
 
@@ -100,9 +102,9 @@ pub(super) struct Protocol<K: Cached, S> {
     backoff: Backoff,
     retry_signal: RetrySignal,
     wanted: watch::Receiver<u64>,
-    /// The error that has been logged and is not over yet.
+    /// The error that was logged and still persists.
     said: Option<String>,
-    /// Since when the server has not answered.
+    /// Time since which the server has not responded.
     unanswered_since: Option<Instant>,
 }
 
@@ -136,8 +138,9 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         }
     }
 
-    /// One that is cut off waits no longer than until another is answered. One that has just begun to wait does not take that for a
-    /// sign: what reaches one in two requests would be asked without a pause.
+    /// Waits until `until`. A cache that is cut off also stops waiting when another cache gets a response. A cache that
+    /// just started to wait ignores that signal: with a server that answers every second request it would retry without
+    /// a pause.
     async fn wait_until(&self, until: Instant) {
         loop {
             tokio::select! {
@@ -154,7 +157,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
 
     async fn list(&mut self, reading: Reading) -> Phase<K> {
         self.shared.enter(State::Listing);
-        // A streamed list without a version is as fresh as one with quorum.
+        // A streamed list without a version is as fresh as a quorum list.
         let fresh = reading == Reading::Quorum || self.settings.listing == Listing::Streamed;
         let ticket = fresh.then(|| self.shared.tickets());
         let collected = match self.settings.listing {
@@ -167,7 +170,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
                 tracing::info!(
                     kind = self.shared.kind(),
                     why,
-                    "the API server does not stream lists; reading pages instead"
+                    "the API server does not support streamed lists; using paged lists"
                 );
                 self.settings.listing = Listing::Paged;
                 return Phase::Listing(reading);
@@ -184,7 +187,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
             }
             Freshness::Regressed => {
                 if was_cut_off {
-                    // What we waited for longer and longer is over, and nobody acts before everything has been read again.
+                    // The cause of the backoff is over, and no worker acts before everything was relisted.
                     self.backoff.reset();
                 }
                 self.doubt()
@@ -192,14 +195,14 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         }
     }
 
-    /// All pages of a plain list.
+    /// Requests all pages of a plain list.
     async fn page_through(&self, reading: Reading) -> Result<Listed<K>, ListWatchError> {
         let Collected { version, items } = pages::collect(&self.list_watch, &self.settings, reading).await?;
         self.notice_undecodable(&items);
         Ok(Listed { version, items, stream: None })
     }
 
-    /// A list as the beginning of a watch.
+    /// Requests a list as the beginning of a watch.
     async fn stream(&self) -> Result<Listed<K>, Unlisted> {
         let mut watching = match self.request(Start::Everything).await {
             Ok(watching) => watching,
@@ -227,8 +230,10 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
                     collected.remove(&object.key());
                 }
                 Ok(Some(Err(error))) => return Err(error.into()),
-                Ok(None) => return Err(ListWatchError::Unreachable("a streamed list broke off".to_owned()).into()),
-                Err(_) => return Err(Unlisted::CannotStream("no end of the initial events was marked".to_owned())),
+                Ok(None) => return Err(ListWatchError::Unreachable("a streamed list was incomplete".to_owned()).into()),
+                Err(_) => {
+                    return Err(Unlisted::CannotStream("the end of the initial events was not marked".to_owned()));
+                }
             }
         }
     }
@@ -240,7 +245,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
                 Phase::Watching(watching)
             }
             Err(ListWatchError::Gone) => self.expired(),
-            // The kind itself is gone (a deleted CRD): when it is back, its objects are others.
+            // The kind itself was deleted (its CRD). If it returns, its objects are different ones.
             Err(error) if error.code() == Some(404) => {
                 let again = Phase::Listing(self.settings.reading);
                 self.set_back("watch", &error, again)
@@ -280,7 +285,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
             Ok(Some(Err(error @ ListWatchError::Unreachable(_)))) => {
                 return self.set_back("watch", &error, Phase::Probing(watching.at));
             }
-            // An error in the stream, or an event we cannot read: what was lost is unknown.
+            // An error in the stream, or an event that cannot be decoded: the lost events are unknown.
             Ok(Some(Err(error))) => {
                 let again = Phase::Listing(self.settings.reading);
                 return self.set_back("watch", &error, again);
@@ -324,8 +329,8 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         }
     }
 
-    /// The watch is over without anything being wrong with it: the next one begins where it ended. One that ended before its
-    /// time may have ended because the server did, and the one that came back may have an older etcd: it is asked first.
+    /// Resumes after a watch that ended without an error. If it ended before its time, the server may have restarted
+    /// with an older etcd, so it is probed first.
     fn go_on_after(&mut self, watching: Watching<K>) -> Phase<K> {
         let Watching { at, since, until, heard, .. } = watching;
         let early = self.clock.instant() + self.settings.watch_grace + PUNCTUAL_WITHIN < until;
@@ -337,13 +342,14 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
             return Phase::Probing(at);
         }
         let wait = self.backoff.after_surprise();
-        self.wait(wait, "the API server ends each watch at once".to_owned(), Phase::Opening(at))
+        self.wait(wait, "the API server ends each watch immediately".to_owned(), Phase::Opening(at))
     }
 
-    /// Asks for the version of the smallest list. Healthy servers send a bookmark before a watch ends; one whose etcd was
-    /// restored accepts a watch from a version it has not reached yet and says nothing until it has, while we would take
-    /// the silence for peace. Once it has, nobody can tell any more that time went back, and what vanished would stay with us
-    /// for good. A restore needs the server to be away for a moment, so we ask as soon as it is back.
+    /// Requests a list of one object to compare its version. Healthy servers send a bookmark before a watch ends. A
+    /// server with a restored etcd accepts a watch from a future version and sends nothing until it reaches that
+    /// version. After that the restore cannot be detected any more, and objects that it removed would stay in the
+    /// cache. A restore requires that the server is unavailable for a moment, so the probe is sent as soon as it
+    /// responds again.
     async fn probe(&mut self, at: Version) -> Phase<K> {
         let ask = ListAsk { limit: Some(1), next: None, cached: false };
         let page = match within(self.settings.page_within, self.list_watch.list(ask)).await {
@@ -368,14 +374,18 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
     fn doubt(&mut self) -> Phase<K> {
         tracing::warn!(
             kind = self.shared.kind(),
-            "the API server shows an older state than before; nothing destructive until everything has been read again"
+            "the API server returned an older state than before; destructive actions are suspended until all kinds are relisted"
         );
         self.shared.doubted();
         self.shared.count(|counters| counters.regressions += 1);
         let wait = self.backoff.after_surprise();
-        // What streamed lists promise after a restore is not worth finding out.
+        // The guarantees of streamed lists after a restore are unknown.
         self.settings.listing = Listing::Paged;
-        self.wait(wait, "the API server shows an older state than before".to_owned(), Phase::Listing(Reading::Quorum))
+        self.wait(
+            wait,
+            "the API server returned an older state than before".to_owned(),
+            Phase::Listing(Reading::Quorum),
+        )
     }
 
     fn set_back(&mut self, what: &str, error: &ListWatchError, then: Phase<K>) -> Phase<K> {
@@ -385,11 +395,11 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
             self.unanswered_since.get_or_insert(self.clock.instant());
         }
         self.shared.broke(error.disconnect_reason(), &why, self.clock.now());
-        // A missing permission stays missing for hours; it is said when it begins, and again when it changes.
+        // A missing permission persists for hours. Log it when it starts and when it changes.
         if self.said.as_ref() == Some(&why) {
-            tracing::debug!(kind = self.shared.kind(), why, "still waiting for the API server");
+            tracing::debug!(kind = self.shared.kind(), why, "request to the API server still fails");
         } else {
-            tracing::warn!(kind = self.shared.kind(), why, "waiting for the API server");
+            tracing::warn!(kind = self.shared.kind(), why, "request to the API server failed; retrying with backoff");
             self.said = Some(why.clone());
         }
         let wait = self.backoff.after_failure().max(error.retry_after().min(LONGEST_REQUESTED_WAIT));
@@ -412,7 +422,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         self.answered();
         self.backoff.reset();
         if self.said.take().is_some() {
-            tracing::info!(kind = self.shared.kind(), "the API server answers again");
+            tracing::info!(kind = self.shared.kind(), "the API server responds again");
         }
     }
 
@@ -431,7 +441,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
             if let Decoded::Undecodable(object) = object {
                 self.shared.count(|counters| counters.undecodable += 1);
                 let key = object.key();
-                tracing::warn!(kind = self.shared.kind(), %key, error = object.error, "object cannot be decoded");
+                tracing::warn!(kind = self.shared.kind(), %key, error = object.error, "failed to decode object");
             }
         }
     }

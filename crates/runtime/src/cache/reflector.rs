@@ -1,4 +1,4 @@
-//! Declaring a cache, and keeping it fed.
+//! Builder of a cache, and the task that keeps it up to date.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use super::signal::{Listener, Signal};
 use super::store::{Cached, Keep, Store, UpdatePredicate};
 use crate::{Clock, Key, Random};
 
-/// A cache that is being declared.
+/// Builder of a cache.
 pub struct CacheBuilder<K: Cached> {
     settings: Settings,
     indexes: Vec<Index<K>>,
@@ -34,42 +34,42 @@ impl<K: Cached> Default for CacheBuilder<K> {
 }
 
 impl<K: Cached> CacheBuilder<K> {
-    /// Holds only this namespace.
+    /// Stores only objects of this namespace.
     #[must_use]
     pub fn namespace(mut self, namespace: impl Into<String>) -> Self {
         self.settings.namespace = Some(namespace.into());
         self
     }
 
-    /// Holds only objects with these labels.
+    /// Stores only objects with these labels.
     #[must_use]
     pub fn labels(mut self, selector: impl Into<String>) -> Self {
         self.settings.labels = Some(selector.into());
         self
     }
 
-    /// Holds only objects with these fields.
+    /// Stores only objects with these fields.
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.settings.fields = Some(selector.into());
         self
     }
 
-    /// Reads only the metadata of each object; `K` must do with that.
+    /// Requests only the metadata of each object; `K` must be decodable from it.
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.settings.form = Form::Metadata;
         self
     }
 
-    /// Reads whole kinds this way.
+    /// Sets how whole kinds are listed.
     #[must_use]
     pub fn listing(mut self, listing: Listing) -> Self {
         self.settings.listing = listing;
         self
     }
 
-    /// Accepts ordinary lists of this freshness.
+    /// Sets the required freshness of ordinary lists.
     #[must_use]
     pub fn reading(mut self, reading: Reading) -> Self {
         self.settings.reading = reading;
@@ -83,36 +83,37 @@ impl<K: Cached> CacheBuilder<K> {
         self
     }
 
-    /// Keeps this index.
+    /// Adds this index.
     #[must_use]
     pub fn index(mut self, index: Index<K>) -> Self {
         self.indexes.push(index);
         self
     }
 
-    /// Wakes nobody for a change that `ignored` calls uninteresting, such as a heartbeat. The cache itself is kept exact.
+    /// Does not call handlers for changes for which `ignored` returns true, such as a heartbeat. The cache itself is
+    /// updated.
     #[must_use]
     pub fn ignore_updates(mut self, ignored: UpdatePredicate<K>) -> Self {
         self.ignored = Some(ignored);
         self
     }
 
-    /// Holds only what `keep` says yes to. When it begins to say yes to more, see [`Cache::admit`]; to less, [`Cache::shed`]. An
-    /// object that cannot be decoded cannot be asked about, and is not held.
+    /// Stores only objects for which `keep` returns true. If `keep` selects more objects later, call [`Cache::admit`];
+    /// if fewer, [`Cache::shed`]. An object that cannot be decoded is not stored.
     #[must_use]
     pub fn keep(mut self, keep: impl Fn(&K) -> bool + Send + Sync + 'static) -> Self {
         self.keep = Some(Arc::new(keep));
         self
     }
 
-    /// Tells `handler` of every change. It must only enqueue.
+    /// Calls `handler` for every change. It must only enqueue.
     #[must_use]
     pub fn on_delta(mut self, handler: impl Fn(&Key, &Delta<K>) + Send + Sync + 'static) -> Self {
         self.handlers.push(Box::new(handler));
         self
     }
 
-    /// The cache, still empty, and the reflector that fills it.
+    /// Returns the empty cache and the reflector that fills it.
     pub fn build(self) -> (Cache<K>, Reflector<K>) {
         let store = Store::new(self.indexes, self.ignored, self.keep);
         let shared = Arc::new(Shared::new(self.settings.namespace.clone(), store));
@@ -122,7 +123,7 @@ impl<K: Cached> CacheBuilder<K> {
     }
 }
 
-/// Keeps one cache up to date while it runs. Dropping it (or the future of [`Reflector::run`]) stops the cache.
+/// Keeps one cache up to date while it runs. If it (or the future of [`Reflector::run`]) is dropped, the cache stops.
 pub struct Reflector<K: Cached> {
     shared: Arc<Shared<K>>,
     settings: Settings,
@@ -131,25 +132,25 @@ pub struct Reflector<K: Cached> {
 }
 
 impl<K: Cached> Reflector<K> {
-    /// Tells `handler` of every change too. For handlers that look things up in caches that did not exist yet when this
-    /// one was declared.
+    /// Also calls `handler` for every change. For handlers that read caches that did not exist when this one was
+    /// declared.
     pub fn on_delta(&mut self, handler: impl Fn(&Key, &Delta<K>) + Send + Sync + 'static) {
         self.handlers.push(Box::new(handler));
     }
 
-    /// Tells `listener` what happens to the cache itself. It must only take note.
+    /// Calls `listener` for every signal of the cache. It must not block.
     pub fn on_signal(&mut self, listener: impl Fn(&Signal) + Send + Sync + 'static) {
         self.listeners.push(Box::new(listener));
     }
 
-    /// Tries again together with all that were given the same signal, once one of them is answered after an outage.
+    /// Retries together with all reflectors with the same signal when one of them gets a response after an outage.
     #[must_use]
     pub fn with_retry_signal(mut self, signal: &RetrySignal) -> Self {
         self.settings.retry_signal = signal.clone();
         self
     }
 
-    /// Lists and watches until `stop`. Errors do not end it: it waits, says in [`Cache::status`] what for, and tries again.
+    /// Lists and watches until `stop`. After an error it waits, reports the cause in [`Cache::status`], and retries.
     pub async fn run(self, client: Client, clock: Clock, random: Random, stop: CancellationToken) {
         let list_watch = ApiServer::new::<K>(client, &self.settings);
         self.run_on(list_watch, clock, random, stop).await;

@@ -1,29 +1,30 @@
-//! Reflectors of one process tell each other that an API server answers again.
+//! Reflectors of one process signal each other that an API server responds again.
 //!
-//! Each waits by itself, up to three quarters of a minute (`backoff`). When the server is back, one kind would be read at once and another
-//! half a minute later, and who decides on both in between sees half of what has happened: a MachineSet that is smaller and not that
-//! one of its Machines is gone, or pods that have come and not that their Node was opened. So the first that is answered after
-//! being cut off wakes the others that are.
+//! Each reflector backs off by itself, up to 45 s (`backoff`). When the server returns, one kind would be listed
+//! immediately and another one 30 s later. A decision based on both would see half of the changes: a MachineSet with
+//! fewer replicas but not the deletion of its Machine, or new pods but not that their Node was uncordoned. Therefore
+//! the first reflector that gets a response after an outage signals the others to retry.
 //!
-//! Which of them share an API server is not known here; a try too many after an outage costs little.
+//! The signal does not know which reflectors share an API server; an unnecessary retry after an outage costs little.
 
 use std::sync::Arc;
 
 use tokio::sync::Notify;
 
-/// Reflectors that were given the same one try again together. Cheap to clone.
+/// Reflectors with the same signal retry together. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct RetrySignal {
     answered: Arc<Notify>,
 }
 
 impl RetrySignal {
-    /// An API server that had not answered answers. Who waits now is woken, in the order of coming; nobody later.
+    /// An API server responds after an outage. Wakes the tasks that wait now, in the order in which they started to
+    /// wait.
     pub(super) fn answered(&self) {
         self.answered.notify_waiters();
     }
 
-    /// Returns when somebody else was answered.
+    /// Returns when another reflector gets a response after an outage.
     pub(super) async fn others_are_answered(&self) {
         self.answered.notified().await;
     }

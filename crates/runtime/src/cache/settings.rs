@@ -1,70 +1,72 @@
-//! Which objects a cache holds and how it asks for them.
+//! Which objects a cache stores and how it requests them.
 
 use std::time::Duration;
 
 use super::retry_signal::RetrySignal;
 
-/// What to read, and how. [`Cache::builder`](super::Cache::builder) fills it in.
+/// Settings of a cache. [`Cache::builder`](super::Cache::builder) fills them in.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Only this namespace; all of them if `None`.
+    /// Namespace; all namespaces if `None`.
     pub namespace: Option<String>,
-    /// Only objects with these labels.
+    /// Label selector.
     pub labels: Option<String>,
-    /// Only objects with these fields, such as `spec.nodeName=a`.
+    /// Field selector, such as `spec.nodeName=a`.
     pub fields: Option<String>,
-    /// How much of each object.
+    /// Which part of each object is requested.
     pub form: Form,
-    /// How a whole kind is read.
+    /// How a whole kind is listed.
     pub listing: Listing,
-    /// How fresh an ordinary list must be. A refresh and the list after a regression always use quorum.
+    /// Required freshness of an ordinary list. A refresh and the list after a regression always use quorum.
     pub reading: Reading,
     /// Objects per page of a plain list.
     pub page: u32,
-    /// The shortest time after which the server is asked to end a watch; bounds how long a dead connection goes unseen.
-    /// Longer than the minute between bookmarks: a watch that ends without one has to prove itself by a small list.
+    /// Minimum duration of a watch. The server ends the watch after the requested time, which limits how long a dead
+    /// connection is not detected. Longer than one minute, the interval of bookmarks: a watch that ends without a
+    /// bookmark is followed by a probe.
     pub watch_at_least: Duration,
-    /// The longest; drawn at random in between, so that watches do not all end together.
+    /// Maximum duration of a watch. The duration is random, so that watches do not all end together.
     pub watch_at_most: Duration,
-    /// How long past that time we wait for the server to do so.
+    /// Time after that duration until the watch is aborted.
     pub watch_grace: Duration,
-    /// How long a watch may take to be accepted.
+    /// Timeout for the response to a watch request.
     pub open_within: Duration,
-    /// How long one page of a list may take.
+    /// Timeout for one page of a list.
     pub page_within: Duration,
-    /// How long a streamed list may take before the server is taken for one that does not know them.
+    /// Timeout for a streamed list. After it, the server is assumed not to support streamed lists.
     pub stream_within: Duration,
-    /// Who tells that an API server answers again.
+    /// Signal to retry when an API server responds again.
     pub retry_signal: RetrySignal,
 }
 
-/// How much of an object is read.
+/// Which part of an object is requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Form {
-    /// All of it.
+    /// The whole object.
     #[default]
     Whole,
-    /// Its metadata only; the rest never leaves the API server.
+    /// Its metadata only; the API server does not send the rest.
     Metadata,
 }
 
-/// How a whole kind is read.
+/// How a whole kind is listed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listing {
     /// Page by page.
     #[default]
     Paged,
-    /// As the beginning of a watch, which spares the server the memory; page by page if it does not know how.
+    /// As the beginning of a watch, which needs less memory in the server. Page by page if the server does not support
+    /// it.
     Streamed,
 }
 
-/// How fresh a list must be.
+/// Required freshness of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reading {
-    /// At least as new as the moment it was asked for.
+    /// At least as new as the request.
     #[default]
     Quorum,
-    /// Whatever the server has in memory, possibly older than what we have already seen.
+    /// From the watch cache of the server; possibly older than what was already seen.
     Cached,
 }
 

@@ -1,4 +1,4 @@
-//! What a cache, its reflector and its group have in common.
+//! State that a cache, its reflector and its group share.
 
 use std::sync::Weak;
 
@@ -16,7 +16,7 @@ use super::status::{Counters, State, Status, Trust};
 use super::store::{Cached, Deltas, Freshness, Store};
 use super::version::Version;
 
-/// The reflector was stopped before what was waited for could happen.
+/// The reflector was stopped before the awaited condition was reached.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the cache of {kind} was stopped")]
 pub struct Stopped {
@@ -31,9 +31,9 @@ pub(super) struct Shared<K: Cached> {
     activity: Mutex<Activity>,
     listeners: Listeners,
     milestones: Milestones,
-    /// How many refreshes were asked for so far.
+    /// Number of refreshes requested so far.
     wanted: watch::Sender<u64>,
-    /// Who is warned when this one doubts the API server.
+    /// The members to warn when this cache doubts the API server.
     others: Mutex<Vec<Weak<dyn Member>>>,
 }
 
@@ -76,15 +76,15 @@ impl<K: Cached> Shared<K> {
         &self.outbox
     }
 
-    /// Changes the store and tells the handlers, in that order and with the store unlocked in between.
+    /// Changes the store and then calls the handlers, with the store unlocked.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut Store<K>, &mut Deltas<K>) -> R) -> R {
         let result = self.change_silently(change);
         self.outbox.deliver();
         result
     }
 
-    /// Takes a complete list over; it answers the refreshes up to `ticket`. Whoever is woken by it finds the cache synced
-    /// and trusted again.
+    /// Applies a complete list, which completes the refreshes up to `ticket`. Tasks that it wakes find the cache synced
+    /// and trusted.
     pub(super) fn list(
         &self,
         version: &Version,
@@ -185,17 +185,17 @@ impl<K: Cached> Shared<K> {
         self.wanted.subscribe()
     }
 
-    /// Whether someone waits for a refresh that has not been answered.
+    /// Returns whether a requested refresh is not complete.
     pub(super) fn refresh_is_wanted(&self) -> bool {
         *self.wanted.borrow() > self.milestones.now().refreshed
     }
 
-    /// The refreshes asked for up to now: a quorum list that begins now answers them.
+    /// Returns the number of refreshes requested so far: a quorum list that starts now completes them.
     pub(super) fn tickets(&self) -> u64 {
         *self.wanted.borrow()
     }
 
-    /// The API server shows an older state than before. Others may not have seen enough to notice: they are told.
+    /// The API server returned an older state than before. Warns the other members, which may not be able to detect it.
     pub(super) fn doubted(&self) {
         self.milestones.change(|progress| progress.trust = Trust::Doubtful);
         let others = self.others.lock().clone();
@@ -206,7 +206,7 @@ impl<K: Cached> Shared<K> {
         self.others.lock().push(other);
     }
 
-    /// Somebody else doubts the API server: what is held here is not relied on until it has been read again.
+    /// Another member doubts the API server: this cache is not trusted until it was relisted.
     pub(super) fn suspect(&self) {
         self.store.write().suspect();
         self.milestones.change(|progress| progress.trust = Trust::Doubtful);
@@ -222,7 +222,7 @@ impl<K: Cached> Shared<K> {
         self.activity.lock().state = state;
     }
 
-    /// The API server spoke.
+    /// The API server sent something.
     pub(super) fn heard(&self, now: Timestamp) {
         let before = {
             let mut activity = self.activity.lock();
@@ -234,7 +234,8 @@ impl<K: Cached> Shared<K> {
         }
     }
 
-    /// It could not be heard, or refused to speak. A line that is broken already stays broken since it broke.
+    /// The API server is unreachable or rejected the request. If the watch is already disconnected, its start time is
+    /// kept.
     pub(super) fn broke(&self, by: DisconnectReason, why: &str, now: Timestamp) {
         let before = {
             let mut activity = self.activity.lock();

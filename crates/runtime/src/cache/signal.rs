@@ -1,47 +1,47 @@
-//! What a cache says about itself rather than about its objects.
+//! Signals about the state of a cache, not of its objects.
 //!
-//! Whoever decides that something is dead because it is silent must know whether we could have heard it. So a cache tells, the
-//! moment it happens, that its line to the API server broke, that it is heard again, and what a list made disappear: the last
-//! before anybody is told of the single objects, so that there is time to take a deep breath.
+//! A missing heartbeat counts only while the connection to the API server is healthy. Therefore a cache immediately
+//! signals that its watch was disconnected, that it recovered, and how many objects a list removed. The last signal is
+//! sent before the handlers are called for the single objects, so that the receiver can prepare for them.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-/// Something happened to a cache.
+/// A change of the state of a cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// The API server can no longer be heard, or refuses to speak; told again when the one becomes the other.
+    /// The API server is unreachable or rejects the requests; sent again if the one changes to the other.
     Disconnected,
-    /// It is heard again.
+    /// The API server responds again.
     Recovered,
-    /// A whole list was taken over.
+    /// A whole list was applied.
     Listed(Tally),
 }
 
-/// What a list made disappear.
+/// Number of objects that a list removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// How many objects there were before it.
+    /// Number of objects before the list.
     pub before: usize,
-    /// How many of those it lacked.
+    /// Number of those objects that the list did not contain.
     pub gone: usize,
 }
 
-/// Whether a cache hears its API server.
+/// Connection state of the watch of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Watch {
-    /// As far as we know.
+    /// Connected, as far as known.
     #[default]
     Connected,
-    /// No, and it is trying.
+    /// Disconnected; the reflector retries.
     Disconnected {
-        /// Since when.
+        /// Start of the disconnection.
         since: Timestamp,
-        /// By what, lately.
+        /// Most recent reason.
         by: DisconnectReason,
-        /// The latest error, as a sentence.
+        /// Most recent error, as a sentence.
         why: String,
     },
 }
@@ -49,29 +49,29 @@ pub enum Watch {
 /// Why a watch is disconnected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DisconnectReason {
-    /// Nobody speaks, or nothing that can be understood; it may pass by itself.
+    /// There was no response, or it could not be decoded. This may be temporary.
     Unreachable,
-    /// The API server speaks, and says that it does not serve this kind or that no role lets us see it. That lasts until
-    /// somebody changes it.
+    /// The API server does not serve this kind, or the permission to list or watch it is missing. This persists until
+    /// the cluster is changed.
     Refused,
 }
 
-/// Told of every signal. It only takes note: no waiting, no I/O.
+/// Called for every signal. A listener only records it: it does not block and does no I/O.
 pub type Listener = Box<dyn Fn(&Signal) + Send + Sync>;
 
-/// Those who listen to one cache.
+/// The listeners of one cache.
 #[derive(Default)]
 pub(super) struct Listeners {
     all: Mutex<Arc<[Listener]>>,
 }
 
 impl Listeners {
-    /// From now on signals go to these.
+    /// Sends signals to these listeners from now on.
     pub(super) fn open(&self, listeners: Vec<Listener>) {
         *self.all.lock() = listeners.into();
     }
 
-    /// From now on they go nowhere.
+    /// Discards signals from now on.
     pub(super) fn close(&self) {
         *self.all.lock() = Arc::default();
     }

@@ -1,92 +1,92 @@
-//! What a cache is doing, for gates, metrics and people.
+//! Status of a cache, for readiness gates, metrics and users.
 
 use jiff::Timestamp;
 use serde::Serialize;
 
-/// Where a cache stands.
+/// State of a cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum State {
-    /// Nobody runs it yet.
+    /// The reflector was not started.
     #[default]
     Idle,
-    /// It is reading the whole kind.
+    /// The whole kind is being listed.
     Listing,
-    /// It hears every change.
+    /// The watch is open.
     Watching,
-    /// The API server could not be asked; it tries again by itself.
+    /// A request to the API server failed; it is retried.
     WaitingToRetry {
-        /// What went wrong, as a sentence.
+        /// The cause, as a sentence.
         why: String,
-        /// When it tries again.
+        /// Time of the next try.
         until: Timestamp,
     },
-    /// It was told to stop. What it holds grows old.
+    /// The reflector was stopped. The cache is no longer updated.
     Stopped,
 }
 
-/// Whether decisions that cannot be taken back may rest on a cache.
+/// Whether irreversible decisions may be based on a cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Trust {
-    /// Nothing speaks against it.
+    /// No contradiction is known.
     #[default]
     Firm,
-    /// The API server showed an older state than before (a restored etcd): take no destructive step until the kind has
-    /// been read again with quorum.
+    /// The API server returned an older state than before (a restored etcd). No destructive action is allowed until the
+    /// kind was relisted with quorum.
     Doubtful,
 }
 
-/// How often things happened since the start. They only grow, so that they can be exported as counters.
+/// Counters since the start. They only grow, so that they can be exported as metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Counters {
-    /// Lists that were taken over, streamed ones too.
+    /// Lists that were applied, including streamed lists.
     pub lists: u64,
     /// Watches that were opened.
     pub watches: u64,
-    /// Objects shown by watches: added, changed or deleted.
+    /// Objects reported by watches: added, changed or deleted.
     pub events: u64,
     /// Bookmarks.
     pub bookmarks: u64,
     /// Requests and streams that failed.
     pub failures: u64,
-    /// Times the history we wanted to go on from was gone (410).
+    /// Times the requested history was gone (410).
     pub expirations: u64,
-    /// Times the API server showed an older state than before.
+    /// Times the API server returned an older state than before.
     pub regressions: u64,
-    /// Watches that were abandoned because the server neither spoke nor ended them in time.
+    /// Watches that were aborted because the server neither sent an event nor ended them in time.
     pub stalls: u64,
-    /// Objects that could not be decoded, each time they were shown.
+    /// Objects that could not be decoded, each time they were reported.
     pub undecodable: u64,
     /// Panics that were caught in handlers of watch events.
     pub handler_panics: u64,
 }
 
-/// A cache at one moment.
+/// Snapshot of the status of a cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
     /// The kind, in the plural, as in `kubectl get`.
     pub kind: String,
-    /// What it is doing.
+    /// Current state.
     pub state: State,
-    /// Whether it has been read completely at least once.
+    /// Whether the kind was listed completely at least once.
     pub synced: bool,
-    /// Whether destructive decisions may rest on it.
+    /// Whether destructive decisions may be based on the cache.
     pub trust: Trust,
-    /// When the API server last told us something: an answer, an event or a bookmark.
+    /// Time of the last response, event or bookmark of the API server.
     pub last_heard: Option<Timestamp>,
-    /// How many objects it holds, undecodable ones too.
+    /// Number of objects, including undecodable ones.
     pub objects: usize,
-    /// How many of them cannot be decoded.
+    /// Number of objects that cannot be decoded.
     pub undecodable: usize,
-    /// What happened so far.
+    /// Counters since the start.
     pub counters: Counters,
 }
 
 impl Status {
-    /// What a gate waits for here, as a sentence; `None` if it need not wait.
+    /// Returns what a readiness gate waits for, as a sentence; `None` if the cache is ready.
     pub fn waiting_for(&self) -> Option<String> {
         let kind = &self.kind;
         if self.synced && self.trust == Trust::Firm && self.state != State::Stopped {
@@ -96,10 +96,10 @@ impl Status {
             (State::Stopped, _) => format!("the cache of {kind} was stopped"),
             (State::WaitingToRetry { why, until }, _) => format!("{kind}: {why}; next try at {until:.0}"),
             (_, Trust::Doubtful) => {
-                format!("the API server showed {kind} older than before; they are being read again")
+                format!("the API server returned older {kind} than before; relisting")
             }
             (State::Idle, _) => format!("the cache of {kind} has not been started"),
-            (State::Listing | State::Watching, _) => format!("the first list of {kind} has not arrived completely"),
+            (State::Listing | State::Watching, _) => format!("the first list of {kind} is not complete"),
         })
     }
 }

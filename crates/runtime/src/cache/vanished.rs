@@ -1,8 +1,8 @@
-//! What the last list no longer had, until it is known why.
+//! Objects that the last list did not contain, until the reason is known.
 //!
-//! When an API server was put back to an older copy, each kind is read again at a moment of its own. The first of them may find nothing
-//! wrong and call what is missing *vanished*; the one that finds out comes seconds later, and warns the others. What was called vanished
-//! has then been *forgotten*, and is told again as that.
+//! If an API server was restored from a backup, each kind is relisted at a different time. The first cache may not
+//! detect the restore and report the missing objects as *vanished*. Another cache detects it seconds later and warns
+//! the others. Then the vanished objects are reported again as *forgotten*.
 
 use super::delta::{Delta, Removal};
 use super::store::Deltas;
@@ -16,7 +16,7 @@ impl<K> Default for Vanished<K> {
 }
 
 impl<K> Vanished<K> {
-    /// A list was taken over, with these changes.
+    /// A list was applied, with these changes.
     pub(super) fn listed(&mut self, deltas: &Deltas<K>) {
         let forgotten = |delta: &Delta<K>| match delta {
             Delta::Removed { last, how: Removal::Vanished } => {
@@ -30,12 +30,12 @@ impl<K> Vanished<K> {
         self.0 = deltas.iter().filter_map(|(key, delta)| Some((key.clone(), forgotten(delta)?))).collect();
     }
 
-    /// The watch has come to a bookmark, which takes a minute: whoever finds out has done so by now.
+    /// The watch has received a bookmark, which takes a minute: a restore would have been detected by now.
     pub(super) fn passed(&mut self) {
         self.0 = Deltas::new();
     }
 
-    /// The API server was put back: what is to be told of what had vanished before.
+    /// The API server was restored: returns the objects that vanished before, to be reported again.
     pub(super) fn forgotten(&mut self) -> Deltas<K> {
         std::mem::take(&mut self.0)
     }

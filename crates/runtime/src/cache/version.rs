@@ -1,8 +1,8 @@
-//! How far a kind has come.
+//! Order of resourceVersions.
 //!
-//! A resourceVersion is officially opaque, and every consistency rule here needs to know which of two is newer. All API
-//! servers in the field number them, and within one kind a larger number is later; so they are compared as integers, never
-//! across kinds, and one that is not a number is compared with nothing: then whatever the watch says last is taken.
+//! A resourceVersion is officially opaque, but the consistency rules need to know which of two versions is newer. All
+//! known API servers number them, and within one kind a larger number is later. Therefore they are compared as
+//! integers, never across kinds. A version that is not a number is not compared: the last event of the watch wins.
 
 /// A resourceVersion as the API server wrote it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -14,17 +14,17 @@ impl Version {
         Self(text.into())
     }
 
-    /// What to send back to the API server.
+    /// Returns the text to send to the API server.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Its place in the order of its kind, if it has one.
+    /// Returns its position in the order of its kind, if it is a number.
     pub fn number(&self) -> Option<u64> {
         number(&self.0)
     }
 
-    /// The older of the two; this one if they cannot be compared.
+    /// Returns the older of the two versions; this one if they cannot be compared.
     #[must_use]
     pub fn older_of(self, other: Self) -> Self {
         let is_older = other.number().zip(self.number()).is_some_and(|(other, this)| other < this);
@@ -32,7 +32,7 @@ impl Version {
     }
 }
 
-/// The number in the text of a resourceVersion.
+/// Returns the number in the text of a resourceVersion.
 pub(super) fn number(text: &str) -> Option<u64> {
     text.parse().ok()
 }
@@ -41,6 +41,7 @@ pub(super) fn number(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
+    /// Shows CAC-5.
     #[test]
     fn versions_are_ordered_as_numbers_not_as_text() {
         assert!(Version::new("1000").number() > Version::new("999").number());

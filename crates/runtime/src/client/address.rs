@@ -1,21 +1,21 @@
-//! Addresses with their names taken out.
+//! URL patterns of requests, for metric labels.
 //!
-//! A metric labelled with the address of a request would grow a series for every machine that ever lived. So names and
-//! namespaces are replaced by placeholders, query values too, in the very form client-go uses (braces percent-encoded):
-//! dashboards group by it.
+//! A metric labelled with the URL of a request would have a series for every Machine that ever existed. Therefore
+//! names, namespaces and query values are replaced by placeholders. The form is that of client-go (percent-encoded
+//! braces), because dashboards group by it.
 
 use std::collections::BTreeSet;
 
 const NAMESPACE: &str = "%7Bnamespace%7D";
 const NAME: &str = "%7Bname%7D";
 
-/// Path and query of a request to the API, with placeholders.
+/// Returns the path and query of a request to the API, with placeholders.
 pub(crate) fn pattern(uri: &http::Uri) -> String {
     let mut segments: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
     let resource = match segments.first() {
         Some(&"api") => 2,
         Some(&"apis") => 3,
-        // /version, /healthz and the like name nothing; anything longer is not ours to ask.
+        // /version, /healthz and the like contain no names; longer paths are not requested by this client.
         _ if segments.len() <= 1 => segments.len(),
         _ => return "/%7Bprefix%7D".to_owned(),
     };
@@ -48,7 +48,7 @@ fn replace<'a>(segments: &mut [&'a str], index: usize, placeholder: &'a str) {
     }
 }
 
-/// Whether a request asks for a stream of changes, which has no end to wait for.
+/// Returns whether a request opens a watch, which has no end to wait for.
 pub(crate) fn is_watch(uri: &http::Uri) -> bool {
     uri.query().unwrap_or_default().split('&').any(|pair| matches!(pair, "watch=true" | "watch=1"))
 }

@@ -1,8 +1,7 @@
-//! How we introduce ourselves to API servers.
+//! User agent of requests to API servers.
 //!
-//! Audit logs, priority levels and people reading either go by the user agent, so it keeps the form they know from
-//! client-go: `<binary>/<version> (<os>/<arch>) kubernetes/<commit>/<suffix>`, where the suffix tells one client of the
-//! process from another.
+//! Audit logs and priority levels match the user agent, so it has the form of client-go: `<binary>/<version>
+//! (<os>/<arch>) kubernetes/<commit>/<suffix>`. The suffix distinguishes the clients of one process.
 
 use http::HeaderValue;
 
@@ -13,19 +12,20 @@ pub struct UserAgent {
 }
 
 impl UserAgent {
-    /// For a program, without a suffix.
+    /// Returns the user agent of a program, without a suffix.
     pub fn new(binary: &str, version: &str, commit: &str) -> Self {
         let (os, arch) = (std::env::consts::OS, arch_as_go_names_it(std::env::consts::ARCH));
         Self { text: format!("{binary}/{version} ({os}/{arch}) kubernetes/{commit}") }
     }
 
-    /// Of one client of that program.
+    /// Returns the user agent of one client of that program.
     #[must_use]
     pub fn with_suffix(&self, suffix: &str) -> Self {
         Self { text: format!("{}/{suffix}", self.text) }
     }
 
-    /// As it is sent. Characters that a header cannot carry are left out rather than failing a start-up over a version text.
+    /// Returns the header value. Characters that are not valid in a header are removed, so that an unusual version does
+    /// not fail the start.
     pub fn header(&self) -> HeaderValue {
         let clean: String = self.text.chars().filter(|c| c.is_ascii_graphic() || *c == ' ').collect();
         HeaderValue::from_str(&clean).unwrap_or_else(|_| HeaderValue::from_static("millwright"))

@@ -1,9 +1,9 @@
-//! What an error of the API means for whoever asked: may it be tried again, when, and what should a person do?
+//! Classification of API errors: whether to retry, when, and what a user should do.
 //!
-//! A controller must not look into status codes and transport errors at every call; it would treat the same answer
-//! differently in two places. So each error is read once, here, into a [`RetryClass`] for the program and one sentence for
-//! people. Two distinctions are easy to lose and expensive to miss: a 409 that says *already exists* is not one that says *your
-//! copy is old*, and a write whose answer never came may have happened.
+//! A controller must not evaluate status codes and transport errors at every call; it would handle the same response
+//! differently in two places. Therefore each error is mapped here to a [`RetryClass`] for the program and a sentence
+//! for users. Two distinctions are important: a 409 with reason *AlreadyExists* is not a conflict with a stale copy,
+//! and a write without a response may have succeeded.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,46 +13,46 @@ use kube::core::Status;
 
 use super::failure::{Effect, Failure};
 
-/// What may be done about a failed request.
+/// How to handle a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum RetryClass {
     /// The object changed since it was read: read it again and decide again.
     Conflict,
-    /// A create of something that is there.
+    /// A create request for an object that exists.
     AlreadyExists,
-    /// The object, or the whole kind, is not there.
+    /// The object, or the whole kind, does not exist.
     NotFound,
     /// The resourceVersion or continue token is too old: list again.
     Gone,
-    /// The server, or an eviction guarded by a disruption budget, asks for patience.
+    /// The server throttled the request, or a PodDisruptionBudget rejected an eviction.
     Throttled {
-        /// For how long, if it said so.
+        /// Requested wait, if the server sent one.
         after: Option<Duration>,
     },
-    /// Our own rate limit refused the request; it never left.
+    /// The rate limit of this client rejected the request; it was not sent.
     Dropped,
-    /// The check before sending failed; the request never left. Decide again.
+    /// The check before sending failed; the request was not sent. Decide again.
     Withdrawn,
     /// Permissions are missing.
     Forbidden,
     /// The credentials are wrong or have expired.
     Unauthorized,
-    /// The request itself is wrong; it will not get better by itself.
+    /// The request is invalid; a retry does not help.
     Invalid,
-    /// No connection: the request never left.
+    /// No connection: the request was not sent.
     Unreachable,
-    /// The server failed, or the answer was lost. It may have been carried out.
+    /// The server failed, or the response was lost. The request may have been executed.
     Transient,
-    /// The answer came, and could not be read.
+    /// The response could not be decoded.
     Undecodable,
 }
 
 impl RetryClass {
-    /// Whether the same request may succeed later without anyone changing it.
+    /// Returns whether the same request may succeed later without a change to it.
     #[allow(clippy::match_same_arms, reason = "grouped by kind, so that a new class finds its row")]
     pub fn passes(self) -> bool {
         match self {
-            // Permissions and credentials are mended from outside, often within minutes of a roll-out.
+            // Permissions and credentials are fixed externally, often within minutes after a rollout.
             Self::Forbidden | Self::Unauthorized | Self::Throttled { .. } => true,
             Self::Dropped | Self::Unreachable | Self::Transient => true,
             Self::Conflict | Self::AlreadyExists | Self::NotFound | Self::Gone => false,
@@ -60,7 +60,7 @@ impl RetryClass {
         }
     }
 
-    /// Whether a write that failed like this may have happened all the same.
+    /// Returns whether a write that failed with this class may have been executed.
     pub fn effect(self) -> Effect {
         match self {
             Self::Transient | Self::Undecodable => Effect::Unknown,
@@ -68,7 +68,7 @@ impl RetryClass {
         }
     }
 
-    /// A word for metric labels and logs.
+    /// Returns a word for metric labels and logs.
     pub fn word(self) -> &'static str {
         match self {
             Self::Conflict => "conflict",
@@ -88,16 +88,16 @@ impl RetryClass {
     }
 }
 
-/// An error of the API, read: its class and one sentence for people. The sentence never holds what a Secret holds.
+/// A classified API error with a sentence for users. The sentence never contains the content of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
-    /// What may be done about it.
+    /// How to handle it.
     pub class: RetryClass,
     sentence: String,
 }
 
 impl ApiError {
-    /// Reads an error.
+    /// Classifies an error.
     pub fn of(error: &kube::Error) -> Self {
         if let Some(failure) = Failure::within(error) {
             return Self::of_failure(failure);
@@ -105,22 +105,22 @@ impl ApiError {
         match error {
             kube::Error::Api(status) => Self::of_status(status),
             kube::Error::SerdeError(why) => {
-                // The position and the kind of mistake, not the text around it: it may be a Secret's.
+                // The position and the kind of error only: the text around it may be the content of a Secret.
                 let what = format!(
-                    "could not read the answer of the API server (line {}, column {})",
+                    "failed to decode the response of the API server (line {}, column {})",
                     why.line(),
                     why.column()
                 );
                 Self { class: RetryClass::Undecodable, sentence: what }
             }
             kube::Error::FromUtf8(_) | kube::Error::LinesCodecMaxLineLengthExceeded => {
-                Self { class: RetryClass::Undecodable, sentence: "the answer of the API server is not text".to_owned() }
+                Self { class: RetryClass::Undecodable, sentence: "the response of the API server is not UTF-8 text".to_owned() }
             }
             kube::Error::BuildRequest(why) => {
-                Self { class: RetryClass::Invalid, sentence: format!("the request could not be built: {why}") }
+                Self { class: RetryClass::Invalid, sentence: format!("failed to build the request: {why}") }
             }
             kube::Error::HttpError(why) => {
-                Self { class: RetryClass::Invalid, sentence: format!("the request could not be built: {why}") }
+                Self { class: RetryClass::Invalid, sentence: format!("failed to build the request: {why}") }
             }
             other => match credentials_error(other) {
                 Some(why) => Self {
@@ -148,7 +148,7 @@ impl ApiError {
                 format!("the connection to the API server was lost: {}", innermost(failure))
             }
             Failure::Deadline { after } => {
-                format!("the API server did not answer completely within {}", readable(*after))
+                format!("the API server did not send a complete response within {}", readable(*after))
             }
             Failure::NotLeading { why, .. } => why.to_string(),
             Failure::BucketEmpty => "dropped by the rate limit of this client".to_owned(),
@@ -157,29 +157,29 @@ impl ApiError {
         Self { class, sentence }
     }
 
-    /// Reads the status object that the API server answers errors with.
+    /// Classifies the status object of an error response.
     pub fn of_status(status: &Status) -> Self {
         let class = class_of(status);
         let said = match (status.message.trim(), status.reason.as_str()) {
-            ("", "") => "it gave no reason",
+            ("", "") => "no reason given",
             ("", reason) => reason,
             (message, _) => message,
         };
         let code = status.code;
         let sentence = match class {
-            RetryClass::Conflict => format!("somebody else changed the object first: {said}"),
-            RetryClass::AlreadyExists => format!("the object exists already: {said}"),
-            RetryClass::NotFound => format!("the API server does not have it: {said}"),
-            RetryClass::Gone => format!("our place in the history is too old: {said}"),
+            RetryClass::Conflict => format!("conflict: the object was modified since it was read: {said}"),
+            RetryClass::AlreadyExists => format!("the object already exists: {said}"),
+            RetryClass::NotFound => format!("not found: {said}"),
+            RetryClass::Gone => format!("the resourceVersion or continue token has expired: {said}"),
             RetryClass::Throttled { after: Some(after) } => {
-                format!("the API server asks to wait {}: {said}", readable(after))
+                format!("throttled by the API server, retry after {}: {said}", readable(after))
             }
-            RetryClass::Throttled { after: None } => format!("the API server asks to wait: {said}"),
-            RetryClass::Forbidden => format!("the API server does not allow it (403): {said}"),
+            RetryClass::Throttled { after: None } => format!("throttled by the API server: {said}"),
+            RetryClass::Forbidden => format!("forbidden by the API server (403): {said}"),
             RetryClass::Unauthorized => {
-                format!("the API server does not accept our credentials (401), the token may have expired: {said}")
+                format!("the API server rejected the credentials (401), the token may have expired: {said}")
             }
-            RetryClass::Invalid => format!("the API server rejects the request ({code}): {said}"),
+            RetryClass::Invalid => format!("the API server rejected the request ({code}): {said}"),
             _ => format!("the API server failed ({code}): {said}"),
         };
         Self { class, sentence }
@@ -187,7 +187,7 @@ impl ApiError {
 }
 
 fn class_of(status: &Status) -> RetryClass {
-    // The reason comes first: it is what the API promises, and a status inside a watch may come without a code.
+    // The reason comes first, because it is part of the API contract; a status inside a watch may have no code.
     match status.reason.as_str() {
         "AlreadyExists" => return RetryClass::AlreadyExists,
         "Conflict" => return RetryClass::Conflict,
@@ -228,19 +228,19 @@ fn credentials_error(error: &kube::Error) -> Option<&AuthError> {
     }
 }
 
-/// What went wrong with credentials, without what a plugin printed: it prints tokens.
+/// Describes a credential error without the output of a plugin, which may contain tokens.
 pub(crate) fn without_output(error: &AuthError) -> String {
     match error {
-        AuthError::AuthExecStart(why) => format!("the exec plugin cannot be started ({why})"),
+        AuthError::AuthExecStart(why) => format!("the exec plugin failed to start ({why})"),
         AuthError::AuthExecRun { out, .. } => format!("the exec plugin failed ({})", out.status),
-        AuthError::AuthExecParse(_) => "the exec plugin printed something that is no credential".to_owned(),
-        AuthError::InvalidBasicAuth(_) => "user name or password cannot be put into a header".to_owned(),
-        AuthError::InvalidBearerToken(_) => "the token cannot be put into a header".to_owned(),
+        AuthError::AuthExecParse(_) => "the exec plugin printed no valid credential".to_owned(),
+        AuthError::InvalidBasicAuth(_) => "the user name or password contains characters that are not valid in a header".to_owned(),
+        AuthError::InvalidBearerToken(_) => "the token contains characters that are not valid in a header".to_owned(),
         other => other.to_string(),
     }
 }
 
-/// The cause at the bottom of a chain of errors: what a person needs, without the layers that passed it on.
+/// Returns the root cause of a chain of errors, without the layers that wrap it.
 pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut last = error;
     while let Some(deeper) = last.source() {
@@ -249,7 +249,7 @@ pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     last.to_string()
 }
 
-/// A duration as people write it.
+/// Returns a duration in a readable form.
 pub(crate) fn readable(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     if seconds < 1.0 { format!("{} ms", duration.as_millis()) } else { format!("{seconds} s") }
@@ -285,6 +285,7 @@ mod tests {
         kube::Error::Api(Status::failure("said the server", reason).with_code(code).boxed())
     }
 
+    /// Shows CLI-8, MC-W36.
     #[rstest]
     #[case(409, "Conflict", RetryClass::Conflict)]
     #[case(409, "AlreadyExists", RetryClass::AlreadyExists)]
@@ -308,6 +309,7 @@ mod tests {
         assert!(api_error.to_string().ends_with("said the server"), "{api_error}");
     }
 
+    /// Shows CLI-8.
     #[rstest]
     #[case(429, "TooManyRequests")]
     #[case(503, "ServiceUnavailable")]
@@ -316,9 +318,10 @@ mod tests {
         let status = Status::failure("budget", reason).with_code(code).with_details(details);
         let api_error = ApiError::of_status(&status);
         assert_eq!(api_error.class, RetryClass::Throttled { after: Some(Duration::from_secs(10)) });
-        assert_eq!(api_error.to_string(), "the API server asks to wait 10 s: budget");
+        assert_eq!(api_error.to_string(), "throttled by the API server, retry after 10 s: budget");
     }
 
+    /// Shows API-17.
     #[test]
     fn an_answer_that_cannot_be_read_is_not_quoted() {
         let wrong = serde_json::from_str::<u8>("\"hunter2\"").unwrap_err();
@@ -327,12 +330,13 @@ mod tests {
         assert!(!api_error.to_string().contains("hunter2"), "{api_error}");
     }
 
+    /// Shows CLI-7.
     #[test]
     fn a_write_without_an_answer_may_have_happened() {
         let failure = Failure::Deadline { after: Duration::from_secs(30) };
         let api_error = ApiError::of(&kube::Error::Service(Box::new(failure)));
         assert_eq!(api_error.class.effect(), Effect::Unknown);
-        assert_eq!(api_error.to_string(), "the API server did not answer completely within 30 s");
+        assert_eq!(api_error.to_string(), "the API server did not send a complete response within 30 s");
     }
 
     #[test]

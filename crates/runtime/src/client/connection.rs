@@ -1,4 +1,4 @@
-//! One API server, as one kubeconfig describes it.
+//! A connection to one API server, as a kubeconfig describes it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -21,11 +21,12 @@ use super::stack::{ServerName, Stack};
 use super::update_fallback::{Denials, UpdateFallback};
 use crate::metrics::RestMetrics;
 
-/// How long opening a connection may take, from the name to the end of the TLS handshake.
+/// Timeout for opening a connection, from name resolution to the end of the TLS handshake.
 const CONNECT_WITHIN: Duration = Duration::from_secs(10);
 
-/// A connection to an API server: its address, read once, its trust and credentials, followed when they change on disk, and the connections
-/// its clients share. Nothing is sent until a client sends it. Cheap to clone; clones share everything.
+/// A connection to an API server. Its address is read once. Its CA and credentials are reloaded when the files change.
+/// Its clients share the HTTP connections. Nothing is sent before a client sends a request. Cheap to clone; clones
+/// share everything.
 #[derive(Clone)]
 pub struct Connection {
     shared: Arc<Shared>,
@@ -43,16 +44,16 @@ struct Shared {
 }
 
 impl Connection {
-    /// Reads and checks everything the source names: no file is missing and no certificate is unreadable afterwards.
+    /// Reads and validates everything that the source references: all files exist and all certificates are valid.
     ///
-    /// Runs the exec plugin of a kubeconfig that has one, and blocks on it.
+    /// Runs the exec plugin of a kubeconfig that has one, and blocks until it ends.
     pub fn load(source: &Source) -> Result<Self, ConfigError> {
         let shared = Shared::build(source)
             .map_err(|problem| ConfigError { source_of: Box::new(source.clone()), problem: Box::new(problem) })?;
         Ok(Self { shared: Arc::new(shared) })
     }
 
-    /// A client of its own kind on this connection.
+    /// Returns a client with these settings on this connection.
     pub fn client(&self, spec: &ClientSpec, metrics: &RestMetrics) -> kube::Client {
         let shared = &self.shared;
         let connections = match spec.connections {
@@ -67,27 +68,27 @@ impl Connection {
         kube::Client::new(update_fallback, &*shared.config.default_namespace)
     }
 
-    /// The clock of the server, as the responses to all clients of this connection show it.
+    /// Returns the clock of the server, as observed in the responses to all clients of this connection.
     pub fn server_time(&self) -> &ServerTime {
         &self.shared.server_time
     }
 
-    /// The namespace of the kubeconfig's context, or of the pod.
+    /// Returns the namespace of the kubeconfig's context, or of the pod.
     pub fn namespace(&self) -> &str {
         &self.shared.config.default_namespace
     }
 
-    /// The address of the server, for people.
+    /// Returns the address of the server, for messages.
     pub fn server(&self) -> &str {
         &self.shared.name.base
     }
 
-    /// Where the connection was described.
+    /// Returns the source of the configuration.
     pub fn source(&self) -> &Source {
         &self.shared.source
     }
 
-    /// The file its token comes from, if it comes from one.
+    /// Returns the file of the token, if it comes from a file.
     pub fn token_file(&self) -> Option<PathBuf> {
         self.shared.credentials.in_use().token.as_ref()?.file.clone()
     }
@@ -101,7 +102,7 @@ impl Shared {
         if let Some(field) = settings.withheld {
             tracing::warn!(
                 %source, %server, field,
-                "sending no credentials: the server has no TLS; use an https address"
+                "no credentials are sent, because the server does not use TLS; use an https address"
             );
         }
         let wrong_server = || ConfigProblem::Server { server: server.to_string() };

@@ -1,18 +1,18 @@
-//! Connections, and who shares them.
+//! Pool of HTTP connections to one API server.
 //!
-//! Two rules. Watches and calls never share a connection: a burst of watch events must not delay a write, nor a large
-//! list starve a watch. And no connection carries more than eighty streams: API servers stop at a hundred, and a request
-//! beyond that does not fail, it waits without a word, for ever if all hundred are watches. So a further connection is opened
-//! first, and closed again when it has been idle for a while; the last one of each traffic stays, so that the next write does
-//! not pay for a handshake.
+//! Watches and calls never share a connection: a burst of watch events must not delay a write, and a large list must
+//! not starve a watch. No connection carries more than 80 streams: API servers allow 100, and a further request does
+//! not fail but waits, forever if all 100 streams are watches. Therefore another connection is opened before that, and
+//! closed when it was idle for a while. The last connection for each kind of traffic stays open, so that the next write
+//! needs no handshake.
 //!
-//! A stream counts from the moment its request asks for a connection until its answer has been read to the end or dropped.
-//! Whoever finds a connection being opened waits for that one instead of opening another, and shares its failure. A request
-//! that an existing connection gives back unwritten (the server closed it a moment ago) goes over the next one; it never
-//! left, so this repeats nothing.
+//! A stream counts from the request for a connection until its response was read to the end or dropped. If a connection
+//! is being opened, further requests wait for it instead of opening another one, and share its failure. If a connection
+//! returns a request unwritten, because the server just closed it, the request is sent on the next connection. It was
+//! never sent, so nothing is repeated.
 //!
-//! A connection goes by the credentials it was opened with. When they have been renewed, no further request rides on it; the streams it
-//! carries stay as long as they like, and with the last of them it ends.
+//! A connection uses the credentials with which it was opened. After a renewal, new requests do not use it any more.
+//! Its open streams continue, and it is closed with the last of them.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
@@ -34,14 +34,14 @@ use super::dial::{Dial, DialError, Protocol};
 use super::failure::Failure;
 use super::http_connection::{self, MOST_STREAMS, Sender, TrackedBody, Traffic, Undelivered};
 
-/// How long an extra connection may be idle.
+/// Maximum idle time of an extra connection.
 const IDLE: Duration = Duration::from_secs(90);
 
-/// How often a request may be handed back unwritten before we call the server unreachable.
+/// Number of times a request may be returned unwritten before the server counts as unreachable.
 const ATTEMPTS: u32 = 3;
 
-/// The connections to one API server. Cheap to clone; clones share them. When the last clone and the last body are gone,
-/// so are the connections.
+/// The connections to one API server. Cheap to clone; clones share them. The connections are closed with the last clone
+/// and the last response body.
 #[derive(Clone)]
 pub(crate) struct Connections {
     pool: Arc<Pool>,
@@ -56,20 +56,21 @@ struct Pool {
 struct State {
     watches: Vec<PooledConnection>,
     calls: Vec<PooledConnection>,
-    /// What the server was last found to speak: it decides how many may wait for one connection that is being opened.
+    /// The protocol that the server used last. It determines how many requests may wait for a connection that is being
+    /// opened.
     spoken: Option<Protocol>,
     next: u64,
 }
 
 struct PooledConnection {
     id: u64,
-    /// Of which credentials.
+    /// The generation of the credentials.
     era: u64,
     streams: usize,
     room: Arc<AtomicUsize>,
     phase: Phase,
     idle_since: Option<Instant>,
-    /// Rung when the last stream has ended.
+    /// Notified when the last stream has ended.
     rested: Arc<Notify>,
 }
 
@@ -78,15 +79,15 @@ enum Phase {
     Open(Sender),
 }
 
-/// How the opening of a connection went, once it is known.
+/// The result of opening a connection, when it is known.
 type Outcome = Option<Result<(), Arc<DialError>>>;
 
-/// A place on a connection, held until dropped.
+/// A stream slot on a connection, released on drop.
 pub(crate) struct Slot {
     pool: Arc<Pool>,
     traffic: Traffic,
     id: u64,
-    /// How many were there before.
+    /// Number of slots taken before this one.
     place: usize,
 }
 
@@ -118,7 +119,7 @@ impl Connections {
         Err(Failure::Unsent { attempts: ATTEMPTS, source: refusal })
     }
 
-    /// A place on an open connection, or nothing if the connection was gone again by the time it was open.
+    /// Returns a slot on an open connection, or `None` if the connection was closed before it could be used.
     async fn find(&self, traffic: Traffic) -> Result<Option<(Slot, Sender)>, Failure> {
         loop {
             let (slot, mut opening) = match self.pool.acquire(traffic) {
@@ -133,7 +134,7 @@ impl Connections {
             }
             match self.pool.sender(traffic, slot.id) {
                 None => return Ok(None),
-                // Eighty waited for what turned out to speak HTTP/1.1: the first one has it, the others look again.
+                // The requests waited for a connection that uses HTTP/1.1: the first one gets it, the others retry.
                 Some((_, room)) if slot.place >= room => {}
                 Some((sender, _)) => return Ok(Some((slot, sender))),
             }
@@ -142,11 +143,12 @@ impl Connections {
 }
 
 impl Pool {
-    /// Takes a place on the oldest connection that has one, so that the younger ones fall idle; or on a new connection.
+    /// Takes a slot on the oldest connection with a free slot, so that the newer ones become idle, or on a new
+    /// connection.
     fn acquire(self: &Arc<Self>, traffic: Traffic) -> Acquired {
         let era = self.dial.era();
         let mut state = self.state.lock();
-        // Out of the pool is not closed: whoever has a stream on it keeps it.
+        // Connections removed from the pool are not closed: their open streams continue.
         state.retain(|connection| connection.era >= era && !connection.is_closed());
         let room_while_opening = if state.spoken == Some(Protocol::Http1) { 1 } else { MOST_STREAMS };
         let connections = state.connections(traffic);
@@ -179,8 +181,8 @@ impl Pool {
         };
         state.next += 1;
         state.connections(traffic).push(connection);
-        // hyper drives connections on its executor; so do we. The task ends with its connection, and the connection when
-        // the pool has let go of its sending end.
+        // As hyper does, drive the connection on the executor. The task ends with its connection, and the connection
+        // ends when the pool has dropped its sender.
         TokioExecutor::new().execute(task.run(self.dial.clone(), tell));
         Acquired::Wait(slot, outcome)
     }
@@ -218,7 +220,8 @@ impl Pool {
         self.state.lock().connections(traffic).retain(|connection| connection.id != id);
     }
 
-    /// Removes a connection that has been idle for long enough and is not the last one; else says when to ask again.
+    /// Removes a connection that was idle for long enough and is not the last one; otherwise returns when to check
+    /// again.
     fn retire(&self, traffic: Traffic, id: u64) -> Rest {
         let mut state = self.state.lock();
         let connections = state.connections(traffic);
@@ -235,13 +238,13 @@ impl Pool {
     }
 }
 
-/// Whether a connection may go.
+/// Whether a connection can be closed.
 enum Rest {
     /// It carries streams, or it is the last one.
     Needed,
     /// It is idle, but not for long enough.
     Until(Instant),
-    /// It is out of the pool.
+    /// It was removed from the pool.
     Retired,
 }
 
@@ -278,7 +281,7 @@ impl Drop for Slot {
     }
 }
 
-/// One connection from its dial to its end, in a task of its own: a request that is abandoned must not take the connection with it.
+/// One connection from its dial to its end, in its own task: a cancelled request must not close the connection.
 struct ConnectionTask {
     pool: Weak<Pool>,
     traffic: Traffic,
@@ -295,7 +298,7 @@ impl ConnectionTask {
         };
         match opened {
             Err(why) => {
-                // Out of the pool before the word is out: whoever hears it and asks again must find a new connection.
+                // Remove it from the pool before the failure is reported, so that a retry opens a new connection.
                 self.leave();
                 tell.send_replace(Some(Err(Arc::new(why))));
             }

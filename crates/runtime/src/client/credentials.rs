@@ -1,17 +1,17 @@
-//! Who we are and whom we trust, as the files say it now.
+//! Credentials and CA certificates, reloaded when their files change.
 //!
-//! Credentials are renewed on disk, in whatever form they came: a kubeconfig with a token or a certificate in it is rewritten, a
-//! file that it names is, or the folder of a pod's service account is swapped. A controller that read them once works until the old ones
-//! expire and then fails all at once. So each request first looks whether a file has changed, and if so everything is read again,
-//! as at the start.
+//! Credentials are renewed on disk in different ways: a kubeconfig with an embedded token or certificate is rewritten,
+//! a file that it references is rewritten, or the folder of a pod's service account is replaced. A controller that read
+//! them only once would fail when the old ones expire. Therefore each request first checks whether a file has changed.
+//! If so, everything is read again, as at the start.
 //!
-//! * A renewed token is on the next request.
-//! * A renewed client certificate or authority begins a new *era*: the next request goes over a connection that was opened with it.
-//!   Watches that are open stay on theirs.
-//! * What cannot be used is not: half a rotation is common (certificate written, key not yet). What was read before stays in use, it may
-//!   still be valid, and the log says so once.
-//! * A description of another server is not a renewed one. To follow it would show that server's credentials to this one, so the whole
-//!   of it waits for a restart. Another namespace is of no interest here.
+//! * The next request uses a renewed token.
+//! * A renewed client certificate or CA starts a new *era*: the next request uses a connection that was opened with it.
+//!   Open watches stay on their connections.
+//! * Invalid files are not used: an incomplete rotation is common (the certificate is written, the key is not). The
+//!   previous credentials stay in use, because they may still be valid, and a warning is logged once.
+//! * If the files describe another server, they are not used until a restart. Otherwise the credentials for that server
+//!   would be sent to this one. A changed namespace is ignored.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -34,7 +34,7 @@ use super::files::Files;
 use super::kubeconfig::{Address, Settings, Source, Token};
 use super::tls::{self, Identity, Trust};
 
-/// The credentials of one connection, followed.
+/// The credentials of one connection, reloaded when they change.
 pub(crate) struct Credentials {
     source: Source,
     address: Address,
@@ -44,17 +44,17 @@ pub(crate) struct Credentials {
 struct Kept {
     valid: Arc<Valid>,
     files: Files,
-    /// A server did not accept them: they are read again at the next look, changed or not.
+    /// A server rejected them: they are read again at the next use, changed or not.
     doubted: bool,
-    /// What was last said about files that cannot be used.
+    /// The last warning about files that cannot be used.
     complaint: Option<String>,
 }
 
-/// Credentials that made sense when they were read.
+/// Credentials that were valid when they were read.
 pub(crate) struct Valid {
-    /// How often what connections are opened with has been renewed.
+    /// Number of renewals of the certificates with which connections are opened.
     pub(crate) era: u64,
-    /// How connections are opened, if there is TLS.
+    /// The TLS configuration of new connections, if TLS is used.
     pub(crate) tls: Option<TlsConnector>,
     pub(crate) token: Option<Token>,
     plugin: Option<Arc<AuthLayer>>,
@@ -65,21 +65,21 @@ pub(crate) struct Valid {
 }
 
 impl Credentials {
-    /// Of a connection that was just described for the first time by these settings, out of these files.
+    /// Returns the credentials from these settings and files, which were read for the first time.
     pub(crate) fn new(source: &Source, settings: Settings, files: Files) -> Result<Self, ConfigProblem> {
         let address = settings.address.clone();
         let valid = Arc::new(Valid::of(settings, None)?);
         if valid.trust == Trust::Anyone {
             tracing::warn!(
                 of = %source,
-                "insecure-skip-tls-verify is set: whoever answers at this address is believed and shown our credentials; name the server's certificate-authority instead"
+                "insecure-skip-tls-verify is set: the server is not verified, and any host at its address receives the credentials; set certificate-authority instead"
             );
         }
         let kept = Kept { valid, files, doubted: false, complaint: None };
         Ok(Self { source: source.clone(), address, kept: Mutex::new(kept) })
     }
 
-    /// What the files say now, or said when they last made sense.
+    /// Returns the credentials from the files, or the last valid ones.
     pub(crate) fn current(&self) -> Arc<Valid> {
         let mut kept = self.kept.lock();
         if !kept.doubted && !kept.files.have_changed() {
@@ -93,7 +93,7 @@ impl Credentials {
                 let renewed = next.differs_from(&kept.valid);
                 if !renewed.is_empty() || kept.complaint.is_some() {
                     let what = if renewed.is_empty() { "nothing" } else { &*renewed.join(", ") };
-                    tracing::info!(of = %self.source, renewed = what, "credentials were read again; requests from now on use them, open watches go on");
+                    tracing::info!(of = %self.source, renewed = what, "reloaded credentials; new requests use them, open watches continue");
                 }
                 (kept.valid, kept.complaint) = (Arc::new(next), None);
             }
@@ -101,7 +101,7 @@ impl Credentials {
                 let error = ConfigError { source_of: Box::new(self.source.clone()), problem: Box::new(problem) };
                 let complaint = error.sentence();
                 if kept.complaint.as_ref() != Some(&complaint) {
-                    tracing::warn!("{complaint}. What it said before stays in use.");
+                    tracing::warn!("{complaint}. The previous credentials stay in use.");
                     kept.complaint = Some(complaint);
                 }
             }
@@ -109,7 +109,7 @@ impl Credentials {
         kept.valid.clone()
     }
 
-    /// What the last look found, without another one.
+    /// Returns the current credentials without a check of the files.
     pub(crate) fn in_use(&self) -> Arc<Valid> {
         self.kept.lock().valid.clone()
     }
@@ -126,15 +126,15 @@ impl Credentials {
             return moved("insecure-skip-tls-verify");
         }
         let next = Valid::of(settings, Some(before))?;
-        // Who had credentials has not become anonymous: somebody is still writing.
+        // If the credentials are missing now, the files are still being written.
         if next.is_anonymous() && !before.is_anonymous() {
             return Err(ConfigProblem::Anonymous);
         }
         Ok(next)
     }
 
-    /// Reads everything again at the next use, changed or not. A file that was rewritten in place within one tick of the file system's
-    /// clock looks the same.
+    /// Forces a reload at the next use. A file that was rewritten in place within the resolution of the file system's
+    /// timestamps looks unchanged.
     fn doubt(&self) {
         self.kept.lock().doubted = true;
     }
@@ -157,7 +157,7 @@ impl Valid {
         let headers = config.extra_headers_layer().map_err(|error| unusable(&error))?;
         let plugin = match before.filter(|before| same_plugin(&before.user, &config.auth_info)) {
             _ if token.is_some() => None,
-            // A plugin has a token in hand, and would have to be run for another one.
+            // The plugin already has a token, and would have to run again for another one.
             Some(before) if before.plugin.is_some() => before.plugin.clone(),
             _ => config.auth_layer().map_err(|error| unusable(&error))?.map(Arc::new),
         };
@@ -171,21 +171,21 @@ impl Valid {
         self.token.is_none() && self.identity.is_none() && self.plugin.is_none()
     }
 
-    /// What is another than before, in words for people.
+    /// Returns the names of the changed parts, for messages.
     fn differs_from(&self, before: &Self) -> Vec<&'static str> {
         let header = |valid: &Self| valid.token.as_ref().map(|token| token.header.clone());
         let plugin = |valid: &Self| valid.plugin.as_ref().map(Arc::as_ptr);
         let parts = [
             ("the token", header(self) != header(before)),
             ("the client certificate", self.identity != before.identity),
-            ("the certificate authority", self.trust != before.trust),
+            ("the CA certificate", self.trust != before.trust),
             ("the user", plugin(self) != plugin(before)),
         ];
         parts.into_iter().filter(|(_, differs)| *differs).map(|(what, _)| what).collect()
     }
 }
 
-/// Whether two users get their tokens in the same way.
+/// Returns whether two users get their tokens in the same way.
 fn same_plugin(one: &AuthInfo, other: &AuthInfo) -> bool {
     let way = |user: &AuthInfo| {
         serde_json::to_value(AuthInfo {
@@ -204,12 +204,12 @@ fn unusable(error: &kube::Error) -> ConfigProblem {
     ConfigProblem::Credentials {
         what: match error {
             kube::Error::Auth(why) => without_output(why),
-            _ => "a header that it asks for cannot be sent".to_owned(),
+            _ => "a header of the user contains characters that are not valid".to_owned(),
         },
     }
 }
 
-/// A service that shows the credentials of the time with each request.
+/// A service that adds the current credentials to each request.
 #[derive(Clone)]
 pub(crate) struct Credited<S> {
     pub(crate) carrier: S,
@@ -242,7 +242,7 @@ where
                 (None, Some(plugin)) => valid.headers.layer(plugin.layer(carrier)).oneshot(request).await,
                 (None, None) => valid.headers.layer(carrier).oneshot(request).await,
             };
-            // The request is not repeated here: that is its author's to decide. But the next one looks twice.
+            // The request is not retried here; the caller decides that. The next request reloads the credentials.
             let refused = match &answer {
                 Ok(answer) => answer.status() == StatusCode::UNAUTHORIZED,
                 Err(error) => {

@@ -1,7 +1,7 @@
-//! Opening one connection: name, address, TLS.
+//! Opens one connection: name resolution, TCP, TLS.
 //!
-//! Done by hand rather than by hyper's connector for one reason: an operator whose controller does not start needs to know
-//! which of the steps failed, and a boxed "client error (Connect)" does not say.
+//! hyper's connector is not used, because its "client error (Connect)" does not show which step failed. Users need to
+//! know that if their controller does not start.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,96 +16,97 @@ use tokio::time::{Instant, timeout_at};
 
 use super::credentials::Credentials;
 
-/// A stream of bytes to an API server.
+/// A byte stream to an API server.
 pub(crate) trait Io: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static {}
 impl<T: hyper::rt::Read + hyper::rt::Write + Send + Unpin + 'static> Io for T {}
 
-/// What is spoken on it.
+/// The HTTP version of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Protocol {
     Http1,
     Http2,
 }
 
-/// A connection on which nothing has been said yet.
+/// An open connection that was not used yet.
 pub(crate) struct Dialed {
     pub(crate) io: Box<dyn Io>,
     pub(crate) protocol: Protocol,
 }
 
-/// Opens connections to one API server. A trait, so that tests count and fail them without sockets.
+/// Opens connections to one API server. A trait, so that tests can count and fail them without sockets.
 pub(crate) trait Dial: Send + Sync + 'static {
-    /// Which generation of credentials a connection opened now would go by. New requests do not ride on older ones.
+    /// Returns the generation of the credentials that a new connection would use. New requests do not use connections
+    /// of older generations.
     fn era(&self) -> u64;
 
     fn dial(&self) -> BoxFuture<'static, Result<Dialed, DialError>>;
 }
 
-/// A step of opening a connection that failed.
+/// A failed step of opening a connection.
 #[derive(Debug, thiserror::Error)]
 pub enum DialError {
     /// The server's name has no address.
     #[error("failed to find the address of {host}")]
     Resolve {
-        /// The name that was asked for.
+        /// The host name.
         host: String,
-        /// What the resolver said.
+        /// The error of the resolver.
         #[source]
         source: io::Error,
     },
-    /// Nobody answers at the address.
+    /// The TCP connection failed.
     #[error("failed to connect to {server}")]
     Connect {
         /// Host and port.
         server: String,
-        /// What the last address tried said.
+        /// The error of the last address.
         #[source]
         source: io::Error,
     },
-    /// TLS could not be agreed on.
-    #[error("failed to agree on TLS with {server}")]
+    /// The TLS handshake failed.
+    #[error("TLS handshake with {server} failed")]
     Tls {
         /// Host and port.
         server: String,
-        /// What TLS said; a `rustls::Error` inside if it was about certificates.
+        /// The TLS error; contains a `rustls::Error` if it is about certificates.
         #[source]
         source: io::Error,
     },
-    /// The peer accepts connections and says nothing.
+    /// The peer accepts connections but does not respond.
     #[error("failed to open a connection to {server} within {}", super::api_error::readable(*after))]
     Timeout {
         /// Host and port.
         server: String,
-        /// How long it had.
+        /// The timeout.
         after: Duration,
     },
-    /// The peer does not speak HTTP.
-    #[error("failed to begin to speak HTTP")]
+    /// The HTTP handshake failed.
+    #[error("HTTP handshake failed")]
     Handshake(#[source] hyper::Error),
-    /// The connection was abandoned before it was open, because its client is gone.
-    #[error("failed to open a connection: its client is gone")]
+    /// The connection was aborted while it was opened, because its client was dropped.
+    #[error("failed to open a connection: its client was dropped")]
     Abandoned,
 }
 
 impl DialError {
-    /// One sentence for people, with what to look at.
+    /// Returns a sentence for users, with advice.
     pub fn sentence(&self) -> String {
         match self {
             Self::Resolve { host, source } => {
-                format!("the name {host} of the API server has no address ({source}): check the server's name and DNS")
+                format!("failed to resolve {host} ({source}): check the server's name and DNS")
             }
             Self::Connect { server, source } => {
-                format!("nobody answers at {server} ({source}): check the server's address and that it is running")
+                format!("failed to connect to {server} ({source}): check the server's address and that it is running")
             }
             Self::Tls { server, source } => tls_sentence(server, source),
             Self::Timeout { server, after } => {
                 let after = super::api_error::readable(*after);
                 format!(
-                    "{server} did not complete a connection within {after}: check the address, firewalls and network policies"
+                    "{server} did not complete the connection within {after}: check the address, firewalls and network policies"
                 )
             }
             Self::Handshake(source) => {
-                format!("the peer does not speak HTTP ({source}): check the server's address and port")
+                format!("the server does not use HTTP ({source}): check the server's address and port")
             }
             Self::Abandoned => "the client was shut down while it connected".to_owned(),
         }
@@ -117,36 +118,36 @@ fn tls_sentence(server: &str, source: &io::Error) -> String {
     let wrong = match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(wrong)) => wrong,
         Some(rustls::Error::AlertReceived(alert)) => {
-            return format!("{server} refused our TLS connection ({alert:?}): check the client certificate");
+            return format!("{server} rejected the TLS connection ({alert:?}): check the client certificate");
         }
         Some(rustls::Error::InvalidMessage(_)) => {
             return format!(
-                "{server} does not speak TLS: check the port, and that the server's address begins with the right scheme"
+                "{server} does not use TLS: check the port and the scheme of the server's address"
             );
         }
         Some(other) => return format!("TLS with {server} failed: {other}"),
-        None => return format!("{server} broke off the TLS handshake ({source}): check the server's address and port"),
+        None => return format!("{server} aborted the TLS handshake ({source}): check the server's address and port"),
     };
     match wrong {
         Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => format!(
-            "the certificate of {server} is for another name: use a name it was issued for, or set tls-server-name"
+            "the certificate of {server} is for another name: use a name in the certificate, or set tls-server-name"
         ),
         Wrong::UnknownIssuer | Wrong::BadSignature => format!(
-            "the certificate of {server} was not issued by the configured certificate authority: check certificate-authority(-data), it may have been rotated"
+            "the certificate of {server} was not issued by the configured CA: check certificate-authority(-data), it may have been rotated"
         ),
         Wrong::Expired | Wrong::ExpiredContext { .. } => format!("the certificate of {server} has expired: renew it"),
         Wrong::NotValidYet | Wrong::NotValidYetContext { .. } => {
             format!("the certificate of {server} is not valid yet: check the clocks of both machines")
         }
-        other => format!("the certificate of {server} is not acceptable: {other}"),
+        other => format!("the certificate of {server} was rejected: {other}"),
     }
 }
 
-/// Opens TCP connections, with TLS if the server's address asks for it.
+/// Opens TCP connections, with TLS if the scheme is https.
 pub(crate) struct TcpDial {
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// The name that the server's certificate has to be for, if there is TLS.
+    /// The name that the server's certificate must be valid for, if TLS is used.
     pub(crate) name: Option<ServerName<'static>>,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) timeout: Duration,
@@ -186,8 +187,8 @@ impl Dial for TcpDial {
     }
 }
 
-/// Tries the addresses of a name one after the other. Each has a share of the time, so that one that swallows packets
-/// (an IPv6 address without a route, say) leaves time for the next.
+/// Tries the addresses of a name one after the other. Each one has a share of the timeout, so that an address that
+/// drops packets (for example IPv6 without a route) leaves time for the next.
 async fn connect(host: &str, port: u16, server: &str, until: Instant) -> Result<TcpStream, DialError> {
     let plain = host.trim_start_matches('[').trim_end_matches(']');
     let resolved = tokio::net::lookup_host((plain, port)).await;
@@ -200,7 +201,7 @@ async fn connect(host: &str, port: u16, server: &str, until: Instant) -> Result<
         left = left.saturating_sub(1);
         match tokio::time::timeout(share, TcpStream::connect(address)).await {
             Ok(Ok(stream)) => {
-                // Requests are small and wait for their answers: Nagle's algorithm would only delay them.
+                // Requests are small and wait for their responses; Nagle's algorithm would only delay them.
                 stream.set_nodelay(true).ok();
                 return Ok(stream);
             }

@@ -1,7 +1,7 @@
-//! What can go wrong with a request before the API server has answered it.
+//! Failures of a request before a complete response.
 //!
-//! These are our own words for it: kube wraps whatever its transport says in a box, and a box cannot be asked whether the
-//! request ever left this process. That is the one question that matters for a write, so each variant knows the answer.
+//! kube wraps transport errors in a boxed error, which does not show whether the request was sent. This is essential
+//! for a write, so each variant contains that information.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,57 +9,57 @@ use std::time::Duration;
 use super::dial::DialError;
 use crate::lease::NotLeading;
 
-/// A request that got no complete answer.
+/// A request without a complete response.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// No connection could be opened. Requests that waited for the same connection share the cause.
     #[error("failed to open a connection to the API server")]
     Dial(#[source] Arc<DialError>),
-    /// Connections closed again and again before the request could be written.
+    /// Several connections were closed before the request could be written.
     #[error("failed to send the request: the API server closed {attempts} connections in a row")]
     Unsent {
-        /// How many connections were tried.
+        /// Number of connections that were tried.
         attempts: u32,
-        /// Why the last one refused it, unless it was gone before it could.
+        /// The error of the last one, unless it was closed before.
         #[source]
         source: Option<hyper::Error>,
     },
-    /// The connection broke after the request was written.
-    #[error("failed to receive an answer: the connection was lost")]
+    /// The connection was closed after the request was written.
+    #[error("failed to receive the response: the connection was lost")]
     Lost(#[source] hyper::Error),
-    /// The answer was not complete in time.
-    #[error("failed to receive a complete answer within {}", super::api_error::readable(*after))]
+    /// The response was not complete in time.
+    #[error("failed to receive a complete response within {}", super::api_error::readable(*after))]
     Deadline {
-        /// How long the call was allowed to take.
+        /// Timeout of the call.
         after: Duration,
     },
-    /// Whoever this client writes for no longer leads, or never did.
+    /// The process that this client writes for is not the leader (any more).
     #[error("failed to send the request: {why}")]
     NotLeading {
-        /// Why not.
+        /// The reason.
         why: NotLeading,
-        /// Whether it had been sent when the right ended.
+        /// Whether the request was already sent when the leadership ended.
         effect: Effect,
     },
-    /// The client's own rate limit is used up, and this client drops rather than waits.
-    #[error("failed to send the request: the rate limit of this client is used up")]
+    /// The rate limit of this client is exhausted, and the client rejects requests instead of waiting.
+    #[error("failed to send the request: the rate limit of this client is exhausted")]
     BucketEmpty,
     /// The request's [`SendCheck`](super::SendCheck) failed after the request had waited for the rate limit.
-    #[error("did not send the request: the decision behind it no longer holds")]
+    #[error("did not send the request: the decision is no longer valid")]
     Withdrawn,
 }
 
 /// Whether a request that failed may still have had an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// The API server never saw it.
+    /// The API server did not receive it.
     None,
-    /// Nobody knows: read before writing again.
+    /// Unknown: read before writing again.
     Unknown,
 }
 
 impl Failure {
-    /// Whether the API server may have acted on the request.
+    /// Returns whether the API server may have executed the request.
     pub fn effect(&self) -> Effect {
         match self {
             Self::Dial(_) | Self::Unsent { .. } | Self::BucketEmpty | Self::Withdrawn => Effect::None,
@@ -68,14 +68,14 @@ impl Failure {
         }
     }
 
-    /// The failure inside an error of kube's, however deep it was wrapped on its way.
+    /// Returns the failure inside an error of kube, at any depth.
     pub fn within<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a Self> {
         let mut next = Some(error);
         while let Some(error) = next {
             if let Some(failure) = error.downcast_ref::<Self>() {
                 return Some(failure);
             }
-            // An io::Error that wraps another one leaves it out of its chain of sources and offers it here instead.
+            // An io::Error that wraps another error does not include it in its chain of sources, but provides it here.
             next = match error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
                 Some(wrapped) => Some(wrapped as &(dyn std::error::Error + 'static)),
                 None => error.source(),
@@ -97,6 +97,7 @@ mod tests {
         assert!(matches!(Failure::within(&in_watch), Some(Failure::Deadline { .. })));
     }
 
+    /// Shows CLI-7.
     #[test]
     fn a_request_that_never_left_had_no_effect() {
         assert_eq!(Failure::BucketEmpty.effect(), Effect::None);

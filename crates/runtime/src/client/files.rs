@@ -1,8 +1,8 @@
-//! Files that were read, and whether they are still the ones that were read.
+//! Files that were read, and whether they have changed since.
 //!
-//! A service account's token is replaced about every hour, a client certificate every few weeks, an authority whenever
-//! somebody rotates it, and a kubelet replaces whole folders by swapping a link. Looking at a file's stamp costs a microsecond, so it
-//! is done at each use rather than on a timer: what was put there is what the next request goes by.
+//! A service account token is replaced about every hour, a client certificate every few weeks, a CA at each rotation,
+//! and the kubelet replaces whole folders by changing a symbolic link. Checking the metadata of a file takes a
+//! microsecond, so it is done at each use instead of on a timer: the next request uses the new content.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,30 +14,30 @@ pub enum FileError {
     /// It could not be read.
     #[error("failed to read {path}")]
     Read {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the operating system.
         #[source]
         source: std::io::Error,
     },
-    /// It was read, and is not what it should be. What is wrong is said without quoting the content.
+    /// It was read, but its content is not valid. The description does not quote the content.
     #[error("failed to use {path}: {what}")]
     Content {
-        /// Which file.
+        /// Its path.
         path: PathBuf,
-        /// What it should have been.
+        /// What is wrong with it.
         what: String,
     },
 }
 
-/// The files that something was made of, each with how it looked right before it was read.
+/// The files from which something was loaded, each with its metadata from before the read.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     seen: Vec<(PathBuf, Option<Stamp>)>,
 }
 
-/// How a file looks from outside; of a link, the file that it leads to. The number tells files apart that were swapped within one tick
-/// of the file system's clock.
+/// Metadata of a file; for a symbolic link, of its target. The inode number distinguishes files that were replaced
+/// within the resolution of the file system's timestamps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     modified: Option<SystemTime>,
@@ -47,8 +47,8 @@ struct Stamp {
 }
 
 impl Files {
-    /// Says that a file is about to be read, whether it is there or not. The stamp is older than the content: a change in between is
-    /// seen at the next look.
+    /// Records the metadata of a file before it is read, whether it exists or not. It is older than the content, so
+    /// that a change in between is detected at the next check.
     pub(crate) fn note(&mut self, path: &Path) {
         self.seen.push((path.to_owned(), stamp(path)));
     }
@@ -59,7 +59,7 @@ impl Files {
         std::fs::read(path).map_err(|source| FileError::Read { path: path.to_owned(), source })
     }
 
-    /// Whether any of them has been replaced, rewritten, removed or made since.
+    /// Returns whether any of the files was replaced, rewritten, removed or created since.
     pub(crate) fn have_changed(&self) -> bool {
         self.seen.iter().any(|(path, seen)| stamp(path) != *seen)
     }
@@ -83,7 +83,7 @@ mod tests {
     fn read(path: &Path) -> Files {
         let mut files = Files::default();
         files.read(path).ok();
-        assert!(!files.have_changed(), "nobody touched it");
+        assert!(!files.have_changed(), "the file was not changed");
         files
     }
 
@@ -102,6 +102,7 @@ mod tests {
         assert!(there.have_changed());
     }
 
+    /// Shows CLI-9.
     #[test]
     fn a_folder_that_is_swapped_by_its_link_is_noticed_even_if_the_files_look_alike() {
         let dir = tempfile::tempdir().unwrap();

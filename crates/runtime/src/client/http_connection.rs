@@ -1,8 +1,7 @@
-//! One HTTP connection: the beginning, the driving, the sending.
+//! One HTTP connection: handshake, driver task and sending.
 //!
-//! HTTP/2 carries many streams at once and is probed with pings, so that a peer that vanished without a word is noticed in
-//! three quarters of a minute rather than when a watch should have ended. HTTP/1.1 carries one exchange at a time; it is there
-//! for proxies that speak nothing else.
+//! HTTP/2 carries many streams and is checked with pings, so that a dead peer is detected within 45 s instead of at the
+//! end of a watch. HTTP/1.1 carries one request at a time; it is supported for proxies without HTTP/2.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,26 +23,26 @@ use tower::BoxError;
 use super::dial::{DialError, Dialed, Protocol};
 use super::failure::Failure;
 
-/// The most streams we put on one connection. API servers allow a hundred (some proxies fewer, see [`open`]); beyond that
-/// a request would wait silently inside HTTP/2 until another one ends, which a watch does not.
+/// Maximum number of streams per connection. API servers allow 100 (some proxies fewer, see [`open`]). A further
+/// request would wait inside HTTP/2 until another stream ends, and a watch does not end.
 pub(crate) const MOST_STREAMS: usize = 80;
 
 const PING_EVERY: Duration = Duration::from_secs(30);
 const PING_PATIENCE: Duration = Duration::from_secs(15);
 
-/// What a connection carries.
+/// The kind of traffic on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Traffic {
-    /// Streams that stay.
+    /// Long-lived streams.
     Watches,
-    /// Everything that is asked and answered.
+    /// Requests with a single response.
     Calls,
 }
 
 impl Traffic {
-    /// How much a stream and a connection may send before we have read it. A watcher that is slow to read must not use up
-    /// its neighbours' share of the connection, so eighty stuck watches together just fill it; calls are read at once and get
-    /// room for a page of a list.
+    /// Returns the flow control windows of a stream and a connection. A slow watcher must not block the other streams,
+    /// so the connection window has space for 80 stream windows. Calls are read immediately, and their window has space
+    /// for a page of a list.
     fn windows(self) -> (u32, u32) {
         match self {
             Self::Watches => (64 << 10, 80 * (64 << 10)),
@@ -52,24 +51,24 @@ impl Traffic {
     }
 }
 
-/// The sending end of an open connection.
+/// The sender of an open connection.
 #[derive(Clone)]
 pub(crate) enum Sender {
     Http2(http2::SendRequest<Body>),
-    /// In a lock because it cannot be cloned; the one stream that such a connection has room for is alone with it.
+    /// In a lock because it cannot be cloned; the only stream of such a connection uses it alone.
     Http1(Arc<tokio::sync::Mutex<http1::SendRequest<Body>>>),
 }
 
-/// A request that got no answer on this connection.
+/// A request without a response on this connection.
 pub(crate) enum Undelivered {
-    /// It was never written, so it may go over another connection.
+    /// It was not written, so it may be sent on another connection.
     Returned(Box<Request<Body>>, hyper::Error),
-    /// It was written, and what became of it is unknown.
+    /// It was written, and its result is unknown.
     Lost(hyper::Error),
 }
 
-/// Begins to speak HTTP. Gives the sending end and the future that drives the connection; `room` is kept at the number of
-/// streams it may carry, which the peer may lower at any time.
+/// Starts HTTP on a connection. Returns the sender and the future that drives the connection. `room` is kept at the
+/// number of streams that the connection may carry, which the peer may lower at any time.
 pub(crate) async fn open(
     dialed: Dialed,
     traffic: Traffic,
@@ -92,7 +91,7 @@ pub(crate) async fn open(
             let mut connection = Box::pin(connection);
             let drive = poll_fn(move |cx| {
                 let ended = connection.as_mut().poll(cx).map(log_end);
-                // A fifth is left free: streams we have ended may still count at the other side.
+                // A fifth is left free: streams that ended here may still count at the peer.
                 let allowed = connection.current_max_send_streams();
                 room.store((allowed - allowed / 5).clamp(1, MOST_STREAMS), Ordering::Relaxed);
                 ended
@@ -130,7 +129,7 @@ impl Sender {
         }
     }
 
-    /// Sends a request with an absolute address.
+    /// Sends a request with an absolute URL.
     pub(crate) async fn send(self, request: Request<Body>) -> Result<Response<Incoming>, Undelivered> {
         match self {
             Self::Http2(mut sender) => sender.try_send_request(request).await.map_err(undelivered),
@@ -160,7 +159,7 @@ fn undelivered(mut error: TrySendError<Request<Body>>) -> Undelivered {
     }
 }
 
-/// HTTP/1.1 names the server in a header and the path in the request line; HTTP/2 takes both from the address.
+/// HTTP/1.1 sends the server in a header and the path in the request line; HTTP/2 takes both from the URL.
 fn in_origin_form(mut request: Request<Body>) -> Request<Body> {
     let host = request.uri().authority().and_then(|authority| HeaderValue::from_str(authority.as_str()).ok());
     if let Some(host) = host {
@@ -171,7 +170,7 @@ fn in_origin_form(mut request: Request<Body>) -> Request<Body> {
     request
 }
 
-/// The body of an answer, which holds on to its place on the connection (`S`) until its end.
+/// The body of a response, which keeps its slot on the connection (`S`) until its end.
 pub(crate) struct TrackedBody<S> {
     body: Incoming,
     slot: Option<S>,

@@ -1,8 +1,8 @@
-//! What a kubeconfig, or a pod's service account, says about a connection.
+//! Reads the settings of a connection from a kubeconfig or a pod's service account.
 //!
-//! kube's reader finds the files; the choice of context, cluster and user is made here, for three reasons. An unknown user is
-//! an error and not an anonymous request that fails with 403 an hour later. The environment is not consulted: `HTTPS_PROXY`
-//! may be meant for the cloud and not for the cluster next door. And each mistake gets its own sentence.
+//! kube's reader finds the files; context, cluster and user are selected here, for three reasons. An unknown user is an
+//! error, not an anonymous request that fails with 403 later. The environment is not read: `HTTPS_PROXY` may be
+//! intended for the cloud and not for the cluster. And each error has its own message.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,33 +17,33 @@ use super::config_error::ConfigProblem;
 use super::files::{FileError, Files};
 use super::tls::{Identity, Pem, Trust};
 
-/// Where the description of a connection comes from.
+/// The source of the configuration of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A file.
     Kubeconfig {
         /// Its path.
         path: PathBuf,
-        /// The flag that named it, to name it in errors: `--target-kubeconfig`.
+        /// The flag that specified it, for errors: `--target-kubeconfig`.
         flag: String,
     },
-    /// The service account of the pod we run in.
+    /// The service account of the pod.
     InCluster(InCluster),
-    /// A text that came over the network, from a Secret: it may name no file of this host and no program of it.
+    /// Text from a Secret: it may reference no file and no program of this host.
     Text {
         /// The kubeconfig.
         text: KubeconfigText,
-        /// Where it was, to name it in errors.
+        /// Its origin, for errors.
         place: String,
     },
 }
 
-/// A kubeconfig as a text. It is never shown: it holds tokens and keys.
+/// The text of a kubeconfig. It is never printed, because it contains tokens and keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct KubeconfigText(String);
 
 impl KubeconfigText {
-    /// Keeps a text from being shown.
+    /// Wraps the text, so that it is not printed.
     pub fn new(text: String) -> Self {
         Self(text)
     }
@@ -55,7 +55,7 @@ impl fmt::Debug for KubeconfigText {
     }
 }
 
-/// What a pod knows of its cluster. The environment is the binary's to read.
+/// Access to the API server from inside a pod. The binary reads the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InCluster {
     /// The value of `KUBERNETES_SERVICE_HOST`.
@@ -67,7 +67,7 @@ pub struct InCluster {
 }
 
 impl InCluster {
-    /// With the usual mount.
+    /// Returns the settings with the default mount path.
     pub fn new(host: Option<String>, port: Option<String>) -> Self {
         Self { host, port, mount: PathBuf::from("/var/run/secrets/kubernetes.io/serviceaccount") }
     }
@@ -83,36 +83,36 @@ impl fmt::Display for Source {
     }
 }
 
-/// A connection, described, with the content of every file that the description names.
+/// Settings of a connection, with the content of every referenced file.
 pub(super) struct Settings {
     pub(super) address: Address,
     pub(super) namespace: String,
     pub(super) trust: Trust,
     pub(super) identity: Option<Identity>,
     pub(super) token: Option<Token>,
-    /// What else the kubeconfig says of us: password, exec plugin, whom to act as.
+    /// The other fields of the user: password, exec plugin, impersonation.
     pub(super) user: Box<AuthInfo>,
-    /// The field of a credential that is not used, because the server has no TLS.
+    /// The field of a credential that is not sent, because the server does not use TLS.
     pub(super) withheld: Option<&'static str>,
 }
 
-/// Which server it is. A description with another one is not a renewed one: it is of something else.
+/// The server. If it changes, the file is not a renewal but describes another connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Address {
     pub(super) server: http::Uri,
     pub(super) server_name: Option<String>,
 }
 
-/// A bearer token, as it stands in the header.
+/// A bearer token as a header value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Token {
     pub(super) header: HeaderValue,
-    /// Where it was, unless in the kubeconfig itself.
+    /// Its file, unless it is in the kubeconfig itself.
     pub(super) file: Option<PathBuf>,
 }
 
 impl Settings {
-    /// Reads the source and all that it names. What was read is in `files`, also after an error.
+    /// Reads the source and everything that it references. `files` contains what was read, also after an error.
     pub(super) fn read(source: &Source, files: &mut Files) -> Result<Self, ConfigProblem> {
         match source {
             Source::Kubeconfig { path, .. } => Self::from_file(path, files),
@@ -158,7 +158,7 @@ impl Settings {
         let identity = identity(&user, files)?;
         let tls = identity.is_some() || trust != Trust::System;
         let server = server(cluster.server.as_deref().unwrap_or_default(), tls)?;
-        // A credential must not be sent in the clear. client-go sends none either, to any host.
+        // A credential must not be sent without TLS. client-go does not do that either.
         let (user, identity, withheld) = match server.scheme_str() {
             Some("https") => (user, identity, None),
             _ => (without_credentials(&user), None, credential(&user)),
@@ -197,7 +197,7 @@ impl Settings {
 fn unread(error: KubeconfigError) -> ConfigProblem {
     match error {
         KubeconfigError::ReadConfig(why, _) => ConfigProblem::Read(why),
-        // Its text may quote the file; only the place is kept.
+        // Its text may quote the file; only the position is kept.
         KubeconfigError::Parse(why) => {
             ConfigProblem::Parse { place: why.location().map(|place| (place.line(), place.column())) }
         }
@@ -205,7 +205,7 @@ fn unread(error: KubeconfigError) -> ConfigProblem {
     }
 }
 
-/// Whoever may write a Secret must not thereby read files of this host, or run programs on it.
+/// A user who can write a Secret must not be able to read files of this host or run programs on it.
 fn stays_within(config: &Kubeconfig) -> Result<(), ConfigProblem> {
     let mut clusters = config.clusters.iter().filter_map(|named| named.cluster.as_ref());
     let authority = clusters.find_map(|cluster| filled(cluster.certificate_authority.as_deref()));
@@ -225,16 +225,16 @@ fn stays_within(config: &Kubeconfig) -> Result<(), ConfigProblem> {
     }
 }
 
-/// Whether it says that it is UTF-16 and ends in the middle of a character: kube would panic over it.
+/// Returns whether the text has a UTF-16 mark and an incomplete last character: kube would panic on it.
 fn is_broken_utf16(bytes: &[u8]) -> bool {
     matches!(bytes, [0xFF, 0xFE, ..] | [0xFE, 0xFF, ..]) && !bytes.len().is_multiple_of(2)
 }
 
-/// An address without a scheme is one with TLS if there is anything to do TLS with, as client-go reads it.
+/// If the address has no scheme, https is used if there is any TLS setting, as in client-go.
 fn server(text: &str, tls: bool) -> Result<http::Uri, ConfigProblem> {
     let scheme = if tls { "https" } else { "http" };
     let full = if text.contains("://") { text.to_owned() } else { format!("{scheme}://{text}") };
-    // A quote that is missing makes half of the file an address, secrets included; an address is one word.
+    // A missing quote turns half of the file, including secrets, into the address. An address is one word.
     let word = text.split_whitespace().next().unwrap_or_default();
     let wrong = || ConfigProblem::Server { server: word.to_owned() };
     let uri: http::Uri = full.parse().map_err(|_| wrong())?;
@@ -260,12 +260,12 @@ fn identity(user: &AuthInfo, files: &mut Files) -> Result<Option<Identity>, Conf
     match (certificate, key) {
         (Some(certificate), Some(key)) => Ok(Some(Identity { certificate, key })),
         (None, None) => Ok(None),
-        (None, Some(_)) => Err(ConfigProblem::ComponentIdentity { missing: "client-certificate" }),
-        (Some(_), None) => Err(ConfigProblem::ComponentIdentity { missing: "client-key" }),
+        (None, Some(_)) => Err(ConfigProblem::IncompleteIdentity { missing: "client-certificate" }),
+        (Some(_), None) => Err(ConfigProblem::IncompleteIdentity { missing: "client-key" }),
     }
 }
 
-/// The user without its credentials. Impersonation headers are no secret.
+/// Returns the user without its credentials. Impersonation headers are not secret.
 fn without_credentials(user: &AuthInfo) -> AuthInfo {
     AuthInfo {
         impersonate: user.impersonate.clone(),
@@ -276,7 +276,7 @@ fn without_credentials(user: &AuthInfo) -> AuthInfo {
     }
 }
 
-/// The name of a field of the user that holds a credential or leads to one.
+/// Returns the name of a field of the user that contains or references a credential.
 fn credential(user: &AuthInfo) -> Option<&'static str> {
     let secret = |field: &Option<SecretString>| filled(field.as_ref().map(ExposeSecret::expose_secret)).is_some();
     let text = |field: &Option<String>| filled(field.as_deref()).is_some();
@@ -292,7 +292,8 @@ fn credential(user: &AuthInfo) -> Option<&'static str> {
     fields.into_iter().find(|(_, is_there)| *is_there).map(|(field, _)| field)
 }
 
-/// A token file wins over a token beside it: it is the one that is renewed. A password or a provider wins over a token, as in client-go.
+/// A token file takes precedence over a token, because it is renewed. A password or a provider takes precedence over a
+/// token, as in client-go.
 fn token(user: &AuthInfo, files: &mut Files) -> Result<Option<Token>, ConfigProblem> {
     if let Some(path) = filled(user.token_file.as_deref()) {
         return token_of(path.into(), files).map(Some);
@@ -314,17 +315,17 @@ fn token_of(path: PathBuf, files: &mut Files) -> Result<Token, ConfigProblem> {
 }
 
 fn bearer(text: &[u8]) -> Result<HeaderValue, &'static str> {
-    // People end files with a newline; a header must not have one.
-    let token = std::str::from_utf8(text).map_err(|_| "it holds no token")?.trim();
+    // Files often end with a newline; a header must not contain one.
+    let token = std::str::from_utf8(text).map_err(|_| "it contains no token")?.trim();
     if token.is_empty() {
         return Err("it is empty");
     }
-    let mut header = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| "it holds no token")?;
+    let mut header = HeaderValue::from_str(&format!("Bearer {token}")).map_err(|_| "it contains no token")?;
     header.set_sensitive(true);
     Ok(header)
 }
 
-/// Data wins over a file, as in client-go; an empty field is an absent one.
+/// Data takes precedence over a file, as in client-go; an empty field counts as absent.
 fn pem(
     field: &'static str,
     data: Option<&str>,
@@ -370,6 +371,7 @@ mod tests {
         Source::Text { text: KubeconfigText::new(text), place: "the Secret default/s".to_owned() }
     }
 
+    /// Shows HST-29.
     #[test]
     fn a_kubeconfig_from_a_secret_reaches_for_nothing_on_this_host() {
         assert!(super::super::Connection::load(&text("token: hunter2", "")).is_ok());
@@ -382,7 +384,7 @@ mod tests {
         ] {
             let error = super::super::Connection::load(&text(user, cluster)).unwrap_err();
             let said = error.sentence();
-            assert!(said.starts_with("the kubeconfig in the Secret default/s names") && said.contains(field), "{said}");
+            assert!(said.starts_with("the kubeconfig in the Secret default/s references") && said.contains(field), "{said}");
             assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
         }
     }
@@ -426,7 +428,7 @@ mod tests {
             let text = String::from_utf8_lossy(input);
             let kept = |key: &str| text.matches(&format!("{key}: {SECRET}")).count();
             if text.matches(SECRET).count() > kept("token") + kept("password") {
-                return; // what stands where a name belongs is no secret
+                return; // the value of a name is not a secret
             }
             std::fs::write(&path, input).unwrap();
             let source = Source::Kubeconfig { path: path.clone(), flag: "--kubeconfig".to_owned() };

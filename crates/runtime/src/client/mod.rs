@@ -1,18 +1,18 @@
-//! From a kubeconfig to clients of an API server that behave.
+//! Clients of API servers.
 //!
-//! kube's own client speaks HTTP/1.1 (a connection for every watch and every request in flight), repeats requests that
-//! were answered with 429 on its own, waits for an answer without end and knows no rate limit. Each of these is wrong for a
-//! controller, so only its upper half is used: [`kube::Client`] over a stack of ours.
+//! kube's default client uses HTTP/1.1 (one connection for every watch and every request in flight), retries after a
+//! 429, has no response timeout and no rate limit. A controller needs the opposite of each. Therefore only its upper
+//! half is used: [`kube::Client`] with our own stack below.
 //!
 //! ```text
 //! kube::Client ─► update_fallback ─► stack: bucket, user agent, deadline, metrics ─► credentials ─► connections ─► dial: TCP, TLS
 //!                                                                         └► any tower service (in_process)
 //! ```
 //!
-//! A [`Connection`] is one API server as one kubeconfig describes it; each [`ClientSpec`] makes one client of it, with a rate
-//! limit of its own. Clients of a connection share its connections (HTTP/2 connections), on which watches and calls never
-//! meet. What changes on disk, credentials and authorities, is followed by `credentials`: the next request shows it, and open watches
-//! go on. Errors are read with [`ApiError`].
+//! A [`Connection`] is one API server as a kubeconfig describes it. Each [`ClientSpec`] creates one client of it, with
+//! its own rate limit. The clients share a pool of HTTP/2 connections, on which watches and calls are separate.
+//! `credentials` reloads credentials and CA certificates when they change on disk: the next request uses them, and open
+//! watches continue. [`ApiError`] classifies errors.
 
 mod address;
 mod agent;
@@ -57,8 +57,8 @@ use crate::metrics::RestMetrics;
 use stack::{ServerName, Stack};
 use update_fallback::{Denials, UpdateFallback};
 
-/// A client over any service instead of sockets, under the same rules: for the API server in memory, whose time is the
-/// paused clock's.
+/// Returns a client of any service instead of sockets, with the same rules. For the API server in memory, which uses
+/// the paused clock.
 pub fn in_process<S, B>(service: S, namespace: &str, spec: &ClientSpec, metrics: &RestMetrics) -> kube::Client
 where
     S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,

@@ -1,7 +1,7 @@
-//! Requests about objects of one kind, as kube's `Api` makes them.
+//! Requests for objects of one kind, like kube's `Api`.
 //!
-//! kube's own wants objects to hold their metadata in Kubernetes' type for it, whose maps of labels and annotations are most of
-//! what a machine takes in memory. This one asks only for an [`Object`], and takes the same parameters and methods.
+//! kube's `Api` requires the metadata type of Kubernetes, whose label and annotation maps take most of the memory of a
+//! Machine. This one requires only an [`Object`]; its parameters and methods are the same.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::SendCheck;
 
-/// See the module.
+/// Requests for objects of one kind; see the module.
 pub struct Api<K> {
     client: Client,
     request: Request,
@@ -45,12 +45,12 @@ impl<K> fmt::Debug for Api<K> {
 }
 
 impl<K: Object + DeserializeOwned> Api<K> {
-    /// Objects in one namespace.
+    /// Returns an `Api` for the objects of one namespace.
     pub fn namespaced(client: Client, namespace: &str) -> Self {
         Self::new(client, Some(namespace.to_owned()))
     }
 
-    /// Objects of a kind without namespaces, or those of all namespaces.
+    /// Returns an `Api` for a cluster-scoped kind, or for the objects of all namespaces.
     pub fn all(client: Client) -> Self {
         Self::new(client, None)
     }
@@ -60,33 +60,33 @@ impl<K: Object + DeserializeOwned> Api<K> {
         Self { client, request, namespace, check: None, kind: PhantomData }
     }
 
-    /// The same objects. Each request is sent only if `check` holds when it is about to leave.
+    /// Returns an `Api` for the same objects. Each request is sent only if `check` holds immediately before.
     #[must_use]
     pub fn checked(&self, check: SendCheck) -> Self {
         Self { check: Some(check), ..self.clone() }
     }
 
-    /// The namespace that it was made for.
+    /// Returns the namespace of this `Api`.
     pub fn namespace(&self) -> Option<&str> {
         self.namespace.as_deref()
     }
 
-    /// One object.
+    /// Gets one object.
     pub async fn get(&self, name: &str) -> Result<K> {
         self.ask(self.request.get(name, &GetParams::default())).await
     }
 
-    /// One object; `None` if there is none of this name.
+    /// Gets one object; `None` if it does not exist.
     pub async fn get_opt(&self, name: &str) -> Result<Option<K>> {
         found(self.get(name).await)
     }
 
-    /// The metadata of one object; `None` if there is none of this name.
+    /// Gets the metadata of one object; `None` if it does not exist.
     pub async fn get_metadata_opt(&self, name: &str) -> Result<Option<PartialObjectMeta<K>>> {
         found(self.ask(self.request.get_metadata(name, &GetParams::default())).await)
     }
 
-    /// All objects that the parameters select.
+    /// Lists the objects that the parameters select.
     pub async fn list(&self, parameters: &ListParams) -> Result<ObjectList<K>>
     where
         K: Clone,
@@ -94,7 +94,7 @@ impl<K: Object + DeserializeOwned> Api<K> {
         self.ask(self.request.list(parameters)).await
     }
 
-    /// Makes an object.
+    /// Creates an object.
     pub async fn create(&self, parameters: &PostParams, object: &K) -> Result<K>
     where
         K: Serialize,
@@ -102,12 +102,12 @@ impl<K: Object + DeserializeOwned> Api<K> {
         self.create_from(parameters, object).await
     }
 
-    /// Makes an object of what its writer holds of it: a view need not hold everything that a new object has.
+    /// Creates an object from a body of another type: a view may not contain all fields of a new object.
     pub async fn create_from(&self, parameters: &PostParams, body: &(impl Serialize + ?Sized)) -> Result<K> {
         self.ask(self.request.create(parameters, bytes(body)?)).await
     }
 
-    /// Sends something to a subresource of an object.
+    /// Posts to a subresource of an object.
     pub async fn create_subresource<T: DeserializeOwned>(
         &self,
         subresource: &str,
@@ -118,7 +118,7 @@ impl<K: Object + DeserializeOwned> Api<K> {
         self.ask(self.request.create_subresource(subresource, name, parameters, bytes(body)?)).await
     }
 
-    /// Changes an object.
+    /// Patches an object.
     pub async fn patch<P: Serialize + fmt::Debug + Sync>(
         &self,
         name: &str,
@@ -128,7 +128,7 @@ impl<K: Object + DeserializeOwned> Api<K> {
         self.ask(self.request.patch(name, parameters, patch)).await
     }
 
-    /// Changes the status of an object.
+    /// Patches the status of an object.
     pub async fn patch_status<P: Serialize + fmt::Debug + Sync>(
         &self,
         name: &str,
@@ -138,7 +138,7 @@ impl<K: Object + DeserializeOwned> Api<K> {
         self.ask(self.request.patch_subresource("status", name, parameters, patch)).await
     }
 
-    /// Deletes an object: the object, if it is only marked by that, or the status of its deletion.
+    /// Deletes an object. Returns the object if only its deletionTimestamp was set, or the status of the deletion.
     pub async fn delete(&self, name: &str, parameters: &DeleteParams) -> Result<Either<K, Status>> {
         let request = self.request.delete(name, parameters).map_err(Error::BuildRequest)?;
         self.client.request_status(self.with_check(request)).await

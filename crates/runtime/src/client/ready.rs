@@ -1,8 +1,8 @@
-//! Waiting for an API server that serves what we need, and saying what is missing.
+//! Waits until an API server serves the required kinds, and reports what is missing.
 //!
-//! At a start the server may be down, the token stale, the CustomResourceDefinitions not yet installed. Ending the process
-//! would turn each of these into a crash loop whose reason is one restart away from being lost; waiting in silence is
-//! worse. So we wait, and say what for: at once when it changes, then every half minute.
+//! At the start the server may be down, the token may be expired, or the CRDs may be missing. If the process exited,
+//! each of these would become a crash loop and its reason would be hard to find. Therefore the process waits and
+//! reports the reason: immediately when it changes, then every 30 s.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,12 +26,12 @@ const REMIND_EVERY: Duration = Duration::from_secs(30);
 pub struct RequiredKind {
     /// `v1`, or group and version: `apps/v1`.
     pub api_version: String,
-    /// The name in addresses: `nodes`.
+    /// The name in URLs: `nodes`.
     pub plural: String,
 }
 
 impl RequiredKind {
-    /// The kind of a type.
+    /// Returns the kind of a type.
     pub fn of<K: Object>() -> Self {
         Self { api_version: K::api_version().into_owned(), plural: K::plural().into_owned() }
     }
@@ -43,19 +43,19 @@ impl fmt::Display for RequiredKind {
     }
 }
 
-/// An API server as people know it.
+/// An API server, for messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its address.
     pub server: String,
-    /// Where the connection was described.
+    /// The source of the configuration of the connection.
     pub described_by: String,
-    /// The file the token comes from, if it comes from one.
+    /// The file of the token, if it comes from a file.
     pub token_file: Option<PathBuf>,
 }
 
 impl Place {
-    /// The API server that runs in this process.
+    /// Returns the API server that runs in this process.
     pub fn in_process() -> Self {
         Self { server: "in this process".to_owned(), described_by: "this process".to_owned(), token_file: None }
     }
@@ -71,37 +71,37 @@ impl From<&Connection> for Place {
     }
 }
 
-/// What we wait for. Each prints as one sentence that says where to look.
+/// Why the API server is not ready. Each variant prints as one sentence with advice.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Obstacle {
-    /// No connection, or no sensible answer.
+    /// No connection, or no valid response.
     #[error("waiting for the API server {} of {}: {why}", place.server, place.described_by)]
     Unreachable {
-        /// Which server.
+        /// The server.
         place: Place,
-        /// What went wrong, with what to look at.
+        /// The cause, with advice.
         why: String,
     },
-    /// It does not know us.
+    /// It rejects the credentials.
     #[error("waiting for the API server {} to accept the credentials of {} (401): {}", place.server, place.described_by, renew(place))]
     Unauthorized {
-        /// Which server.
+        /// The server.
         place: Place,
     },
-    /// It knows us, and does not let us see what it serves.
-    #[error("waiting for the API server {} to let the user of {} read {path} (403): bind it to the ClusterRole system:discovery", place.server, place.described_by)]
+    /// The permission for discovery is missing.
+    #[error("waiting for the API server {} to allow the user of {} to get {path} (403): bind the user to the ClusterRole system:discovery", place.server, place.described_by)]
     Forbidden {
-        /// Which server.
+        /// The server.
         place: Place,
-        /// What we may not read.
+        /// The path that is forbidden.
         path: String,
     },
-    /// It does not serve kinds that we need.
+    /// It does not serve required kinds.
     #[error("waiting for the API server {} of {} to serve {}: install the CustomResourceDefinitions", place.server, place.described_by, listed(kinds))]
     KindsMissing {
-        /// Which server.
+        /// The server.
         place: Place,
-        /// All that are missing.
+        /// All missing kinds.
         kinds: Vec<RequiredKind>,
     },
 }
@@ -117,16 +117,16 @@ fn listed(kinds: &[RequiredKind]) -> String {
     kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
-/// How waiting ended.
+/// The result of waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waited {
     /// The server serves everything that is required.
     Ready,
-    /// We were asked to stop first.
+    /// Waiting was cancelled.
     Stopped,
 }
 
-/// Looks once: is the server there, does it know us, does it serve all of `required`?
+/// Checks once: is the server reachable, does it accept the credentials, does it serve all `required` kinds?
 pub async fn check_ready(client: &kube::Client, place: &Place, required: &[RequiredKind]) -> Result<(), Obstacle> {
     let mut groups: BTreeMap<&str, Vec<&RequiredKind>> = BTreeMap::new();
     for kind in required {
@@ -145,7 +145,7 @@ pub async fn check_ready(client: &kube::Client, place: &Place, required: &[Requi
         };
         let served = match served {
             Ok(served) => served.resources,
-            // A group that nobody has installed yet.
+            // The API group is not installed yet.
             Err(error) if ApiError::of(&error).class == RetryClass::NotFound => Vec::new(),
             Err(error) => return Err(obstacle(place, &path, &error)),
         };
@@ -164,8 +164,8 @@ fn obstacle(place: &Place, path: &str, error: &kube::Error) -> Obstacle {
     }
 }
 
-/// Waits until [`check_ready`] has nothing to complain about. What is in the way goes to `report`: at once when it
-/// changes, then at most every half minute.
+/// Waits until [`check_ready`] succeeds. Calls `report` with the obstacle: immediately when it changes, then at most
+/// every 30 s.
 pub async fn wait_until_ready(
     client: &kube::Client,
     place: &Place,
@@ -214,7 +214,7 @@ mod tests {
     const NODES: &str = r#"{"kind":"APIResourceList","groupVersion":"v1","resources":[{"name":"nodes","singularName":"node","namespaced":false,"kind":"Node","verbs":["get"]}]}"#;
     const APPS: &str = r#"{"kind":"APIResourceList","groupVersion":"apps/v1","resources":[{"name":"deployments","singularName":"","namespaced":true,"kind":"Deployment","verbs":["get"]}]}"#;
 
-    /// A server whose answer depends on the time and the path.
+    /// A server whose response depends on the time and the path.
     fn client(answer: impl Fn(Duration, &str) -> (u16, &'static str) + Clone + Send + 'static) -> kube::Client {
         let start = Instant::now();
         let service = tower::service_fn(move |request: Request<Body>| {
@@ -241,6 +241,7 @@ mod tests {
         [RequiredKind::of::<Node>(), RequiredKind::of::<Deployment>()]
     }
 
+    /// Shows CLI-11.
     #[tokio::test(start_paused = true)]
     async fn it_says_what_it_waits_for_once_per_change_and_then_now_and_then() {
         let client = client(|elapsed, path| match (elapsed.as_secs(), path) {
@@ -271,8 +272,8 @@ mod tests {
             [
                 "waiting for the API server https://api to accept the credentials of the kubeconfig /k (--target-kubeconfig) \
                  (401): the token in /var/run/token may have expired, renew it",
-                "waiting for the API server https://api to let the user of the kubeconfig /k (--target-kubeconfig) read \
-                 /apis/apps/v1 (403): bind it to the ClusterRole system:discovery",
+                "waiting for the API server https://api to allow the user of the kubeconfig /k (--target-kubeconfig) to get \
+                 /apis/apps/v1 (403): bind the user to the ClusterRole system:discovery",
                 "waiting for the API server https://api of the kubeconfig /k (--target-kubeconfig) to serve deployments \
                  (apps/v1): install the CustomResourceDefinitions",
             ]
@@ -291,6 +292,7 @@ mod tests {
         );
     }
 
+    /// Shows CLI-11.
     #[tokio::test(start_paused = true)]
     async fn all_missing_kinds_are_named_at_once() {
         let client = client(|_, _| (404, "404 page not found"));

@@ -21,10 +21,10 @@ use crate::Clock;
 
 /// Number of responses that are remembered.
 const REMEMBERED: usize = 8;
-/// Responses that follow faster are not looked at.
+/// Responses that follow faster are ignored.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// The clock of one API server. Clones are the same.
+/// The clock of one API server. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct ServerTime {
     responses: Arc<Mutex<VecDeque<Response>>>,
@@ -38,7 +38,7 @@ struct Response {
 }
 
 impl ServerTime {
-    /// Notes the time that a response shows.
+    /// Records the time that a response shows.
     pub fn observed(&self, sent: Instant, received: Instant, date: Timestamp) {
         let mut responses = self.responses.lock();
         if responses.len() == REMEMBERED {
@@ -47,15 +47,15 @@ impl ServerTime {
         responses.push_back(Response { sent, received, date });
     }
 
-    /// How far the clock of this process is ahead of the server's, at least; negative if it is behind. `None` before the first
-    /// response.
+    /// Returns how far the clock of this process is at least ahead of the server's; negative if it is behind. `None`
+    /// before the first response.
     pub fn skew(&self, clock: &Clock) -> Option<SignedDuration> {
         let (wall, elapsed) = (clock.now(), clock.instant());
         let responses = self.responses.lock();
         responses.iter().map(|response| response.skew(wall, elapsed)).min_by_key(|skew| skew.abs())
     }
 
-    /// Notes the time that the head of a response shows, if it shows one.
+    /// Records the time in the headers of a response, if there is one.
     pub(super) fn read(&self, sent: Instant, received: Instant, headers: &HeaderMap) {
         let is_due = self.responses.lock().back().is_none_or(|last| received.duration_since(last.received) >= EVERY);
         let date = headers.get(DATE).filter(|_| is_due).and_then(|date| date.to_str().ok());
@@ -66,7 +66,7 @@ impl ServerTime {
 }
 
 impl Response {
-    /// The smallest skew that this response allows.
+    /// Returns the smallest skew that this response allows.
     fn skew(self, wall: Timestamp, elapsed: Instant) -> SignedDuration {
         let signed = |duration| SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX);
         let at = |instant: Instant| wall.checked_sub(signed(elapsed.duration_since(instant))).unwrap_or(wall);
@@ -83,7 +83,7 @@ mod tests {
 
     const START: &str = "2026-01-01T12:00:00Z";
 
-    /// The skew after a request of this many seconds, at whose end the server's clock showed `date`.
+    /// Returns the skew after a request of this many seconds, at whose end the server's clock showed `date`.
     async fn skew(seconds: u64, date: &str) -> i64 {
         let (clock, server) = (Clock::starting_at(START.parse().unwrap()), ServerTime::default());
         let sent = clock.instant();
@@ -94,6 +94,7 @@ mod tests {
         server.skew(&clock).unwrap().as_secs()
     }
 
+    /// Shows MC-CLK1.
     #[rstest]
     #[case::same(0, "Thu, 01 Jan 2026 12:00:00 GMT", 0)]
     #[case::whole_seconds(0, "Thu, 01 Jan 2026 11:59:59 GMT", 0)]
@@ -111,6 +112,7 @@ mod tests {
         assert_eq!(skew(seconds, date).await, expected);
     }
 
+    /// Shows MC-CLK1.
     #[tokio::test(start_paused = true)]
     async fn skew_of_one_wrong_response_is_not_reported() {
         let (clock, server) = (Clock::starting_at(START.parse().unwrap()), ServerTime::default());
@@ -121,6 +123,7 @@ mod tests {
         assert_eq!(server.skew(&clock), Some(SignedDuration::ZERO));
     }
 
+    /// Shows MC-CLK1.
     #[tokio::test(start_paused = true)]
     async fn step_of_the_own_clock_shows_without_a_response() {
         let server = ServerTime::default();

@@ -1,4 +1,4 @@
-//! What one client is allowed to do.
+//! Settings of one client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,25 +7,25 @@ use super::agent::UserAgent;
 use super::server_time::ServerTime;
 use crate::lease::Leadership;
 
-/// One client out of several that share a connection to one API server.
+/// One of several clients that share a connection to one API server.
 ///
-/// The reference gives each of its clients a token bucket of its own, so that watching nodes cannot starve the writing of
-/// machines; the lease has none, because a leader that is late with it is none.
+/// MCM has a separate token bucket for each client, so that Node watches cannot starve writes of Machines. The lease
+/// client has none, because a delayed renewal loses the lease.
 #[derive(Clone, Debug)]
 pub struct ClientSpec {
-    /// How it introduces itself.
+    /// User agent.
     pub agent: UserAgent,
     /// `--kube-api-qps` and `--kube-api-burst`, or no limit.
     pub limit: Option<Qps>,
-    /// What happens to a request that finds the bucket empty.
+    /// How a request is handled if the bucket is empty.
     pub when_full: WhenFull,
-    /// How long a call may take from being sent to the last byte of its answer; for a watch, to its beginning.
+    /// Timeout of a call from sending to the last byte of its response; for a watch, to the start of its response.
     pub deadline: Duration,
-    /// With whom it shares connections.
+    /// Which connections it shares.
     pub connections: ConnectionUse,
-    /// Whose right its writes depend on.
+    /// Leadership that writes require.
     pub right: Option<Leadership>,
-    /// Where the time that responses show is noted.
+    /// Where the time of responses is recorded.
     pub server_time: ServerTime,
 }
 
@@ -48,32 +48,32 @@ impl SendCheck {
 /// A rate limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Qps {
-    /// Requests per second, in the long run.
+    /// Requests per second on average.
     pub qps: f32,
-    /// Requests at once, after a rest.
+    /// Requests at once after an idle time.
     pub burst: u32,
 }
 
-/// What a client does when its bucket is empty.
+/// What a client does if its bucket is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhenFull {
-    /// Requests wait their turn, first come first served.
+    /// Requests wait, first come first served.
     Wait,
-    /// Requests fail at once and never leave; for what is worth less than the wait, like Events.
+    /// Requests fail immediately and are not sent; for requests that are not worth the wait, such as Events.
     Refuse,
 }
 
-/// With whom a client shares its connections.
+/// Which connections a client shares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionUse {
-    /// With all clients of the same connection.
+    /// Shared with all clients of the same connection.
     Shared,
-    /// With nobody: what it sends never queues behind a large list. For leases.
+    /// Not shared: its requests never wait behind a large list. For leases.
     Own,
 }
 
 impl ClientSpec {
-    /// A client without rate limit on shared connections, whose calls may take a minute, as the reference's.
+    /// Returns a client without a rate limit on shared connections, with a timeout of one minute, as in MCM.
     pub fn new(agent: UserAgent) -> Self {
         Self {
             agent,
@@ -86,38 +86,38 @@ impl ClientSpec {
         }
     }
 
-    /// With a token bucket of its own.
+    /// Sets a separate token bucket.
     #[must_use]
     pub fn limited(self, qps: f32, burst: u32) -> Self {
         Self { limit: Some(Qps { qps, burst }), ..self }
     }
 
-    /// Failing requests at once when the bucket is empty.
+    /// Requests fail immediately if the bucket is empty.
     #[must_use]
     pub fn refusing_when_full(self) -> Self {
         Self { when_full: WhenFull::Refuse, ..self }
     }
 
-    /// With another deadline.
+    /// Sets another timeout.
     #[must_use]
     pub fn within(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
-    /// Writing only while it leads. Asked last, when a request has waited for its turn and is about to leave: who asks before that
-    /// may have lost the right in the queue.
+    /// Allows writes only while leading. The leadership is checked immediately before a request is sent: an earlier
+    /// check would miss a loss of the lease during the wait for the rate limit.
     #[must_use]
     pub fn while_leading(self, right: Leadership) -> Self {
         Self { right: Some(right), ..self }
     }
 
-    /// Noting the time that responses show.
+    /// Records the time of responses.
     #[must_use]
     pub fn noting(self, server_time: &ServerTime) -> Self {
         Self { server_time: server_time.clone(), ..self }
     }
 
-    /// On connections of its own.
+    /// Uses separate connections.
     #[must_use]
     pub fn on_own_connections(self) -> Self {
         Self { connections: ConnectionUse::Own, ..self }

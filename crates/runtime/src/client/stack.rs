@@ -1,12 +1,12 @@
-//! The rules every request of a client passes, whatever carries it.
+//! The rules for every request of a client, independent of the transport.
 //!
-//! In this order: a token from the client's bucket, the user agent, the right to write, the deadline, the recording. The deadline starts when
-//! the token has been taken, because a queue of our own making is no sign of a sick server. It covers the body too: a server
-//! that sends half a list and then falls silent hangs a caller just as well as one that never answers. A watch has to
-//! *begin* in time; after that it may last, and its connections' keep-alive notices a dead peer.
+//! They apply in this order: rate limit, user agent, leadership, timeout, metrics. The timeout starts after the rate
+//! limit, because the wait for our own limit does not indicate a server problem. It includes the body: a server that
+//! sends half a list and then stops blocks a caller like one that never responds. A watch has to *start* in time; after
+//! that it may last, and keep-alive pings of its connection detect a dead peer.
 //!
-//! There is no retry here. A write that is repeated behind its author's back is a write nobody decided on, and an eviction
-//! that a disruption budget refuses must come back at once, not after minutes.
+//! There is no retry here. The caller decides whether a write is repeated, and an eviction that a PodDisruptionBudget
+//! rejects must return immediately, not after minutes.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -52,7 +52,7 @@ struct Rules {
     server_time: ServerTime,
 }
 
-/// The server as metrics name it.
+/// The name of the server in metrics.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerName {
     /// Scheme, host, port and path prefix.
@@ -89,8 +89,8 @@ where
     type Error = BoxError;
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
-    // Always ready: kube's client queues in front of us, and one request that waits for its token must not hold up the
-    // queue of those that need none.
+    // Always ready: kube's client queues in front of this service, and a request that waits for the rate limit must not
+    // block requests that need no token.
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(()))
     }
@@ -192,7 +192,7 @@ impl Deadline {
     }
 }
 
-/// The server's wish to wait, if it sent one as a header.
+/// Returns the Retry-After header of the server, if there is one.
 fn retry_after(head: &http::response::Parts) -> u32 {
     const PATIENCE: [StatusCode; 3] =
         [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
@@ -200,8 +200,8 @@ fn retry_after(head: &http::response::Parts) -> u32 {
     if PATIENCE.contains(&head.status) { seconds.unwrap_or(0) } else { 0 }
 }
 
-/// Puts what the head of an error says into its status object. kube hands on the body and forgets the head: an overloaded
-/// API server says only there how long to stay away, and a proxy's own JSON would become an error without a code.
+/// Adds the information of an error's headers to its status object. kube uses the body only: an overloaded API server
+/// sends Retry-After only in the headers, and the JSON of a proxy would become an error without a code.
 async fn restate_error(
     answer: Response<UnsyncBoxBody<Bytes, BoxError>>,
 ) -> Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError> {
@@ -236,14 +236,14 @@ fn no_details() -> StatusDetails {
     }
 }
 
-/// The body of an answer. It fails when the deadline of its call passes before its end.
+/// The body of a response. It fails if the timeout of its call expires before its end.
 pub(crate) struct AnswerBody {
     body: UnsyncBoxBody<Bytes, BoxError>,
     limit: Option<(Pin<Box<Sleep>>, Deadline)>,
 }
 
 impl AnswerBody {
-    /// A body that has been read already.
+    /// Returns a body that was already read.
     pub(crate) fn of(text: Bytes) -> Self {
         Self { body: Full::new(text).map_err(|never| match never {}).boxed_unsync(), limit: None }
     }
@@ -254,7 +254,7 @@ impl http_body::Body for AnswerBody {
     type Error = BoxError;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        // What has arrived is handed on even if the deadline has just passed.
+        // Data that has arrived is returned even if the timeout has just expired.
         if let Poll::Ready(frame) = Pin::new(&mut self.body).poll_frame(cx) {
             return Poll::Ready(frame);
         }
@@ -294,7 +294,7 @@ mod tests {
         Full::new(Bytes::from_static(text.as_bytes())).boxed_unsync()
     }
 
-    /// The beginning of an answer, and then nothing more.
+    /// The beginning of a response, and then nothing more.
     fn half(text: &'static str) -> UnsyncBoxBody<Bytes, Infallible> {
         use futures::StreamExt;
         let first = futures::stream::iter([Ok(Frame::data(Bytes::from_static(text.as_bytes())))]);
@@ -320,6 +320,7 @@ mod tests {
 
     const EMPTY_LIST: &str = r#"{"kind":"ConfigMapList","apiVersion":"v1","metadata":{},"items":[]}"#;
 
+    /// Shows CLI-4.
     #[tokio::test(start_paused = true)]
     async fn a_server_that_never_answers_is_marked_failed_at_the_deadline() {
         let metrics = Metrics::new().unwrap();
@@ -331,6 +332,7 @@ mod tests {
         assert!(scraped.contains(r#"rest_client_requests_total{code="<error>",host="in-process",method="GET"} 1"#));
     }
 
+    /// Shows CLI-4.
     #[tokio::test(start_paused = true)]
     async fn half_a_list_is_marked_failed_at_the_deadline_too() {
         let metrics = Metrics::new().unwrap();
@@ -341,6 +343,7 @@ mod tests {
         assert_eq!((start.elapsed(), api_error.class), (30 * SECOND, RetryClass::Transient));
     }
 
+    /// Shows CLI-4.
     #[tokio::test(start_paused = true)]
     async fn a_watch_must_begin_in_time_but_may_last() {
         use futures::{StreamExt, TryStreamExt};
@@ -355,6 +358,7 @@ mod tests {
         assert_eq!(start.elapsed(), 30 * SECOND);
     }
 
+    /// Shows LEA-11.
     #[tokio::test(start_paused = true)]
     async fn a_write_that_lost_its_right_while_it_waited_for_its_turn_never_leaves() {
         use tokio_util::sync::CancellationToken;
@@ -378,6 +382,7 @@ mod tests {
         assert!(sent.contains(r#"rest_client_requests_total{code="200",host="in-process",method="POST"} 1"#), "{sent}");
     }
 
+    /// Shows MS-R24.
     #[tokio::test(start_paused = true)]
     async fn request_is_not_sent_when_its_check_fails_after_the_wait() {
         use std::sync::atomic::{AtomicBool, Ordering};
@@ -400,6 +405,7 @@ mod tests {
         );
     }
 
+    /// Shows CLI-5.
     #[tokio::test(start_paused = true)]
     async fn a_full_bucket_makes_calls_wait_and_the_wait_is_not_held_against_the_server() {
         let metrics = Metrics::new().unwrap();
@@ -411,6 +417,7 @@ mod tests {
         assert_eq!(start.elapsed().as_millis() / 100, 30, "two at once, then one a second");
     }
 
+    /// Shows CLI-5.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_may_not_wait_refuses_and_says_so() {
         let metrics = Metrics::new().unwrap();
@@ -423,6 +430,7 @@ mod tests {
         assert_eq!(classes, [None, None, Some(RetryClass::Dropped)]);
     }
 
+    /// Shows CLI-5.
     #[tokio::test(start_paused = true)]
     async fn a_long_watch_costs_one_token() {
         use futures::{StreamExt, TryStreamExt};
@@ -440,6 +448,7 @@ mod tests {
         assert_eq!(classes, [None, None, Some(RetryClass::Dropped)], "of three tokens the watch took one, and no more");
     }
 
+    /// Shows CLI-3.
     #[tokio::test(start_paused = true)]
     async fn a_429_comes_back_at_once_and_only_once() {
         let metrics = Metrics::new().unwrap();

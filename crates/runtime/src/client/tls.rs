@@ -1,8 +1,8 @@
-//! Whom we trust and who we are, in TLS.
+//! TLS configuration of connections to API servers.
 //!
-//! The crypto provider is named here and not looked up in the process: with a cloud's SDK linked in there are two, and
-//! the first connection would die of the choice. Whoever is given another trust or identity makes another configuration: one that
-//! changed inside would go on with the sessions of the old one, in which nobody's certificate is looked at again.
+//! The crypto provider is set explicitly, because a process that links a cloud SDK may have two, and the first
+//! connection would fail. A renewed CA or client certificate requires a new configuration: a changed one would resume
+//! TLS sessions of the old one, without verifying certificates again.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,18 +18,18 @@ use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme
 
 use super::files::FileError;
 
-/// Whose word we take for the server's identity.
+/// How the server's certificate is verified.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum Trust {
-    /// These certificate authorities'.
+    /// With these CA certificates.
     Bundle(Pem),
-    /// Those of the operating system.
+    /// With the CA certificates of the operating system.
     System,
-    /// Anyone's: `insecure-skip-tls-verify`.
+    /// Not at all: `insecure-skip-tls-verify`.
     Anyone,
 }
 
-/// Our client certificate and its key.
+/// Client certificate and key.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) certificate: Pem,
@@ -40,12 +40,12 @@ pub(crate) struct Identity {
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Pem {
     pub(crate) text: Vec<u8>,
-    /// Where it was, unless in the kubeconfig itself.
+    /// Its file, unless it is in the kubeconfig itself.
     pub(crate) file: Option<PathBuf>,
 }
 
 impl Pem {
-    /// What is wrong with it, said of the file that it is in or else as `inline` says it.
+    /// Returns an error about its file, or `inline` if it is in the kubeconfig.
     fn wrong(&self, what: String, inline: impl FnOnce(String) -> TlsError) -> TlsError {
         match self.file.clone() {
             Some(path) => TlsError::File(FileError::Content { path, what }),
@@ -54,33 +54,33 @@ impl Pem {
     }
 }
 
-/// TLS that could not be set up.
+/// Errors of the TLS setup.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// A certificate or key file is missing or makes no sense.
+    /// A certificate or key file is missing or invalid.
     #[error(transparent)]
     File(#[from] FileError),
-    /// `certificate-authority-data` holds no certificate.
+    /// `certificate-authority-data` contains no certificate.
     #[error("failed to use certificate-authority-data: {what}")]
     Authority {
-        /// What is wrong with it.
+        /// The problem.
         what: String,
     },
-    /// `client-certificate-data` and `client-key-data` make no identity.
+    /// `client-certificate-data` and `client-key-data` are invalid.
     #[error("failed to use client-certificate-data and client-key-data: {what}")]
     Identity {
-        /// What is wrong with them.
+        /// The problem.
         what: String,
     },
-    /// The operating system has no certificate authorities.
-    #[error("failed to find certificate authorities of the operating system")]
+    /// The operating system has no CA certificates.
+    #[error("failed to find CA certificates of the operating system")]
     System(#[source] std::io::Error),
     /// The provider supports none of the protocol versions.
     #[error("failed to set up TLS")]
     Setup(#[source] rustls::Error),
 }
 
-/// The TLS side of a connection, offering HTTP/2 and HTTP/1.1.
+/// Returns the TLS configuration of a connection, offering HTTP/2 and HTTP/1.1.
 pub(crate) fn client_config(trust: &Trust, identity: Option<&Identity>) -> Result<ClientConfig, TlsError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())
@@ -111,7 +111,7 @@ pub(crate) fn client_config(trust: &Trust, identity: Option<&Identity>) -> Resul
 fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(pem)? {
-        roots.add(certificate).map_err(|why| format!("it holds a certificate that cannot be used ({why})"))?;
+        roots.add(certificate).map_err(|why| format!("it contains an invalid certificate ({why})"))?;
     }
     Ok(roots)
 }
@@ -119,7 +119,7 @@ fn roots(pem: &[u8]) -> Result<RootCertStore, String> {
 fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let found = CertificateDer::pem_slice_iter(pem).collect::<Result<Vec<_>, _>>();
     match found {
-        Ok(found) if found.is_empty() => Err("it holds no PEM certificate".to_owned()),
+        Ok(found) if found.is_empty() => Err("it contains no PEM certificate".to_owned()),
         Ok(found) => Ok(found),
         Err(why) => Err(format!("it is not PEM ({why})")),
     }
@@ -127,8 +127,8 @@ fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
 
 fn certified(certificate: &[u8], key: &[u8], provider: &CryptoProvider) -> Result<CertifiedKey, String> {
     let chain = certificates(certificate)?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "its key is no PEM private key".to_owned())?;
-    CertifiedKey::from_der(chain, key, provider).map_err(|why| format!("certificate and key do not fit ({why})"))
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|_| "its key is not a PEM private key".to_owned())?;
+    CertifiedKey::from_der(chain, key, provider).map_err(|why| format!("certificate and key do not match ({why})"))
 }
 
 #[derive(Debug)]
@@ -146,7 +146,7 @@ impl ResolvesClientCert for OurIdentity {
     }
 }
 
-/// Checks that the peer holds the key of its certificate, and nothing else about it.
+/// Verifies only that the peer has the private key of its certificate.
 #[derive(Debug)]
 struct TrustAnyone {
     provider: Arc<CryptoProvider>,

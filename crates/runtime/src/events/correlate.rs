@@ -212,6 +212,7 @@ mod tests {
         assert_eq!(names, ["event-1", "event-2", "event-3", "event-4"]);
     }
 
+    /// Shows EVT-2.
     #[test]
     fn from_the_eleventh_similar_message_on_they_share_one_event_that_shows_the_newest() {
         let mut talk = Talk::new();
@@ -248,6 +249,7 @@ mod tests {
         assert!(talk.say("m", "Failed", "again").is_none());
     }
 
+    /// Shows EVT-2.
     #[test]
     fn memory_is_bounded_whatever_is_said() {
         let mut talk = Talk::new();

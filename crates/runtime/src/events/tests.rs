@@ -137,6 +137,7 @@ async fn an_event_carries_what_people_and_machines_look_for() {
     assert_eq!(event["reportingComponent"], "machineset-controller");
 }
 
+/// Shows EVT-2.
 #[tokio::test(start_paused = true)]
 async fn a_repetition_patches_count_time_and_message_of_the_event_that_is_there() {
     let office = office(&[], EventPolicy::default());
@@ -181,6 +182,7 @@ async fn a_passing_trouble_is_tried_again_and_a_lasting_one_is_not_for_ever() {
     assert_eq!(office.requests().len(), 3 + 4);
 }
 
+/// Shows EVT-3.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_not_tried_again_and_does_not_stop_the_others() {
     let office = office(&[Mood::Answers(422), Mood::Answers(422), Mood::Fine], EventPolicy::default());
@@ -192,6 +194,7 @@ async fn a_refusal_is_not_tried_again_and_does_not_stop_the_others() {
     assert_eq!((office.count(EventFate::Refused), office.count(EventFate::Created)), (2, 1));
 }
 
+/// Shows ROL-4, EVT-3.
 #[tokio::test(start_paused = true)]
 async fn a_missing_permission_is_said_once_until_it_has_been_granted_in_between() {
     let page = crate::logs::page::Page::default();
@@ -229,6 +232,7 @@ async fn a_name_that_is_taken_is_exchanged_for_another() {
     assert_eq!(office.count(EventFate::Created), 1);
 }
 
+/// Shows EVT-1.
 #[tokio::test(start_paused = true)]
 async fn emitting_never_waits_and_a_full_queue_drops_and_counts() {
     let policy = EventPolicy { queue: 10, ..EventPolicy::default() };
@@ -239,6 +243,7 @@ async fn emitting_never_waits_and_a_full_queue_drops_and_counts() {
     assert_eq!(office.count(EventFate::QueueFull), 40);
 }
 
+/// Shows EVT-1.
 #[tokio::test(start_paused = true)]
 async fn the_budget_for_writes_is_not_overdrawn() {
     let policy = EventPolicy { qps: 1.0, burst: 3, ..EventPolicy::default() };
@@ -250,6 +255,7 @@ async fn the_budget_for_writes_is_not_overdrawn() {
     assert_eq!((office.count(EventFate::Created), office.count(EventFate::RateLimited)), (3, 5));
 }
 
+/// Shows EVT-4.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_is_written_when_we_are_asked_to_stop() {
     let office = office(&[], EventPolicy::default());
@@ -263,6 +269,7 @@ async fn what_is_left_is_written_when_we_are_asked_to_stop() {
     assert_eq!(office.count(EventFate::Unsent), 1);
 }
 
+/// Shows EVT-4.
 #[tokio::test(start_paused = true)]
 async fn a_flush_ends_at_its_deadline_and_says_what_was_not_sent() {
     let office = office(&[Mood::Silent], EventPolicy::default());

@@ -215,6 +215,7 @@ mod tests {
         (send, Leadership::guarded(Clock::system(), receive, Vacancy::default()))
     }
 
+    /// Shows LEA-3.
     #[tokio::test(start_paused = true)]
     async fn the_right_ends_by_time_alone() {
         let (_election, leadership) = elected_for(10);
@@ -224,6 +225,7 @@ mod tests {
         assert_eq!(leadership.check(), Err(NotLeading::Expired));
     }
 
+    /// Shows LEA-4.
     #[tokio::test(start_paused = true)]
     async fn an_effect_is_dropped_when_the_right_ends_and_not_begun_without_it() {
         let (_election, leadership) = elected_for(10);
@@ -246,6 +248,7 @@ mod tests {
         assert_eq!(effect.await, Ok(()));
     }
 
+    /// Shows LEA-4.
     #[tokio::test(start_paused = true)]
     async fn an_effect_that_is_ready_when_a_paused_process_wakes_is_still_not_carried_on() {
         let (_election, leadership) = elected_for(10);
@@ -281,6 +284,7 @@ mod tests {
         assert_eq!(leadership.wait_until_leading().await, Err(NotLeading::Stopped));
     }
 
+    /// Shows LEA-10.
     #[tokio::test(start_paused = true)]
     async fn whoever_retires_begins_nothing_and_ends_what_it_began() {
         let (_election, leadership) = elected_for(10);

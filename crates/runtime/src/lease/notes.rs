@@ -98,6 +98,7 @@ impl fmt::Debug for Notes {
 mod tests {
     use super::*;
 
+    /// Shows LIM-20.
     #[test]
     fn notes_are_written_among_others_annotations_and_taken_off_again() {
         let notes = Notes::default();

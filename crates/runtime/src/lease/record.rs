@@ -199,6 +199,7 @@ mod tests {
         }
     }
 
+    /// Shows LEA-1.
     #[test]
     fn a_missing_record_is_made_with_our_name() {
         let spec = claim(candidate().consider(None, &mut None, Instant::now(), wall(50)));
@@ -208,6 +209,7 @@ mod tests {
         assert_eq!((spec.acquire_time, spec.renew_time), (Some(MicroTime(wall(50))), Some(MicroTime(wall(50)))));
     }
 
+    /// Shows LEA-1.
     #[test]
     fn a_stranger_is_waited_for_a_lease_duration_from_when_we_saw_it_whatever_its_times_say() {
         let (candidate, now, mut seen) = (candidate(), Instant::now(), None);
@@ -266,6 +268,7 @@ mod tests {
         }
     }
 
+    /// Shows LEA-6.
     #[test]
     fn two_candidates_on_one_host_have_two_names() {
         let random = Random::seeded(1);

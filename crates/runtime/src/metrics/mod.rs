@@ -211,6 +211,7 @@ mod tests {
         metrics
     }
 
+    /// Shows QUE-6.
     #[test]
     fn names_labels_and_types_that_others_scrape_do_not_change() {
         let text = touched().encode().unwrap();
@@ -252,6 +253,7 @@ mod tests {
         ));
     }
 
+    /// Shows QUE-6.
     #[test]
     fn buckets_are_those_dashboards_were_drawn_with() {
         let text = touched().encode().unwrap();
@@ -290,6 +292,7 @@ mod tests {
         assert!(looks(metrics.encode().unwrap()));
     }
 
+    /// Shows EVT-7.
     #[test]
     fn two_sets_of_controllers_do_not_share_numbers() {
         let (one, other) = (touched(), Metrics::new().unwrap());

@@ -151,6 +151,7 @@ mod tests {
     const HATS: Family<2> = Family::gauge("hats", "Hats by owner.", ["owner", "colour"]);
     const ROOMS: Family<0> = Family::counter("rooms_total", "Rooms ever built.", []);
 
+    /// Shows MS-W14.
     #[test]
     fn series_are_as_of_the_scrape_and_a_family_without_any_is_not_mentioned() {
         let owners = Arc::new(Mutex::new(vec!["ann", "bob"]));

@@ -308,6 +308,7 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(512))]
+        /// Shows QUE-4.
         #[test]
         fn it_hands_out_what_a_simple_list_of_wishes_would(ops in prop::collection::vec(op(), 1..120)) {
             let mut now = Instant::now();

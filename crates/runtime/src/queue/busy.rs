@@ -61,6 +61,7 @@ impl<T: Clone + Ord> Busy<T> {
 mod tests {
     use super::*;
 
+    /// Shows QUE-12.
     #[test]
     fn busiest_key_is_counted_within_its_window() {
         let (mut busy, start) = (Busy::default(), Instant::now());

@@ -20,6 +20,7 @@ async fn next_key(queue: &Queue<u32>) -> u32 {
     key
 }
 
+/// Shows QUE-1.
 #[tokio::test(start_paused = true)]
 async fn keys_come_out_once_and_in_the_order_they_came() {
     let queue = queue();
@@ -30,6 +31,7 @@ async fn keys_come_out_once_and_in_the_order_they_came() {
     assert!(queue.is_empty());
 }
 
+/// Shows QUE-11.
 #[tokio::test(start_paused = true)]
 async fn closed_queue_drops_keys_until_it_is_opened() {
     let queue = queue().closed();
@@ -44,6 +46,7 @@ async fn closed_queue_drops_keys_until_it_is_opened() {
     assert_eq!(next_key(&queue).await, 4);
 }
 
+/// Shows QUE-12.
 #[tokio::test(start_paused = true)]
 async fn busy_loop_of_one_key_shows_in_the_metrics() {
     let (queue, metrics) = queue_with(RetryPolicy::default());
@@ -55,6 +58,7 @@ async fn busy_loop_of_one_key_shows_in_the_metrics() {
     assert!(shown.contains("millwright_workqueue_busiest_key_reconciles{name=\"test\"} 500"), "{shown}");
 }
 
+/// Shows QUE-1.
 #[tokio::test(start_paused = true)]
 async fn a_key_wanted_while_it_is_worked_on_runs_once_afterwards() {
     let queue = queue();
@@ -69,6 +73,7 @@ async fn a_key_wanted_while_it_is_worked_on_runs_once_afterwards() {
     assert!(queue.is_empty());
 }
 
+/// Shows QUE-2.
 #[tokio::test(start_paused = true)]
 async fn a_waiting_key_keeps_the_earlier_of_two_times() {
     let queue = queue();
@@ -81,6 +86,7 @@ async fn a_waiting_key_keeps_the_earlier_of_two_times() {
     assert!(queue.state().waiting.is_empty());
 }
 
+/// Shows QUE-2.
 #[tokio::test(start_paused = true)]
 async fn an_immediate_add_does_not_cancel_a_delayed_one() {
     let queue = queue();
@@ -93,6 +99,7 @@ async fn an_immediate_add_does_not_cancel_a_delayed_one() {
     assert_eq!(start.elapsed(), Duration::from_secs(10));
 }
 
+/// Shows QUE-3, MD-D3, MD-D13, MS-W7.
 #[tokio::test(start_paused = true)]
 async fn failures_of_one_key_double_its_pause_until_it_is_forgotten() {
     let queue = queue();
@@ -115,6 +122,7 @@ async fn failures_of_one_key_double_its_pause_until_it_is_forgotten() {
     assert_eq!(queue.state().failing, []);
 }
 
+/// Shows QUE-9.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_throttles_for_long_is_asked_less_and_less_often() {
     let queue = queue();
@@ -135,6 +143,7 @@ async fn a_server_that_throttles_for_long_is_asked_less_and_less_often() {
     assert_eq!(start.elapsed(), Duration::from_secs(1), "what went through is forgiven, and the server's word counts");
 }
 
+/// Shows MC-W25.
 #[tokio::test(start_paused = true)]
 async fn a_key_that_keeps_failing_is_never_dropped() {
     let queue = queue();
@@ -148,6 +157,7 @@ async fn a_key_that_keeps_failing_is_never_dropped() {
     assert_eq!(queue.state().failing, [Failing { key: "1".into(), times: 60 }]);
 }
 
+/// Shows QUE-3.
 #[tokio::test(start_paused = true)]
 async fn the_bucket_of_the_queue_spreads_many_first_failures() {
     let queue = queue();
@@ -213,6 +223,7 @@ async fn the_state_says_what_waits_until_when_and_what_runs_since_when() {
     work.finish(Outcome::Done);
 }
 
+/// Shows QUE-6.
 #[tokio::test(start_paused = true)]
 async fn metrics_count_what_client_go_counts() {
     let (queue, metrics) = queue_with(RetryPolicy::default());
@@ -235,6 +246,7 @@ async fn metrics_count_what_client_go_counts() {
     assert!(line("mcm_workqueue_queue_duration_seconds_sum{name=\"test\"} 3"));
 }
 
+/// Shows QUE-5, MC-W56.
 #[tokio::test(start_paused = true)]
 async fn a_panic_costs_one_reconcile_of_one_key() {
     let (queue, metrics) = queue_with(RetryPolicy::default());
@@ -255,6 +267,7 @@ async fn a_panic_costs_one_reconcile_of_one_key() {
     assert!(!tasks.stopping().is_cancelled());
 }
 
+/// Shows QUE-8.
 #[tokio::test(start_paused = true)]
 async fn stopping_takes_no_new_key_and_waits_for_work_that_has_begun() {
     let queue = queue();
@@ -287,6 +300,7 @@ struct Ledger {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
+    /// Shows QUE-4, MC-W4.
     #[test]
     fn no_key_is_ever_with_two_workers_and_every_wish_is_followed_by_a_reconcile(
         adds in prop::collection::vec((0u32..8, 0u64..40, any::<bool>()), 1..80), concurrency in 1usize..6, seed: u64,
@@ -340,6 +354,7 @@ proptest! {
     }
 }
 
+/// Shows HTT-1.
 #[tokio::test(start_paused = true)]
 async fn work_that_hangs_shows_and_work_that_merely_lasts_does_not() {
     let (queue, tasks) = (queue(), Tasks::new());
@@ -385,6 +400,7 @@ async fn keys_that_wait_for_workers_that_have_not_begun_or_are_all_busy_are_nobo
     assert_eq!(tasks.watchdog().stuck(), []);
 }
 
+/// Shows HTT-1.
 #[tokio::test(start_paused = true)]
 async fn a_queue_from_which_nobody_takes_shows_while_it_should_be_attended() {
     let (queue, tasks) = (queue(), Tasks::new());

@@ -155,6 +155,7 @@ async fn a_long_list_is_read_in_pages_that_fit_together() {
     assert_eq!(fixture.requests("list", "configmaps"), 3);
 }
 
+/// Shows MC-W7.
 #[tokio::test(start_paused = true)]
 async fn our_write_is_there_before_the_watch_shows_it_and_is_told_once() {
     let fixture = CacheFixture::new();
@@ -192,6 +193,7 @@ async fn a_stale_list_does_not_undo_our_write() {
     assert_eq!((names(&cache).len(), log.read().len()), (2, 0));
 }
 
+/// Shows CAC-3.
 #[tokio::test(start_paused = true)]
 async fn what_was_deleted_while_the_history_was_lost_has_vanished() {
     let fixture = CacheFixture::new();
@@ -208,6 +210,7 @@ async fn what_was_deleted_while_the_history_was_lost_has_vanished() {
     assert_eq!((names(&cache), cache.status().counters.expirations), (vec!["b".to_owned(), "c".to_owned()], 1));
 }
 
+/// Shows CAC-13.
 #[tokio::test(start_paused = true)]
 async fn a_dropped_watch_is_opened_again_without_reading_everything_and_misses_nothing() {
     let fixture = CacheFixture::new();
@@ -223,6 +226,7 @@ async fn a_dropped_watch_is_opened_again_without_reading_everything_and_misses_n
     assert_eq!(cache.status().counters.failures, 5);
 }
 
+/// Shows CAC-13.
 #[tokio::test(start_paused = true)]
 async fn bookmarks_keep_a_quiet_watch_from_expiring() {
     let fixture = CacheFixture::new();
@@ -239,6 +243,7 @@ async fn bookmarks_keep_a_quiet_watch_from_expiring() {
     assert!(counters.bookmarks > 0 && counters.watches >= 30, "{counters:?}");
 }
 
+/// Shows CAC-6.
 #[tokio::test(start_paused = true)]
 async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
     let fixture = CacheFixture::new();
@@ -274,6 +279,7 @@ async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
     assert_eq!(names(&cache), ["after", "before"]);
 }
 
+/// Shows CAC-19.
 #[tokio::test(start_paused = true)]
 async fn a_restored_server_that_one_kind_finds_out_is_doubted_by_all() {
     let fixture = CacheFixture::new();
@@ -316,6 +322,7 @@ async fn a_streamed_list_ends_up_as_a_plain_one_does() {
     assert_eq!((log.read(), fixture.requests("list", "configmaps")), (vec!["added c".to_owned()], 0));
 }
 
+/// Shows CAC-11.
 #[tokio::test(start_paused = true)]
 async fn a_new_leader_sees_everything_written_before_it_asked() {
     let fixture = CacheFixture::new();
@@ -333,6 +340,7 @@ async fn a_new_leader_sees_everything_written_before_it_asked() {
     assert_eq!(names(&maps), ["written-by-the-last-leader"]);
 }
 
+/// Shows CAC-10.
 #[tokio::test(start_paused = true)]
 async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
     let fixture = CacheFixture::new();
@@ -374,6 +382,7 @@ async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
     assert_eq!(caches.waiting_for(), [""; 0]);
 }
 
+/// Shows CAC-12.
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_that_merely_lives_on_wakes_nobody() {
     let fixture = CacheFixture::new();
@@ -399,6 +408,7 @@ async fn a_kubelet_that_merely_lives_on_wakes_nobody() {
     assert_eq!(report("2026-01-01T00:15:00Z", "False").await, ["changed n"]);
 }
 
+/// Shows CAC-8.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_cannot_be_decoded_is_present_and_hides_no_other() {
     let fixture = CacheFixture::new();
@@ -465,6 +475,7 @@ impl kube::Resource for Count {
     }
 }
 
+/// Shows CAC-16, MC-W42.
 #[tokio::test(start_paused = true)]
 async fn a_selector_keeps_everything_else_out() {
     let fixture = CacheFixture::new();
@@ -478,6 +489,7 @@ async fn a_selector_keeps_everything_else_out() {
     assert_eq!((cache.len(), pods.list(&ListParams::default()).await.unwrap().items.len()), (1, 2));
 }
 
+/// Shows API-16.
 #[tokio::test(start_paused = true)]
 async fn secrets_leave_their_data_at_the_server() {
     let fixture = CacheFixture::new();
@@ -518,6 +530,7 @@ async fn the_same_seed_makes_the_same_requests() {
     assert_eq!(first, second);
 }
 
+/// Shows CAC-18.
 #[tokio::test(start_paused = true)]
 async fn after_any_storm_the_cache_is_what_the_server_holds() {
     for seed in 0..10 {

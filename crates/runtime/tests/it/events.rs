@@ -66,6 +66,7 @@ async fn repetitions_add_up_in_one_object_and_an_expired_one_comes_back_with_its
     assert_ne!(events[0]["metadata"]["name"], name);
 }
 
+/// Shows EVT-2.
 #[tokio::test(start_paused = true)]
 async fn a_chatty_object_ends_up_with_eleven_objects_of_which_the_last_shows_the_newest() {
     let tasks = Tasks::new();

@@ -97,6 +97,7 @@ async fn a_candidate_the_server_no_longer_answers_is_followed_by_the_other_never
     assert!(record["spec"]["holderIdentity"].as_str().unwrap().starts_with("other_"));
 }
 
+/// Shows LEA-2.
 #[tokio::test(start_paused = true)]
 async fn conflicts_lost_answers_and_slowness_never_make_two_leaders_nor_take_a_healthy_one_down() {
     for seed in 0..5 {
@@ -116,6 +117,7 @@ async fn conflicts_lost_answers_and_slowness_never_make_two_leaders_nor_take_a_h
     }
 }
 
+/// Shows LEA-5.
 #[tokio::test(start_paused = true)]
 async fn an_orderly_handover_takes_seconds_and_is_told_in_events() {
     let fixture = LeaseFixture::new(3);

@@ -89,6 +89,7 @@ async fn what_a_list_lacks_is_told_as_a_number_before_anyone_hears_of_the_single
     assert_eq!(*fixture.removals.lock(), [2; 3], "the list was told first");
 }
 
+/// Shows ROL-5.
 #[tokio::test(start_paused = true)]
 async fn a_role_that_hides_a_kind_is_told_from_a_server_that_is_silent() {
     let fixture = fixture(|server| {

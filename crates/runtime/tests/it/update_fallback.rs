@@ -96,6 +96,7 @@ impl UpdateFixture {
     }
 }
 
+/// Shows ROL-3.
 #[tokio::test(start_paused = true)]
 async fn where_a_role_has_no_patch_the_object_is_read_and_replaced_and_keeps_what_we_do_not_know() {
     let fixture = UpdateFixture::new();
@@ -108,6 +109,7 @@ async fn where_a_role_has_no_patch_the_object_is_read_and_replaced_and_keeps_wha
     assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0");
 }
 
+/// Shows ROL-4.
 #[tokio::test(start_paused = true)]
 async fn a_missing_permission_costs_one_refusal_is_shown_and_is_tried_again_after_a_while() {
     let fixture = UpdateFixture::new();
@@ -129,6 +131,7 @@ async fn a_missing_permission_costs_one_refusal_is_shown_and_is_tried_again_afte
     assert!(!fixture.metrics.encode().unwrap().contains(shown));
 }
 
+/// Shows ROL-4.
 #[tokio::test(start_paused = true)]
 async fn what_is_missing_is_said_once_for_each_kind_and_again_only_after_it_was_granted() {
     let (fixture, page) = (UpdateFixture::new(), Page::default());
@@ -153,6 +156,7 @@ async fn what_is_missing_is_said_once_for_each_kind_and_again_only_after_it_was_
     assert_eq!(said("may not patch nodes;"), 2);
 }
 
+/// Shows ROL-3.
 #[tokio::test(start_paused = true)]
 async fn a_status_is_replaced_alone_and_the_conditions_of_others_stay() {
     let fixture = UpdateFixture::new();
@@ -170,6 +174,7 @@ async fn a_status_is_replaced_alone_and_the_conditions_of_others_stay() {
     assert_eq!(fixture.asked(), ["patch 200"]);
 }
 
+/// Shows ROL-3.
 #[tokio::test(start_paused = true)]
 async fn who_loses_a_race_reads_again_unless_the_patch_was_for_one_version() {
     let fixture = UpdateFixture::new();
@@ -189,6 +194,7 @@ async fn who_loses_a_race_reads_again_unless_the_patch_was_for_one_version() {
     assert_eq!(fixture.asked(), ["get 200", "update 409"]);
 }
 
+/// Shows ROL-3.
 #[tokio::test(start_paused = true)]
 async fn guards_hold_on_the_long_way_round_too() {
     let fixture = UpdateFixture::new();
@@ -206,6 +212,7 @@ async fn guards_hold_on_the_long_way_round_too() {
     assert_eq!(ApiError::of(&gone).class, RetryClass::NotFound);
 }
 
+/// Shows ROL-4.
 #[tokio::test(start_paused = true)]
 async fn who_may_neither_patch_nor_replace_is_told_so_and_pays_for_one_request() {
     let fixture = UpdateFixture::new();

@@ -1,4 +1,4 @@
-//! Deployments: a number of machines, and how they go from one template to the next.
+//! Scenarios of MachineDeployments: replicas, and rollouts from one template to the next.
 
 use api::names::{annotations, labels};
 use api::{MachineDeployment, MachineSet, Object, Time};
@@ -25,7 +25,7 @@ fn in_place(orchestration: &str) -> Value {
 }
 
 impl Fixture {
-    /// Makes a deployment, and a second class to roll it to.
+    /// Creates a deployment, and a second class to roll it to.
     pub(super) async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
         self.add_class(LARGE, driver_virtual::PROVIDER, &self.environment.pace.provider_spec()).await?;
         self.make_deployment(replicas, strategy).await
@@ -35,7 +35,7 @@ impl Fixture {
         self.make_deployment_of(CLASS, replicas, strategy).await
     }
 
-    /// Makes a deployment whose machines are of this class.
+    /// Creates a deployment whose machines are of this class.
     pub(super) async fn make_deployment_of(&self, class: &str, replicas: i32, strategy: Value) -> Result<(), Broken> {
         let deployment = json!({
             "metadata": { "name": self.pool() },
@@ -72,19 +72,20 @@ impl Fixture {
                 return Ok(found);
             }
             promise(begin.elapsed() < self.environment.pace.patience, || {
-                format!("waited in vain until {what}; the deployment says {:?}", found.map(|found| found.status))
+                format!("timed out waiting until {what}; the status of the deployment is {:?}", found.map(|found| found.status))
             })?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
-    /// Waits until so many machines of this class run, no others are left, and the deployment says that it is done.
+    /// Waits until this many machines of this class run, no others are left, and the deployment reports that it is
+    /// complete.
     pub(super) async fn until_rolled(&self, class: &str, count: usize, at_most: usize) -> Result<Machines, Broken> {
         let what = format!("{count} of class {class} run");
         let done = |machines: &Machines| machines.run(count) && of_class(machines, class) == count;
         self.until_machines(&what, at_most, done).await?;
         let wanted = i32::try_from(count).unwrap_or_default();
-        self.until_deployment("it says that it is done", |deployment| {
+        self.until_deployment("it reports that it is complete", |deployment| {
             deployment.is_some_and(|d| {
                 let status = &d.status;
                 reason(d, "Progressing") == "NewMachineSetAvailable"
@@ -120,7 +121,7 @@ impl Fixture {
         Ok(ours.filter(|node| holds(node)).filter_map(|node| node.metadata.name).collect())
     }
 
-    /// What a node agent does: answers whoever is ready to be updated with this result, until so many have been answered.
+    /// Acts as node agent: sets this result on each node that is ready for its update, until `count` nodes have one.
     async fn answer_updates(&self, result: &str, count: usize) -> Result<Vec<String>, Broken> {
         let begin = self.environment.clock.instant();
         let mut answered = Vec::new();
@@ -156,7 +157,7 @@ fn names(machines: &Machines) -> Vec<String> {
     machines.0.iter().map(|machine| machine.name().to_owned()).collect()
 }
 
-pub(super) async fn a_roll_out_in_numbers_stays_within_its_limits(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn rollout_in_numbers_stays_within_its_limits(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create_deployment(5, rolling(2, 1)).await?;
     fixture.until_rolled("small", 5, 5).await?;
@@ -169,10 +170,10 @@ pub(super) async fn a_roll_out_in_numbers_stays_within_its_limits(fixture: &Fixt
     };
     fixture.linger().await;
     let left = fixture.nodes_where(marked).await?;
-    promise(left.is_empty(), || format!("nodes still carry marks of the roll-out: {left:?}"))
+    promise(left.is_empty(), || format!("nodes still carry annotations or taints of the rollout: {left:?}"))
 }
 
-pub(super) async fn a_roll_out_in_percent_goes_on_while_it_is_scaled(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn rollout_in_percent_continues_while_it_is_scaled(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create_deployment(4, rolling("25%", "25%")).await?;
     fixture.until_rolled("small", 4, 4).await?;
@@ -184,7 +185,7 @@ pub(super) async fn a_roll_out_in_percent_goes_on_while_it_is_scaled(fixture: &F
     fixture.until_rolled(LARGE, 2, 6).await.map(drop)
 }
 
-pub(super) async fn a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_heals_it(
+pub(super) async fn rollout_to_a_broken_class_stops_and_can_be_rolled_back(
     fixture: &Fixture,
 ) -> Result<(), Broken> {
     let _process = fixture.start()?;
@@ -193,10 +194,10 @@ pub(super) async fn a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_
     fixture.until_rolled("small", 3, 3).await?;
     fixture.roll_to("nowhere").await?;
     let stuck = |d: &MachineDeployment| reason(d, "Progressing") == "ProgressDeadlineExceeded";
-    fixture.until_deployment("it says that it is stuck", |d| d.is_some_and(stuck)).await?;
+    fixture.until_deployment("it reports that it makes no progress", |d| d.is_some_and(stuck)).await?;
     let machines = fixture.pool_machines().await?;
     promise(of_class(&machines, "small") == 3, || {
-        format!("a machine was marked Failed for nothing: {}", machines.told())
+        format!("a healthy machine was replaced: {}", machines.summary())
     })?;
     fixture.edit_deployment(json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await?;
     fixture.until_rolled("small", 3, 4).await.map(drop)
@@ -208,12 +209,12 @@ pub(super) async fn two_changes_in_a_row_end_with_the_last(fixture: &Fixture) ->
     fixture.add_class("middle", driver_virtual::PROVIDER, &fixture.environment.pace.provider_spec()).await?;
     fixture.until_rolled("small", 3, 3).await?;
     fixture.roll_to("middle").await?;
-    fixture.until_machines("one is on its way", 4, |machines| of_class(machines, "middle") > 0).await?;
+    fixture.until_machines("one machine of the middle class exists", 4, |machines| of_class(machines, "middle") > 0).await?;
     fixture.roll_to(LARGE).await?;
     fixture.until_rolled(LARGE, 3, 4).await.map(drop)
 }
 
-pub(super) async fn a_pause_in_mid_roll_holds_everything(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn pause_stops_a_rollout_in_progress(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create_deployment(4, rolling(1, 0)).await?;
     fixture.until_rolled("small", 4, 4).await?;
@@ -221,7 +222,7 @@ pub(super) async fn a_pause_in_mid_roll_holds_everything(fixture: &Fixture) -> R
     fixture.until_machines("one is new", 5, |machines| of_class(machines, LARGE) > 0).await?;
     fixture.edit_deployment(json!({ "spec": { "paused": true } })).await?;
     let paused = |d: &MachineDeployment| reason(d, "Progressing") == "DeploymentPaused";
-    fixture.until_deployment("it says so", |d| d.is_some_and(paused)).await?;
+    fixture.until_deployment("it reports the pause", |d| d.is_some_and(paused)).await?;
     let sizes = |sets: Vec<MachineSet>| sets.iter().map(|set| set.spec.replicas).collect::<Vec<_>>();
     let before = sizes(fixture.machine_sets().await?);
     fixture.linger().await;
@@ -239,8 +240,8 @@ pub(super) async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one(
     fixture.until_rolled("small", 3, 3).await?;
     fixture.roll_to(LARGE).await?;
     let mixed = |machines: &Machines| of_class(machines, LARGE) > 0 && of_class(machines, "small") > 0;
-    let seen = fixture.until_machines("new ones come", 3, |machines| of_class(machines, LARGE) > 0).await?;
-    promise(!mixed(&seen), || seen.told())?;
+    let seen = fixture.until_machines("new machines exist", 3, |machines| of_class(machines, LARGE) > 0).await?;
+    promise(!mixed(&seen), || seen.summary())?;
     fixture.until_rolled(LARGE, 3, 3).await.map(drop)
 }
 
@@ -260,7 +261,7 @@ pub(super) async fn machines_updated_in_place_are_kept(fixture: &Fixture) -> Res
         tokio::time::sleep(fixture.environment.pace.glance).await;
     }
     let after = fixture.pool_machines().await?;
-    promise(names(&after) == before, || format!("{before:?} became {}", after.told()))?;
+    promise(names(&after) == before, || format!("{before:?} became {}", after.summary()))?;
     promise(fixture.cloud.vms().len() == 2, || format!("{} VMs", fixture.cloud.vms().len()))?;
     fixture.linger().await;
     let left = fixture.nodes_where(|node| {
@@ -268,22 +269,22 @@ pub(super) async fn machines_updated_in_place_are_kept(fixture: &Fixture) -> Res
         labelled || node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
     });
     let left = left.await?;
-    promise(left.is_empty(), || format!("nodes were not given back: {left:?}"))
+    promise(left.is_empty(), || format!("nodes are still labelled or cordoned: {left:?}"))
 }
 
-pub(super) async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on(
+pub(super) async fn in_place_update_stops_on_failure_and_resumes_on_success(
     fixture: &Fixture,
 ) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create_deployment(2, in_place("Auto")).await?;
     fixture.until_rolled("small", 2, 2).await?;
     fixture.roll_to(LARGE).await?;
-    // Nobody answers: nothing else is touched.
+    // Without a result, no other node is selected.
     let selected =
         |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::SELECTED_FOR_UPDATE);
     let begin = fixture.environment.clock.instant();
     while fixture.nodes_where(selected).await?.is_empty() {
-        promise(begin.elapsed() < fixture.environment.pace.patience, || "nobody was ever chosen".to_owned())?;
+        promise(begin.elapsed() < fixture.environment.pace.patience, || "no node was selected".to_owned())?;
         tokio::time::sleep(fixture.environment.pace.glance).await;
     }
     fixture.linger().await;
@@ -301,7 +302,7 @@ pub(super) async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_s
     fixture.until_deployment("both are updated", |d| d.is_some_and(done)).await.map(drop)
 }
 
-pub(super) async fn under_manual_orchestration_only_the_chosen_machine_is_updated(
+pub(super) async fn manual_in_place_update_updates_only_the_chosen_machine(
     fixture: &Fixture,
 ) -> Result<(), Broken> {
     let _process = fixture.start()?;
@@ -331,23 +332,23 @@ pub(super) async fn the_autoscaler_scales_up_down_by_name_and_back(fixture: &Fix
     // It scales up.
     fixture.edit_deployment(json!({ "spec": { "replicas": 5 } })).await?;
     let machines = fixture.until_rolled("small", 5, 5).await?;
-    // It scales down, naming the machines it has emptied.
+    // It scales down and names the machines that it has drained.
     let chosen: Vec<String> = names(&machines).into_iter().skip(1).step_by(2).collect();
     let asked = Time::from(fixture.environment.clock.now());
     let list: Vec<String> = chosen.iter().map(|name| format!("{name}~{asked}")).collect();
     let named = json!({ annotations::TRIGGER_DELETION: list.join(","), annotations::LAST_REPLICA_CHANGE_BY_SCALER: asked.to_string() });
     fixture.edit_deployment(json!({ "metadata": { "annotations": named }, "spec": { "replicas": 3 } })).await?;
     let machines = fixture.until_rolled("small", 3, 5).await?;
-    let spared = names(&machines).iter().all(|name| !chosen.contains(name));
-    promise(spared, || format!("{chosen:?} were to go, and {} are left", machines.told()))?;
+    let deleted = names(&machines).iter().all(|name| !chosen.contains(name));
+    promise(deleted, || format!("expected {chosen:?} to be deleted, but {} are left", machines.summary()))?;
     let pruned = |d: &MachineDeployment| d.annotation(annotations::TRIGGER_DELETION).is_none();
-    fixture.until_deployment("its list is empty", |d| d.is_some_and(pruned)).await?;
-    // It takes a scale-up back without naming anybody.
+    fixture.until_deployment("its list of machines to delete is empty", |d| d.is_some_and(pruned)).await?;
+    // It reverts a scale-up without naming machines.
     fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
     fixture.until_rolled("small", 2, 3).await.map(drop)
 }
 
-pub(super) async fn a_deleted_deployment_takes_everything_along_unless_told_otherwise(
+pub(super) async fn deleted_deployment_deletes_its_machines_unless_orphaned(
     fixture: &Fixture,
 ) -> Result<(), Broken> {
     let _process = fixture.start()?;
@@ -358,7 +359,7 @@ pub(super) async fn a_deleted_deployment_takes_everything_along_unless_told_othe
     fixture.until_deployment("it is gone", |d| d.is_none()).await?;
     fixture.linger().await;
     let left = fixture.pool_machines().await?;
-    promise(names(&left) == before && left.run(2), || format!("{before:?} were to stay: {}", left.told()))?;
+    promise(names(&left) == before && left.run(2), || format!("{before:?} were to stay: {}", left.summary()))?;
     // Another deployment of the same template takes them over.
     fixture.make_deployment(2, rolling(1, 0)).await?;
     let after = names(&fixture.until_rolled("small", 2, 2).await?);
@@ -374,7 +375,7 @@ async fn delete(fixture: &Fixture, parameters: &DeleteParams) -> Result<(), Brok
     deleted.map(drop).map_err(Broken::api("delete the MachineDeployment"))
 }
 
-pub(super) async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended(
+pub(super) async fn invalid_deployment_is_reported_and_resumes_once_fixed(
     fixture: &Fixture,
 ) -> Result<(), Broken> {
     let _process = fixture.start()?;
@@ -383,11 +384,11 @@ pub(super) async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended(
         let condition = d.status.conditions.iter().find(|condition| condition.kind == "Invalid");
         condition.is_some_and(|condition| condition.message.contains("spec.strategy.type"))
     };
-    fixture.until_deployment("it is told", |d| d.is_some_and(invalid)).await?;
+    fixture.until_deployment("it reports the invalid field", |d| d.is_some_and(invalid)).await?;
     fixture.edit_deployment(json!({ "spec": { "strategy": rolling(1, 0) } })).await?;
     fixture.until_rolled("small", 1, 1).await?;
     fixture
-        .until_deployment("it is told no more", |d| d.is_some_and(|d| reason(d, "Invalid").is_empty()))
+        .until_deployment("it reports no invalid field", |d| d.is_some_and(|d| reason(d, "Invalid").is_empty()))
         .await
         .map(drop)
 }

@@ -1,4 +1,4 @@
-//! Sets and deployments: numbers of machines, and how they go from one template to the next.
+//! Scenarios of MachineSets and MachineDeployments: replicas, and rollouts from one template to the next.
 
 mod deployments;
 mod overshoot;
@@ -19,25 +19,26 @@ macro_rules! scenarios {
 
 scenarios![
     sets::a_set_grows_to_fifty_shrinks_to_ten_and_to_none,
-    sets::a_set_adopts_machines_that_nobody_manages,
+    sets::set_adopts_machines_without_a_controller,
     sets::a_machine_that_is_deleted_is_replaced,
-    sets::a_deleted_set_takes_its_machines_along,
-    sets::an_invalid_set_is_told_and_goes_on_once_it_is_mended,
-    sets::a_controller_that_is_killed_while_a_set_grows_makes_no_machine_too_many,
-    deployments::a_roll_out_in_numbers_stays_within_its_limits,
-    deployments::a_roll_out_in_percent_goes_on_while_it_is_scaled,
-    deployments::a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_heals_it,
+    sets::deleted_set_deletes_its_machines,
+    sets::invalid_set_is_reported_and_resumes_once_fixed,
+    sets::killed_controller_creates_no_surplus_machine_in_a_scale_up,
+    deployments::rollout_in_numbers_stays_within_its_limits,
+    deployments::rollout_in_percent_continues_while_it_is_scaled,
+    deployments::rollout_to_a_broken_class_stops_and_can_be_rolled_back,
     deployments::two_changes_in_a_row_end_with_the_last,
-    deployments::a_pause_in_mid_roll_holds_everything,
+    deployments::pause_stops_a_rollout_in_progress,
     deployments::a_recreating_deployment_has_no_old_machine_beside_a_new_one,
     deployments::machines_updated_in_place_are_kept,
-    deployments::an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on,
-    deployments::under_manual_orchestration_only_the_chosen_machine_is_updated,
+    deployments::in_place_update_stops_on_failure_and_resumes_on_success,
+    deployments::manual_in_place_update_updates_only_the_chosen_machine,
     deployments::the_autoscaler_scales_up_down_by_name_and_back,
-    deployments::a_deleted_deployment_takes_everything_along_unless_told_otherwise,
-    deployments::an_invalid_deployment_is_told_and_goes_on_once_it_is_mended,
+    deployments::deleted_deployment_deletes_its_machines_unless_orphaned,
+    deployments::invalid_deployment_is_reported_and_resumes_once_fixed,
     overshoot::too_many_machines_freeze_a_set_until_they_are_gone,
     overshoot::a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once,
-    // Late, because a real garbage collector takes half a minute to learn of our kinds, and collects what it should have orphaned before.
+    // These run late: a real garbage collector takes half a minute to discover our kinds. Before that, it deletes
+    // dependents that it should have orphaned.
     sets::a_set_deleted_without_its_machines_leaves_them_running,
 ];

@@ -1,4 +1,4 @@
-//! More machines than a set can be meant to have.
+//! Scenarios of MachineSets with more Machines than their maximum.
 
 use std::time::Duration;
 
@@ -15,18 +15,18 @@ use crate::result::promise;
 use crate::{Broken, Fixture, Pace};
 
 impl Fixture {
-    /// How often this was told of the sets of the fixture.
-    async fn told(&self, reason: &str) -> Result<i32, Broken> {
+    /// Number of Events with this reason about the sets of the fixture.
+    async fn events_with(&self, reason: &str) -> Result<i32, Broken> {
         let list = self.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list the Events"))?;
         let about = |event: &&Event| event.involved_object.kind.as_deref() == Some("MachineSet");
         let matching = list.items.iter().filter(about).filter(|event| event.reason.as_deref() == Some(reason));
         Ok(matching.map(|event| event.count.unwrap_or(1)).sum())
     }
 
-    async fn until_told(&self, reason: &str) -> Result<(), Broken> {
+    async fn until_event(&self, reason: &str) -> Result<(), Broken> {
         let begin = self.environment.clock.instant();
-        while self.told(reason).await? == 0 {
-            promise(begin.elapsed() < self.environment.pace.patience, || format!("nobody told {reason}"))?;
+        while self.events_with(reason).await? == 0 {
+            promise(begin.elapsed() < self.environment.pace.patience, || format!("no Event has the reason {reason}"))?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
         Ok(())
@@ -49,7 +49,7 @@ pub(super) async fn too_many_machines_freeze_a_set_until_they_are_gone(fixture: 
     fixture.create_deployment(1, rolling(1, 0)).await?;
     let machines = fixture.until_rolled("small", 1, 1).await?;
     process.kill().await;
-    // Someone's script makes machines for the set, and holds on to them.
+    // A script creates machines for the set.
     let Some(model) = machines.0.first() else { return Ok(()) };
     for n in 0..4 {
         let mut wild = Machine { spec: model.spec.clone(), ..Machine::default() };
@@ -62,17 +62,17 @@ pub(super) async fn too_many_machines_freeze_a_set_until_they_are_gone(fixture: 
         made.map_err(Broken::api("create a Machine"))?;
     }
     let _process = fixture.start_with(&policy)?;
-    // However fast its set is at deleting them, what has been seen is told.
-    fixture.until_told("FrozeMachineSet").await?;
+    // However fast the set deletes them, the freeze is reported.
+    fixture.until_event("FrozeMachineSet").await?;
     fixture.until_rolled("small", 1, 5).await?;
-    fixture.until_deployment("it thaws", |d| d.is_some_and(has_thawed)).await?;
+    fixture.until_deployment("it is unfrozen", |d| d.is_some_and(has_thawed)).await?;
     fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
     fixture.until_rolled("small", 2, 2).await?;
     Ok(())
 }
 
-/// The scenario that every provider of the reference is held to: machines that are being deleted count, so a set that loses many at once
-/// is frozen while the cloud is busy with them.
+/// A scenario that the reference runs for every provider. Machines that are being deleted count. So a set that loses
+/// many at once is frozen while the cloud deletes their VMs.
 pub(super) async fn a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once(fixture: &Fixture) -> Result<(), Broken> {
     const SLOW: &str = "slow";
     let pace = Pace { delete: Duration::from_secs(2), ..fixture.environment.pace.clone() };
@@ -82,13 +82,13 @@ pub(super) async fn a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once(fi
     fixture.until_rolled(SLOW, 6, 6).await?;
     fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
     fixture.until_rolled(SLOW, 2, 6).await?;
-    fixture.until_deployment("it thaws", |d| d.is_some_and(has_thawed)).await?;
+    fixture.until_deployment("it is unfrozen", |d| d.is_some_and(has_thawed)).await?;
     let sets = fixture.machine_sets().await?;
     let frozen = sets.iter().any(|set| {
         set.label(labels::FREEZE).is_some() || set.status.conditions.iter().any(|condition| condition.kind == "Frozen")
     });
     promise(!frozen, || format!("the set is still frozen: {sets:?}"))?;
     fixture.linger().await;
-    let told = (fixture.told("FrozeMachineSet").await?, fixture.told("UnfrozeMachineSet").await?);
-    promise(told == (1, 1), || format!("frozen and thawed {told:?} times instead of once each"))
+    let counts = (fixture.events_with("FrozeMachineSet").await?, fixture.events_with("UnfrozeMachineSet").await?);
+    promise(counts == (1, 1), || format!("frozen and unfrozen {counts:?} times instead of once each"))
 }

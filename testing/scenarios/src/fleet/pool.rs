@@ -1,4 +1,4 @@
-//! What scenarios about sets and deployments have in common: a pool, and looking at its machines.
+//! Helpers of the scenarios of sets and deployments: a pool, and queries of its machines.
 
 use api::names::labels;
 use api::{Machine, MachinePhase, MachineSet, Object};
@@ -23,10 +23,10 @@ impl Machines {
         self.0.len() == count && self.0.iter().all(|machine| *machine.phase() == MachinePhase::Running)
     }
 
-    /// Where each of them stands, for a promise that was broken.
-    pub(super) fn told(&self) -> String {
-        let told = self.0.iter().map(|m| format!("{} {} deleting: {}", m.name(), m.phase(), m.is_deleting()));
-        told.collect::<Vec<_>>().join(", ")
+    /// The state of each machine, for a failure message.
+    pub(super) fn summary(&self) -> String {
+        let states = self.0.iter().map(|m| format!("{} {} deleting: {}", m.name(), m.phase(), m.is_deleting()));
+        states.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -36,7 +36,7 @@ impl Fixture {
         format!("{}-p", self.namespace)
     }
 
-    /// The template that the machines of the pool are made from.
+    /// The template of the machines of the pool.
     pub(super) fn template(&self) -> Value {
         self.template_of(CLASS)
     }
@@ -49,7 +49,7 @@ impl Fixture {
         })
     }
 
-    /// Makes a set of this many machines.
+    /// Creates a set of this many machines.
     pub(super) async fn create_set(&self, replicas: i32) -> Result<(), Broken> {
         let set = json!({
             "metadata": { "name": self.pool(), "labels": { labels::NAME: self.pool() } },
@@ -80,7 +80,7 @@ impl Fixture {
         listed.map(|list| Machines(list.items)).map_err(Broken::api("list the Machines"))
     }
 
-    /// Waits until the machines are as wanted, and holds them to a limit meanwhile.
+    /// Waits until the machines are as wanted. Fails if there are more than `at_most` meanwhile.
     pub(super) async fn until_machines(
         &self,
         what: &str,
@@ -91,13 +91,13 @@ impl Fixture {
         loop {
             let machines = self.pool_machines().await?;
             promise(machines.living() <= at_most, || {
-                format!("{} machines instead of at most {at_most}: {}", machines.living(), machines.told())
+                format!("{} machines instead of at most {at_most}: {}", machines.living(), machines.summary())
             })?;
             if wanted(&machines) {
                 return Ok(machines);
             }
             promise(begin.elapsed() < self.environment.pace.patience, || {
-                format!("waited in vain until {what}; there are {}", machines.told())
+                format!("timed out waiting until {what}; there are {}", machines.summary())
             })?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
@@ -116,13 +116,13 @@ impl Fixture {
                 return Ok(());
             }
             promise(begin.elapsed() < self.environment.pace.patience, || {
-                format!("waited in vain until {what}; the set says {:?}", set.map(|set| set.status))
+                format!("timed out waiting until {what}; the status of the set is {:?}", set.map(|set| set.status))
             })?;
             tokio::time::sleep(self.environment.pace.glance).await;
         }
     }
 
-    /// Lets some time of this world go by.
+    /// Waits for twenty polling intervals.
     pub(super) async fn linger(&self) {
         tokio::time::sleep(self.environment.pace.glance * 20).await;
     }

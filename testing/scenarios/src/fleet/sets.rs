@@ -1,4 +1,4 @@
-//! Sets: a number of machines of one template.
+//! Scenarios of MachineSets: replicas of one template.
 
 use std::time::Duration;
 
@@ -17,19 +17,19 @@ pub(super) async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none(fixture: &Fi
         fixture.edit_set(json!({ "spec": { "replicas": replicas } })).await?;
         let wanted = usize::try_from(replicas).unwrap_or_default();
         fixture.until_machines(&format!("{wanted} run"), at_most, |machines| machines.run(wanted)).await?;
-        let told = |set: &MachineSet| {
+        let reported = |set: &MachineSet| {
             let status = &set.status;
             (status.replicas, status.ready_replicas, status.available_replicas, status.fully_labeled_replicas)
                 == (replicas, replicas, replicas, replicas)
                 && status.observed_generation == set.generation()
         };
-        fixture.until_set("its status says so", |set| set.is_some_and(told)).await?;
+        fixture.until_set("its status matches", |set| set.is_some_and(reported)).await?;
     }
     let vms = fixture.cloud.vms();
     promise(vms.is_empty(), || format!("VMs were left behind: {vms:?}"))
 }
 
-pub(super) async fn a_set_adopts_machines_that_nobody_manages(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn set_adopts_machines_without_a_controller(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     for n in 0..2 {
         let mut stray = fixture.template();
@@ -37,25 +37,26 @@ pub(super) async fn a_set_adopts_machines_that_nobody_manages(fixture: &Fixture)
             metadata.insert("name".into(), json!(fixture.machine_name(n)));
         }
         create(&fixture.machines(), "create a Machine", stray).await?;
-        // Sets and machines are watched apart: a set that is seen before them would make its own first.
+        // Sets and machines are watched separately. If the set were observed before the machines, it would create its
+        // own first.
         let held = |machine: &Machine| machine.has_finalizers();
-        fixture.until_machine(n, "is seen", held).await?;
+        fixture.until_machine(n, "has its finalizer", held).await?;
     }
     fixture.create_set(3).await?;
     let machines = fixture.until_machines("three run", 3, |machines| machines.run(3)).await?;
     let managed =
         machines.0.iter().filter(|m| m.controller_owner().is_some_and(|owner| *owner.name == *fixture.pool()));
-    promise(managed.count() == 3, || format!("not all are managed: {}", machines.told()))?;
+    promise(managed.count() == 3, || format!("not all are managed: {}", machines.summary()))?;
     let named = |n: usize| machines.0.iter().any(|machine| machine.name() == fixture.machine_name(n));
-    promise(named(0) && named(1), || format!("one that was there was replaced: {}", machines.told()))?;
+    promise(named(0) && named(1), || format!("an existing machine was replaced: {}", machines.summary()))?;
 
-    // One that is labelled away is let go for good, and replaced.
+    // A machine whose label is changed is released and replaced.
     let away = Patch::Merge(json!({ "metadata": { "labels": { "name": "elsewhere" } } }));
     let labelled = fixture.machines().patch(&fixture.machine_name(0), &PatchParams::default(), &away).await;
     labelled.map_err(Broken::api("label a Machine"))?;
     let machines = fixture.until_machines("four run", 4, |machines| machines.run(4)).await?;
     let free = machines.0.iter().filter(|machine| machine.controller_owner().is_none()).count();
-    promise(free == 1, || format!("{free} have no manager: {}", machines.told()))
+    promise(free == 1, || format!("{free} have no controller: {}", machines.summary()))
 }
 
 pub(super) async fn a_machine_that_is_deleted_is_replaced(fixture: &Fixture) -> Result<(), Broken> {
@@ -70,10 +71,10 @@ pub(super) async fn a_machine_that_is_deleted_is_replaced(fixture: &Fixture) -> 
             machines.run(2) && machines.0.iter().all(|m| m.name() != victim)
         })
         .await?;
-    promise(fixture.cloud.vms().len() == 2, || format!("{} VMs for {}", fixture.cloud.vms().len(), machines.told()))
+    promise(fixture.cloud.vms().len() == 2, || format!("{} VMs for {}", fixture.cloud.vms().len(), machines.summary()))
 }
 
-pub(super) async fn a_deleted_set_takes_its_machines_along(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn deleted_set_deletes_its_machines(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create_set(3).await?;
     fixture.until_machines("three run", 3, |machines| machines.run(3)).await?;
@@ -91,33 +92,33 @@ pub(super) async fn a_set_deleted_without_its_machines_leaves_them_running(fixtu
     fixture.until_set("it is gone", |set| set.is_none()).await?;
     fixture.linger().await;
     let machines = fixture.pool_machines().await?;
-    promise(machines.run(3), || format!("they were to stay: {}", machines.told()))?;
+    promise(machines.run(3), || format!("they were to be kept: {}", machines.summary()))?;
     promise(machines.0.iter().all(|machine| machine.controller_owner().is_none()), || {
-        format!("they were to be let go: {}", machines.told())
+        format!("they were to be released: {}", machines.summary())
     })
 }
 
-pub(super) async fn an_invalid_set_is_told_and_goes_on_once_it_is_mended(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn invalid_set_is_reported_and_resumes_once_fixed(fixture: &Fixture) -> Result<(), Broken> {
     let _process = fixture.start()?;
     fixture.create_set(1).await?;
     fixture.until_machines("it runs", 1, |machines| machines.run(1)).await?;
     fixture.edit_set(json!({ "spec": { "selector": null, "replicas": 3 } })).await?;
-    let told = |set: &MachineSet| {
-        let mut told = set.status.conditions.iter().filter(|condition| condition.kind == "Invalid");
-        told.any(|condition| condition.message.contains("spec.selector"))
+    let reported = |set: &MachineSet| {
+        let mut invalid = set.status.conditions.iter().filter(|condition| condition.kind == "Invalid");
+        invalid.any(|condition| condition.message.contains("spec.selector"))
     };
-    fixture.until_set("it is told", |set| set.is_some_and(told)).await?;
+    fixture.until_set("it reports the invalid field", |set| set.is_some_and(reported)).await?;
     let machines = fixture.pool_machines().await?;
-    promise(machines.living() == 1, || format!("it was to be left alone: {}", machines.told()))?;
+    promise(machines.living() == 1, || format!("its machines were to stay unchanged: {}", machines.summary()))?;
     fixture.edit_set(json!({ "spec": { "selector": { "matchLabels": { "name": fixture.pool() } } } })).await?;
     fixture.until_machines("three run", 3, |machines| machines.run(3)).await?;
-    fixture.until_set("it is mended", |set| set.is_some_and(|set| !told(set))).await
+    fixture.until_set("it reports no invalid field", |set| set.is_some_and(|set| !reported(set))).await
 }
 
 /// Longer than the API server takes for what a killed process had sent; far shorter than a lease.
-const ON_ITS_WAY: Duration = Duration::from_secs(1);
+const IN_FLIGHT: Duration = Duration::from_secs(1);
 
-pub(super) async fn a_controller_that_is_killed_while_a_set_grows_makes_no_machine_too_many(
+pub(super) async fn killed_controller_creates_no_surplus_machine_in_a_scale_up(
     fixture: &Fixture,
 ) -> Result<(), Broken> {
     fixture.create_set(30).await?;
@@ -125,10 +126,10 @@ pub(super) async fn a_controller_that_is_killed_while_a_set_grows_makes_no_machi
         let process = fixture.start()?;
         tokio::time::sleep(Duration::from_millis(20 + fixture.environment.random.below(150))).await;
         process.kill().await;
-        // A real successor begins when the lease has run out. Nobody holds one here, and a create that was on its way may be carried out
-        // after the next process has listed: nobody can tell it from one that never left.
-        tokio::time::sleep(ON_ITS_WAY).await;
-        fixture.until_machines("whatever happened", 30, |_| true).await?;
+        // A real successor starts after the lease has expired. There is no lease here, and the server may process a
+        // create of the killed process after the next process has listed. The next process cannot know about it.
+        tokio::time::sleep(IN_FLIGHT).await;
+        fixture.until_machines("the limit holds", 30, |_| true).await?;
     }
     let _process = fixture.start()?;
     fixture.until_machines("thirty run", 30, |machines| machines.run(30)).await?;

@@ -1,7 +1,8 @@
-//! A cluster that the reference ran until a moment ago.
+//! Scenarios of a takeover: the reference managed the cluster until a moment ago.
 //!
-//! Each scenario begins with what the reference had left on the API server when it was stopped in the middle of something, and ends when our
-//! controllers have carried it on: no machine that nobody asked for, none lost, no rollout that nobody wanted.
+//! Each scenario starts with the objects that the reference had left on the API server when it was stopped in the
+//! middle of an operation. It ends when our controllers have completed the operation. They must create no surplus
+//! machine, lose no machine and start no rollout.
 
 mod reference_objects;
 mod taken_over;
@@ -27,12 +28,12 @@ macro_rules! scenarios {
 }
 
 scenarios![
-    what_the_reference_left_in_peace_is_not_written_to,
-    machines_that_were_coming_up_come_up,
-    a_rollout_is_carried_on_from_its_middle,
-    a_rollback_that_nobody_had_seen_is_done,
+    settled_objects_of_the_reference_are_not_written,
+    machines_that_were_starting_become_running,
+    rollout_in_progress_is_resumed,
+    rollback_that_was_not_yet_observed_is_done,
     a_paused_rollout_stays_paused,
-    the_machine_that_the_autoscaler_chose_goes_and_no_other,
+    machine_chosen_by_the_autoscaler_is_the_one_deleted,
     a_node_that_was_lost_is_replaced_once,
     a_deletion_that_had_just_begun_is_finished,
     a_deletion_before_its_drain_is_finished,
@@ -42,11 +43,11 @@ scenarios![
     an_in_place_update_is_carried_on_without_a_new_machine,
 ];
 
-async fn what_the_reference_left_in_peace_is_not_written_to(fixture: &Fixture) -> Result<(), Broken> {
+async fn settled_objects_of_the_reference_are_not_written(fixture: &Fixture) -> Result<(), Broken> {
     reference_objects::put(fixture, "steady").await?;
     let before = taken_over::versions(fixture).await?;
     let _process = fixture.start()?;
-    // Kubernetes' own controllers lose patience with nodes whose kubelet is silent, and then there is something to write.
+    // After a while, Kubernetes' own controllers mark Nodes without a kubelet, and then Machines have to be updated.
     tokio::time::sleep(Duration::from_secs(8)).await;
     let after = taken_over::versions(fixture).await?;
     let written: Vec<_> = after
@@ -54,10 +55,10 @@ async fn what_the_reference_left_in_peace_is_not_written_to(fixture: &Fixture) -
         .filter(|(name, version)| before.get(*name) != Some(version))
         .map(|(name, version)| (name, before.get(name), version))
         .collect();
-    promise(written.is_empty() && before.len() == after.len(), || format!("somebody wrote to {written:?}"))
+    promise(written.is_empty() && before.len() == after.len(), || format!("objects were written: {written:?}"))
 }
 
-async fn machines_that_were_coming_up_come_up(fixture: &Fixture) -> Result<(), Broken> {
+async fn machines_that_were_starting_become_running(fixture: &Fixture) -> Result<(), Broken> {
     reference_objects::put(fixture, "coming-up").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
@@ -68,7 +69,7 @@ async fn machines_that_were_coming_up_come_up(fixture: &Fixture) -> Result<(), B
     promise(fixture.cloud.vms().len() == 6, || format!("{} VMs", fixture.cloud.vms().len()))
 }
 
-async fn a_rollout_is_carried_on_from_its_middle(fixture: &Fixture) -> Result<(), Broken> {
+async fn rollout_in_progress_is_resumed(fixture: &Fixture) -> Result<(), Broken> {
     reference_objects::put(fixture, "mid-rollout").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
@@ -80,7 +81,7 @@ async fn a_rollout_is_carried_on_from_its_middle(fixture: &Fixture) -> Result<()
     taken_over.made(4).await
 }
 
-async fn a_rollback_that_nobody_had_seen_is_done(fixture: &Fixture) -> Result<(), Broken> {
+async fn rollback_that_was_not_yet_observed_is_done(fixture: &Fixture) -> Result<(), Broken> {
     reference_objects::put(fixture, "rollback-asked-mid-rollout").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
@@ -105,7 +106,7 @@ async fn a_paused_rollout_stays_paused(fixture: &Fixture) -> Result<(), Broken> 
     promise((count("v2"), count("v3")) == (5, 2), || format!("{:?}", names(taken_over.now())))
 }
 
-async fn the_machine_that_the_autoscaler_chose_goes_and_no_other(fixture: &Fixture) -> Result<(), Broken> {
+async fn machine_chosen_by_the_autoscaler_is_the_one_deleted(fixture: &Fixture) -> Result<(), Broken> {
     reference_objects::put(fixture, "targeted-deletion-asked").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
@@ -173,11 +174,11 @@ async fn an_in_place_update_is_carried_on_without_a_new_machine(fixture: &Fixtur
     for node in ["inplace-7797f-c4vgt", "inplace-7797f-zvnjk"] {
         answer(fixture, node).await?;
     }
-    // The class of a machine that was updated in place stays what it was; that it moved to the new set is what tells.
+    // The class of a machine that was updated in place does not change. The new owner shows that it was moved.
     let moved =
         |machine: &&Machine| taken_over::is_running(machine) && taken_over::is_owned_by(machine, "inplace-74596");
     taken_over.until("two have moved to the new set", |all| all.iter().filter(moved).count() == 3).await?;
-    // The surge of a deployment of three was there before, and goes.
+    // The surge machine of a deployment of three existed before and is deleted.
     taken_over
         .until("the one too many is gone", |all| {
             names(all).iter().filter(|name| name.starts_with("inplace-")).count() == 3
@@ -188,7 +189,7 @@ async fn an_in_place_update_is_carried_on_without_a_new_machine(fixture: &Fixtur
     taken_over.made(0).await
 }
 
-/// What the agent on a node says when it has updated it.
+/// Sets the label with which the agent on a node reports a completed update.
 async fn answer(fixture: &Fixture, node: &str) -> Result<(), Broken> {
     let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
     let label = json!({ "metadata": { "labels": { "node.machine.sapcloud.io/update-result": "successful" } } });

@@ -1,9 +1,9 @@
-//! What a running reference left behind, put onto an API server as if it had stopped a moment ago.
+//! Creates the objects that a running reference left behind, as if it had stopped a moment ago.
 //!
-//! The files in `fixtures/reference` are objects that its two processes had written to a real API server when they were stopped, word for word. What an
-//! API server gives out itself is made new: uids (and the owner references that name them), versions, generations, times of creation. All
-//! other times are moved by the same amount, so that the newest of them is now. Its cloud becomes ours: each VM that must exist is
-//! planted there, and Machine and Node get the name that it has in our cloud.
+//! The files in `fixtures/reference` are verbatim objects that its two processes had written to a real API server
+//! when they were stopped. The fields that an API server assigns are new: uids (and the owner references that name
+//! them), versions, generations, creation times. All other times are shifted by the same amount, so that the newest
+//! of them is now. Each VM that must exist is created in our cloud, and Machine and Node get its provider ID.
 
 use std::collections::BTreeMap;
 
@@ -63,7 +63,8 @@ fn read(moment: &str) -> Result<Vec<Value>, Broken> {
     serde_json::from_str(text).map_err(|error| Broken::Promise(format!("the fixture {moment} is no JSON: {error}")))
 }
 
-/// Nodes live in no namespace, and most moments have the same ones: those of an earlier scenario go first.
+/// Nodes have no namespace, and most recordings contain the same names. So the Nodes of an earlier scenario are
+/// deleted first.
 async fn clear_nodes(fixture: &Fixture, objects: &[Value]) -> Result<(), Broken> {
     let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
     for machine in objects.iter().filter(|object| matches!(kind(object).as_str(), "Machine" | "Node")) {
@@ -71,7 +72,7 @@ async fn clear_nodes(fixture: &Fixture, objects: &[Value]) -> Result<(), Broken>
         if nodes.get_opt(&name).await.map_err(Broken::api("read a Node"))?.is_none() {
             continue;
         }
-        // One that was being deleted goes with its last finalizer, so either request may find nothing.
+        // A Node that is being deleted disappears with its last finalizer, so either request may return 404.
         let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
         let freed = nodes.patch(&name, &PatchParams::default(), &free).await.map(drop);
         unless_gone(freed, "free a Node")?;
@@ -116,8 +117,8 @@ fn each_time(value: &mut Value, change: &mut impl FnMut(Timestamp) -> Timestamp)
     }
 }
 
-/// The VMs that there must be, by the name of their machine. One whose node is there already never joins again: its node stays
-/// as the reference left it.
+/// Creates the VMs that must exist, by the name of their machine. A VM whose Node exists already does not register
+/// again: the Node stays as the reference left it.
 fn plant_vms(fixture: &Fixture, objects: &[Value], nodes: &[String]) -> Result<BTreeMap<String, String>, Broken> {
     let mut vms = BTreeMap::new();
     for machine in objects.iter().filter(|object| kind(object) == "Machine") {
@@ -226,7 +227,7 @@ async fn put_ours(
     written.map(drop).map_err(Broken::api("write the status that the reference left"))
 }
 
-/// How many changes of its spec the reference had not seen yet.
+/// Number of spec changes that the reference had not observed yet.
 fn unseen_generations(object: &Value) -> i64 {
     let number = |pointer: &str| object.pointer(pointer).and_then(Value::as_i64).unwrap_or_default();
     number("/metadata/generation").saturating_sub(number("/status/observedGeneration"))

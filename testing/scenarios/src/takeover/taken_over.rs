@@ -1,4 +1,4 @@
-//! The machines of a cluster that was taken over, watched until it is settled.
+//! The machines of a cluster that was taken over, observed until it is settled.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use runtime::client::Api;
 use crate::result::promise;
 use crate::{Broken, Fixture};
 
-/// All machines of the fixture, and what has been seen of them since the beginning.
+/// All machines of the fixture, and what was observed of them since the start.
 pub(super) struct TakenOver<'a> {
     fixture: &'a Fixture,
     inherited: BTreeMap<String, String>,
@@ -28,7 +28,7 @@ impl<'a> TakenOver<'a> {
         Ok(Self { fixture, inherited, ever: BTreeSet::new(), most: 0, now })
     }
 
-    /// As they were seen last.
+    /// The machines of the last poll.
     pub(super) fn now(&self) -> &[Machine] {
         &self.now
     }
@@ -47,7 +47,7 @@ impl<'a> TakenOver<'a> {
                     .iter()
                     .map(|m| format!("{} {} {:?}", m.name(), m.phase(), m.status.last_operation.description))
                     .collect();
-                format!("waited in vain until {what}: {said:#?}")
+                format!("timed out waiting until {what}: {said:#?}")
             })?;
             tokio::time::sleep(self.fixture.environment.pace.glance * 3).await;
         }
@@ -70,14 +70,14 @@ impl<'a> TakenOver<'a> {
         Ok(())
     }
 
-    /// None came and none went.
+    /// Checks that no machine was created or deleted.
     pub(super) async fn are_the_same(&self) -> Result<(), Broken> {
         self.made(0).await?;
         let all: Vec<&str> = self.inherited.keys().map(String::as_str).collect();
         self.have_kept(&all).await
     }
 
-    /// These very ones are still there, and nobody is deleting them.
+    /// Checks that these machines still exist, with the same uid, and are not being deleted.
     pub(super) async fn have_kept(&self, kept: &[&str]) -> Result<(), Broken> {
         for name in kept {
             let there = self.now.iter().any(|machine| {
@@ -85,25 +85,25 @@ impl<'a> TakenOver<'a> {
                     && !machine.is_deleting()
                     && self.inherited.get(*name).is_some_and(|uid| *uid == machine.uid().to_string())
             });
-            self.hold_to(there, || format!("{name} was lost")).await?;
+            self.expect(there, || format!("{name} was lost")).await?;
         }
         Ok(())
     }
 
-    /// So many were made since, and no more.
+    /// Checks that exactly this many machines were created since.
     pub(super) async fn made(&self, wanted: usize) -> Result<(), Broken> {
         let made = self.ever.iter().filter(|uid| !self.inherited.values().any(|old| old == *uid)).count();
-        self.hold_to(made == wanted, || format!("{made} machines were made, not {wanted}")).await
+        self.expect(made == wanted, || format!("{made} machines were created, not {wanted}")).await
     }
 
-    /// Who does not find what was promised wants to know what was told.
-    async fn hold_to(&self, kept: bool, what: impl FnOnce() -> String) -> Result<(), Broken> {
+    /// Fails with a message that contains the Events, unless the expectation is met.
+    async fn expect(&self, kept: bool, what: impl FnOnce() -> String) -> Result<(), Broken> {
         if kept {
             return Ok(());
         }
         let events: Api<Event> = self.fixture.api();
         let events = events.list(&ListParams::default()).await.map_err(Broken::api("list the Events"))?;
-        let told: Vec<String> = events
+        let events: Vec<String> = events
             .items
             .into_iter()
             .map(|event| {
@@ -111,16 +111,16 @@ impl<'a> TakenOver<'a> {
                 format!("{about}: {} {}", event.reason.unwrap_or_default(), event.message.unwrap_or_default())
             })
             .collect();
-        Err(Broken::Promise(format!("{}: {:?}; told: {told:#?}", what(), names(&self.now))))
+        Err(Broken::Promise(format!("{}: {:?}; events: {events:#?}", what(), names(&self.now))))
     }
 
-    /// Those that were not being deleted never were more.
+    /// Checks that there were never more machines that were not being deleted.
     pub(super) fn were_never_more_than(&self, limit: usize) -> Result<(), Broken> {
         promise(self.most <= limit, || format!("{} machines at once", self.most))
     }
 }
 
-/// Whether it runs and nobody is deleting it.
+/// Whether it is Running and not being deleted.
 pub(super) fn is_running(machine: &Machine) -> bool {
     *machine.phase() == MachinePhase::Running && !machine.is_deleting()
 }
@@ -140,7 +140,7 @@ pub(super) fn names(machines: &[Machine]) -> Vec<&str> {
     machines.iter().map(Object::name).collect()
 }
 
-/// The state of every object that a controller of ours could write to: its version, or what of it is ours to write.
+/// The state of every object that our controllers could write: its version or, for a Node, the parts that they write.
 pub(super) async fn versions(fixture: &Fixture) -> Result<BTreeMap<String, String>, Broken> {
     let mut all = BTreeMap::new();
     all.extend(versions_of(&fixture.api::<Machine>(), "machine").await?);
@@ -157,7 +157,8 @@ pub(super) async fn versions(fixture: &Fixture) -> Result<BTreeMap<String, Strin
     Ok(all)
 }
 
-/// What of a Node we may write. Kubernetes' own controllers write to it too, so its version says nothing.
+/// The parts of a Node that our controllers write. Kubernetes' own controllers write it too, so its version is not
+/// usable.
 fn what_is_ours(node: &Node) -> String {
     const THEIRS: [&str; 4] =
         ["node.kubernetes.io/", "node.alpha.kubernetes.io/", "beta.kubernetes.io/", "kubernetes.io/"];

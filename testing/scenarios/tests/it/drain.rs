@@ -1,4 +1,4 @@
-//! The scenarios about drains. The simulated kube-controllers binds, replaces and counts the pods.
+//! The scenarios of drains. The simulated kube-controllers bind, replace and count the pods.
 
 use fake_apiserver::Server;
 use fake_kube_controllers::KubeControllers;
@@ -47,9 +47,10 @@ fn every_drain_scenario_is_a_test_here() {
     }
 }
 
+/// Shows DR-Q3, MC-D3.
 #[tokio::test(start_paused = true)]
-async fn a_node_is_emptied_before_its_vm_goes() {
-    holds("a_node_is_emptied_before_its_vm_goes").await;
+async fn node_is_drained_before_its_vm_is_deleted() {
+    holds("node_is_drained_before_its_vm_is_deleted").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,8 +69,8 @@ async fn a_budget_that_never_opens_holds_a_drain_until_its_timeout() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_misconfigured_budget_is_told_at_once() {
-    holds("a_misconfigured_budget_is_told_at_once").await;
+async fn misconfigured_budget_is_reported_at_once() {
+    holds("misconfigured_budget_is_reported_at_once").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -82,31 +83,35 @@ async fn a_shared_disk_is_not_waited_for() {
     holds("a_shared_disk_is_not_waited_for").await;
 }
 
+/// Shows DR-Q16, MC-D4.
 #[tokio::test(start_paused = true)]
-async fn a_dead_nodes_attachments_are_deleted_so_that_its_disks_come_back() {
-    holds("a_dead_nodes_attachments_are_deleted_so_that_its_disks_come_back").await;
+async fn attachments_of_a_dead_node_are_deleted_to_free_its_disks() {
+    holds("attachments_of_a_dead_node_are_deleted_to_free_its_disks").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_silent_for_long_is_emptied_by_force() {
-    holds("a_node_that_was_silent_for_long_is_emptied_by_force").await;
+async fn long_unreachable_node_is_drained_forcibly() {
+    holds("long_unreachable_node_is_drained_forcibly").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for() {
-    holds("a_pod_that_a_finalizer_holds_is_named_while_it_is_waited_for").await;
+async fn pod_held_by_a_finalizer_is_named_during_the_drain() {
+    holds("pod_held_by_a_finalizer_is_named_during_the_drain").await;
 }
 
+/// Shows MC-W31.
 #[tokio::test(start_paused = true)]
 async fn the_force_label_is_obeyed_in_the_middle_of_a_drain() {
     holds("the_force_label_is_obeyed_in_the_middle_of_a_drain").await;
 }
 
+/// Shows DR-Q18.
 #[tokio::test(start_paused = true)]
 async fn a_drain_outlives_its_controller() {
     holds("a_drain_outlives_its_controller").await;
 }
 
+/// Shows MC-W23.
 #[tokio::test(start_paused = true)]
 async fn fifty_drains_do_not_slow_a_creation() {
     holds("fifty_drains_do_not_slow_a_creation").await;

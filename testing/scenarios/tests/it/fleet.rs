@@ -1,4 +1,5 @@
-//! The scenarios about sets and deployments. The server keeps house: owners that go take their dependents along, or let them go.
+//! The scenarios of sets and deployments. The server includes a garbage collector, which deletes or orphans
+//! dependents.
 
 use runtime::Tasks;
 use scenarios::{FLEET_SCENARIOS, Scenario, play};
@@ -43,8 +44,8 @@ async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_set_adopts_machines_that_nobody_manages() {
-    holds("a_set_adopts_machines_that_nobody_manages").await;
+async fn set_adopts_machines_without_a_controller() {
+    holds("set_adopts_machines_without_a_controller").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -53,8 +54,8 @@ async fn a_machine_that_is_deleted_is_replaced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_set_takes_its_machines_along() {
-    holds("a_deleted_set_takes_its_machines_along").await;
+async fn deleted_set_deletes_its_machines() {
+    holds("deleted_set_deletes_its_machines").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -63,28 +64,29 @@ async fn a_set_deleted_without_its_machines_leaves_them_running() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invalid_set_is_told_and_goes_on_once_it_is_mended() {
-    holds("an_invalid_set_is_told_and_goes_on_once_it_is_mended").await;
+async fn invalid_set_is_reported_and_resumes_once_fixed() {
+    holds("invalid_set_is_reported_and_resumes_once_fixed").await;
+}
+
+/// Shows MS-R15.
+#[tokio::test(start_paused = true)]
+async fn killed_controller_creates_no_surplus_machine_in_a_scale_up() {
+    holds("killed_controller_creates_no_surplus_machine_in_a_scale_up").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_that_is_killed_while_a_set_grows_makes_no_machine_too_many() {
-    holds("a_controller_that_is_killed_while_a_set_grows_makes_no_machine_too_many").await;
+async fn rollout_in_numbers_stays_within_its_limits() {
+    holds("rollout_in_numbers_stays_within_its_limits").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_in_numbers_stays_within_its_limits() {
-    holds("a_roll_out_in_numbers_stays_within_its_limits").await;
+async fn rollout_in_percent_continues_while_it_is_scaled() {
+    holds("rollout_in_percent_continues_while_it_is_scaled").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_in_percent_goes_on_while_it_is_scaled() {
-    holds("a_roll_out_in_percent_goes_on_while_it_is_scaled").await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_heals_it() {
-    holds("a_class_that_cannot_start_halts_a_roll_out_and_rolling_back_heals_it").await;
+async fn rollout_to_a_broken_class_stops_and_can_be_rolled_back() {
+    holds("rollout_to_a_broken_class_stops_and_can_be_rolled_back").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -93,8 +95,8 @@ async fn two_changes_in_a_row_end_with_the_last() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_in_mid_roll_holds_everything() {
-    holds("a_pause_in_mid_roll_holds_everything").await;
+async fn pause_stops_a_rollout_in_progress() {
+    holds("pause_stops_a_rollout_in_progress").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,15 +110,16 @@ async fn the_autoscaler_scales_up_down_by_name_and_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_deployment_takes_everything_along_unless_told_otherwise() {
-    holds("a_deleted_deployment_takes_everything_along_unless_told_otherwise").await;
+async fn deleted_deployment_deletes_its_machines_unless_orphaned() {
+    holds("deleted_deployment_deletes_its_machines_unless_orphaned").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invalid_deployment_is_told_and_goes_on_once_it_is_mended() {
-    holds("an_invalid_deployment_is_told_and_goes_on_once_it_is_mended").await;
+async fn invalid_deployment_is_reported_and_resumes_once_fixed() {
+    holds("invalid_deployment_is_reported_and_resumes_once_fixed").await;
 }
 
+/// Shows MS-W13.
 #[tokio::test(start_paused = true)]
 async fn a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once() {
     holds("a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once").await;
@@ -133,11 +136,11 @@ async fn machines_updated_in_place_are_kept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on() {
-    holds("an_in_place_update_that_fails_or_never_answers_halts_and_a_success_carries_on").await;
+async fn in_place_update_stops_on_failure_and_resumes_on_success() {
+    holds("in_place_update_stops_on_failure_and_resumes_on_success").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_manual_orchestration_only_the_chosen_machine_is_updated() {
-    holds("under_manual_orchestration_only_the_chosen_machine_is_updated").await;
+async fn manual_in_place_update_updates_only_the_chosen_machine() {
+    holds("manual_in_place_update_updates_only_the_chosen_machine").await;
 }

@@ -1,6 +1,6 @@
-//! Every scenario on the API server in memory, under a clock of our own.
+//! Every scenario on the API server in memory, with a test clock.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail where it stands")]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up must fail")]
 
 mod drain;
 mod fleet;
@@ -45,6 +45,7 @@ async fn holds_in_memory(name: &str) {
     }
 }
 
+/// Shows TWO-3.
 #[test]
 fn every_scenario_is_a_test_here() {
     let this_file = include_str!("main.rs");
@@ -57,54 +58,64 @@ fn every_scenario_is_a_test_here() {
     }
 }
 
+/// Shows MC-W45.
 #[tokio::test(start_paused = true)]
-async fn a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses() {
-    holds_in_memory("a_vm_that_belongs_to_nobody_is_collected_and_nobody_elses").await;
+async fn orphan_vms_are_deleted_and_no_others() {
+    holds_in_memory("orphan_vms_are_deleted_and_no_others").await;
 }
 
+/// Shows THR-1, MC-D7.
 #[tokio::test(start_paused = true)]
 async fn a_machine_joins_and_leaves_nothing_behind() {
     holds_in_memory("a_machine_joins_and_leaves_nothing_behind").await;
 }
 
+/// Shows THR-3.
 #[tokio::test(start_paused = true)]
-async fn ten_machines_survive_a_controller_that_is_killed_again_and_again() {
-    holds_in_memory("ten_machines_survive_a_controller_that_is_killed_again_and_again").await;
+async fn ten_machines_survive_a_controller_killed_repeatedly() {
+    holds_in_memory("ten_machines_survive_a_controller_killed_repeatedly").await;
 }
 
+/// Shows THR-7.
 #[tokio::test(start_paused = true)]
 async fn a_class_that_appears_late_wakes_its_machine() {
     holds_in_memory("a_class_that_appears_late_wakes_its_machine").await;
 }
 
+/// Shows THR-7, MC-W34.
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_appears_late_wakes_its_machine() {
     holds_in_memory("a_secret_that_appears_late_wakes_its_machine").await;
 }
 
+/// Shows THR-7, FLG-11.
 #[tokio::test(start_paused = true)]
-async fn an_unknown_provider_is_told_on_the_machine() {
-    holds_in_memory("an_unknown_provider_is_told_on_the_machine").await;
+async fn unknown_provider_is_reported_on_the_machine() {
+    holds_in_memory("unknown_provider_is_reported_on_the_machine").await;
 }
 
+/// Shows THR-8.
 #[tokio::test(start_paused = true)]
-async fn an_odd_duration_is_told_and_holds_up_nobody_else() {
-    holds_in_memory("an_odd_duration_is_told_and_holds_up_nobody_else").await;
+async fn invalid_duration_is_reported_and_blocks_no_other_machine() {
+    holds_in_memory("invalid_duration_is_reported_and_blocks_no_other_machine").await;
 }
 
+/// Shows MC-H7, MC-W24.
 #[tokio::test(start_paused = true)]
-async fn a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout() {
-    holds_in_memory("a_machine_whose_node_never_comes_is_marked_failed_at_its_timeout").await;
+async fn machine_whose_node_never_joins_is_marked_failed() {
+    holds_in_memory("machine_whose_node_never_joins_is_marked_failed").await;
 }
 
+/// Shows MC-W36.
 #[tokio::test(start_paused = true)]
-async fn someone_who_edits_the_machine_all_the_time_does_not_stop_it() {
-    holds_in_memory("someone_who_edits_the_machine_all_the_time_does_not_stop_it").await;
+async fn constant_edits_of_a_machine_do_not_stop_it() {
+    holds_in_memory("constant_edits_of_a_machine_do_not_stop_it").await;
 }
 
+/// Shows MC-W44.
 #[tokio::test(start_paused = true)]
-async fn events_tell_a_machines_life_in_four_lines() {
-    holds_in_memory("events_tell_a_machines_life_in_four_lines").await;
+async fn four_events_report_the_life_of_a_machine() {
+    holds_in_memory("four_events_report_the_life_of_a_machine").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -112,14 +123,16 @@ async fn a_replica_on_standby_takes_over_when_the_leader_dies() {
     holds_in_memory("a_replica_on_standby_takes_over_when_the_leader_dies").await;
 }
 
+/// Shows THR-5, MC-W5.
 #[tokio::test(start_paused = true)]
-async fn a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind() {
-    holds_in_memory("a_machine_deleted_at_any_moment_of_its_creation_leaves_nothing_behind").await;
+async fn machine_deleted_during_creation_leaves_nothing_behind() {
+    holds_in_memory("machine_deleted_during_creation_leaves_nothing_behind").await;
 }
 
+/// Shows THR-8, MC-W44.
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else() {
-    holds_in_memory("a_machine_that_cannot_be_read_is_told_by_an_event_and_holds_up_nobody_else").await;
+async fn undecodable_machine_gets_an_event_and_blocks_no_other() {
+    holds_in_memory("undecodable_machine_gets_an_event_and_blocks_no_other").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -127,32 +140,38 @@ async fn each_error_code_is_shown_and_overcome() {
     holds_in_memory("each_error_code_is_shown_and_overcome").await;
 }
 
+/// Shows MC-H2.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_too_late_is_taken_all_the_same() {
-    holds_in_memory("a_node_that_comes_too_late_is_taken_all_the_same").await;
+async fn node_that_joins_after_the_timeout_is_accepted() {
+    holds_in_memory("node_that_joins_after_the_timeout_is_accepted").await;
 }
 
+/// Shows MC-H3.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_is_lost_and_comes_back_costs_nothing() {
-    holds_in_memory("a_node_that_is_lost_and_comes_back_costs_nothing").await;
+async fn lost_node_that_returns_keeps_its_vm() {
+    holds_in_memory("lost_node_that_returns_keeps_its_vm").await;
 }
 
+/// Shows MC-H9.
 #[tokio::test(start_paused = true)]
-async fn of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed() {
-    holds_in_memory("of_nodes_that_are_lost_for_good_one_at_a_time_is_marked_failed").await;
+async fn permanently_lost_nodes_are_marked_failed_one_at_a_time() {
+    holds_in_memory("permanently_lost_nodes_are_marked_failed_one_at_a_time").await;
 }
 
+/// Shows MC-H1.
 #[tokio::test(start_paused = true)]
-async fn a_vm_that_vanishes_is_noticed_and_its_machine_can_go() {
-    holds_in_memory("a_vm_that_vanishes_is_noticed_and_its_machine_can_go").await;
+async fn vanished_vm_is_noticed_and_its_machine_can_be_deleted() {
+    holds_in_memory("vanished_vm_is_noticed_and_its_machine_can_be_deleted").await;
 }
 
+/// Shows MC-W3.
 #[tokio::test(start_paused = true)]
 async fn a_name_is_free_again_as_soon_as_its_machine_is_gone() {
     holds_in_memory("a_name_is_free_again_as_soon_as_its_machine_is_gone").await;
 }
 
+/// Shows MC-W73.
 #[tokio::test(start_paused = true)]
-async fn a_secret_broken_in_use_stops_neither_life_nor_deletion() {
-    holds_in_memory("a_secret_broken_in_use_stops_neither_life_nor_deletion").await;
+async fn broken_secret_stops_neither_running_nor_deletion() {
+    holds_in_memory("broken_secret_stops_neither_running_nor_deletion").await;
 }

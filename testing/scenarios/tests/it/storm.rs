@@ -10,7 +10,7 @@ use crate::drain::people;
 
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "takes a minute of real time; `cargo xtask e2e drain-storm --in-memory` runs it"]
-async fn three_hundred_drains_hold_up_no_write() {
+async fn three_hundred_drains_block_no_write() {
     let clock = Clock::system();
     let server = Server::new(Options::new(Arc::new(move || clock.now()), 1));
     for definition in api::crd::definitions() {

@@ -1,4 +1,4 @@
-//! What the reference left, carried on under a clock of our own.
+//! The takeover scenarios on the server in memory, with a test clock.
 
 use scenarios::{Fixture, TAKEOVER_SCENARIOS};
 
@@ -17,23 +17,23 @@ fn every_takeover_scenario_is_a_test_here() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_reference_left_in_peace_is_not_written_to() {
-    holds_in_order(TAKEOVER_SCENARIOS, "what_the_reference_left_in_peace_is_not_written_to").await;
+async fn settled_objects_of_the_reference_are_not_written() {
+    holds_in_order(TAKEOVER_SCENARIOS, "settled_objects_of_the_reference_are_not_written").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn machines_that_were_coming_up_come_up() {
-    holds_in_order(TAKEOVER_SCENARIOS, "machines_that_were_coming_up_come_up").await;
+async fn machines_that_were_starting_become_running() {
+    holds_in_order(TAKEOVER_SCENARIOS, "machines_that_were_starting_become_running").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollout_is_carried_on_from_its_middle() {
-    holds_in_order(TAKEOVER_SCENARIOS, "a_rollout_is_carried_on_from_its_middle").await;
+async fn rollout_in_progress_is_resumed() {
+    holds_in_order(TAKEOVER_SCENARIOS, "rollout_in_progress_is_resumed").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_rollback_that_nobody_had_seen_is_done() {
-    holds_in_order(TAKEOVER_SCENARIOS, "a_rollback_that_nobody_had_seen_is_done").await;
+async fn rollback_that_was_not_yet_observed_is_done() {
+    holds_in_order(TAKEOVER_SCENARIOS, "rollback_that_was_not_yet_observed_is_done").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -42,8 +42,8 @@ async fn a_paused_rollout_stays_paused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_machine_that_the_autoscaler_chose_goes_and_no_other() {
-    holds_in_order(TAKEOVER_SCENARIOS, "the_machine_that_the_autoscaler_chose_goes_and_no_other").await;
+async fn machine_chosen_by_the_autoscaler_is_the_one_deleted() {
+    holds_in_order(TAKEOVER_SCENARIOS, "machine_chosen_by_the_autoscaler_is_the_one_deleted").await;
 }
 
 #[tokio::test(start_paused = true)]

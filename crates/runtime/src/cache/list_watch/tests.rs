@@ -49,6 +49,7 @@ async fn a_page_keeps_what_it_cannot_decode() {
     assert!(matches!(&page.items[..], [Decoded::Whole(_), Decoded::Undecodable(_)]));
 }
 
+/// Shows CAC-23.
 #[tokio::test]
 async fn list_is_rejected_when_an_item_has_no_name() {
     for nameless in [r#"{"metadata":{}}"#, r#"{"data":7}"#, r#"{"metadata":{"name":7}}"#, r#"{"metadata":{"name":""}}"#]

@@ -172,6 +172,7 @@ impl Fixture {
 
 const MINUTE: Duration = Duration::from_mins(1);
 
+/// Shows CAC-1.
 #[tokio::test(start_paused = true)]
 async fn a_list_is_read_page_by_page_and_watched_from_its_version() {
     let fixture = Fixture::new(Script::of([
@@ -188,6 +189,7 @@ async fn a_list_is_read_page_by_page_and_watched_from_its_version() {
     assert_eq!(fixture.cache.synced().await, Ok(()));
 }
 
+/// Shows CAC-1.
 #[tokio::test(start_paused = true)]
 async fn pages_that_do_not_fit_together_are_watched_from_the_oldest() {
     for (first, second) in [(10, 12), (12, 10)] {
@@ -197,6 +199,7 @@ async fn pages_that_do_not_fit_together_are_watched_from_the_oldest() {
     }
 }
 
+/// Shows CAC-1.
 #[tokio::test(start_paused = true)]
 async fn a_list_that_expires_half_way_is_read_again_in_one_piece() {
     let fixture = Fixture::new(Script::of([
@@ -209,6 +212,7 @@ async fn a_list_that_expires_half_way_is_read_again_in_one_piece() {
     assert_eq!(fixture.names(), ["a"]);
 }
 
+/// Shows CAC-1.
 #[tokio::test(start_paused = true)]
 async fn half_a_list_changes_nothing() {
     let fixture = Fixture::new(Script::of([
@@ -250,6 +254,7 @@ async fn a_watch_that_ends_before_its_time_is_followed_by_a_small_look() {
     assert_eq!(fixture.names(), ["a", "b"]);
 }
 
+/// Shows CAC-17.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_comes_back_with_an_older_etcd_is_found_out_at_once() {
     let fixture = Fixture::new(Script::of([
@@ -287,6 +292,7 @@ async fn a_bookmark_moves_the_place_to_go_on_from() {
     assert_eq!(fixture.counters().bookmarks, 1);
 }
 
+/// Shows CAC-3.
 #[tokio::test(start_paused = true)]
 async fn an_expired_version_costs_a_list_and_what_is_missing_has_vanished() {
     let fixture = Fixture::new(Script::of([
@@ -312,6 +318,7 @@ async fn an_error_in_the_stream_costs_a_list_after_a_pause() {
     assert_eq!(fixture.script.asked(), ["list 500", "watch 10", "list 500"]);
 }
 
+/// Shows CAC-23.
 #[tokio::test(start_paused = true)]
 async fn cache_keeps_all_objects_when_an_item_has_no_name() {
     let nameless = |what: &str| ListWatchError::Garbled(format!("{what} without a name"));
@@ -329,6 +336,7 @@ async fn cache_keeps_all_objects_when_an_item_has_no_name() {
     assert!(matches!(fixture.cache.watch(), Watch::Disconnected { .. }), "the freeze has to know of it");
 }
 
+/// Shows CAC-9.
 #[tokio::test(start_paused = true)]
 async fn object_nested_too_deeply_counts_as_undecodable() {
     let deep = format!("{}1{}", r#"{"a":"#.repeat(200), "}".repeat(200));
@@ -347,6 +355,7 @@ async fn object_nested_too_deeply_counts_as_undecodable() {
     assert_eq!((fixture.cache.len(), fixture.cache.status().undecodable), (2, 1));
 }
 
+/// Shows CAC-13.
 #[tokio::test(start_paused = true)]
 async fn a_watch_the_server_forgot_is_marked_failed_and_opened_again() {
     let fixture = Fixture::new(Script::of([
@@ -361,6 +370,7 @@ async fn a_watch_the_server_forgot_is_marked_failed_and_opened_again() {
     assert_eq!((fixture.counters().stalls, fixture.counters().lists, fixture.names().len()), (1, 1, 1));
 }
 
+/// Shows CAC-6.
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_was_silent_because_the_server_went_back_is_found_out() {
     let fixture = Fixture::new(Script::of([
@@ -383,6 +393,7 @@ async fn a_watch_with_a_bookmark_needs_no_proof() {
     assert_eq!(fixture.script.asked()[..3], ["list 500", "watch 10", "watch 10"]);
 }
 
+/// Shows CAC-14.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ends_every_watch_at_once_is_not_hammered() {
     let ends = std::iter::repeat_with(|| watch(vec![], After::End)).take(1000);
@@ -392,6 +403,7 @@ async fn a_server_that_ends_every_watch_at_once_is_not_hammered() {
     assert!((15..50).contains(&asked), "{asked} requests in ten minutes");
 }
 
+/// Shows CAC-14.
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_history_is_always_gone_is_not_hammered() {
     let cycle = || [page(10, None, vec![]), Answer::Watch(Err(ListWatchError::Gone), After::End)];
@@ -401,6 +413,7 @@ async fn a_server_whose_history_is_always_gone_is_not_hammered() {
     assert!((20..100).contains(&asked), "{asked} requests in ten minutes");
 }
 
+/// Shows CAC-2.
 #[tokio::test(start_paused = true)]
 async fn a_streamed_list_is_taken_at_its_mark_and_the_stream_goes_on() {
     let builder = Cache::builder().listing(Listing::Streamed);
@@ -418,6 +431,7 @@ async fn a_streamed_list_is_taken_at_its_mark_and_the_stream_goes_on() {
     assert_eq!((fixture.counters().lists, fixture.counters().events), (1, 1));
 }
 
+/// Shows CAC-2.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_refuses_streamed_lists_is_read_in_pages_from_then_on() {
     for code in [400, 422] {
@@ -430,6 +444,7 @@ async fn a_server_that_refuses_streamed_lists_is_read_in_pages_from_then_on() {
     }
 }
 
+/// Shows CAC-2.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_ignores_streamed_lists_is_found_out_by_the_missing_mark() {
     let builder = Cache::builder().listing(Listing::Streamed);
@@ -442,6 +457,7 @@ async fn a_server_that_ignores_streamed_lists_is_found_out_by_the_missing_mark()
     assert!(fixture.cache.is_synced());
 }
 
+/// Shows CAC-6.
 #[tokio::test(start_paused = true)]
 async fn a_list_from_the_past_is_doubted_until_a_quorum_list() {
     let builder = Cache::builder().reading(Reading::Cached);
@@ -494,6 +510,7 @@ async fn a_stale_list_does_not_undo_our_write_and_is_no_regression() {
     assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Firm, 0));
 }
 
+/// Shows CAC-11.
 #[tokio::test(start_paused = true)]
 async fn a_refresh_is_answered_by_a_quorum_list_that_began_after_it() {
     let script = Script::of([page(10, None, vec![map("a", 1)]), watch(vec![], After::Silence)]);
@@ -506,6 +523,7 @@ async fn a_refresh_is_answered_by_a_quorum_list_that_began_after_it() {
     assert_eq!(fixture.script.asked(), ["list all cached", "watch 10", "list 500", "watch 20"]);
 }
 
+/// Shows CAC-11.
 #[tokio::test(start_paused = true)]
 async fn a_refresh_is_not_answered_by_a_list_that_began_before_it() {
     let fixture = Fixture::new(Script::default());
@@ -567,6 +585,7 @@ impl Warnings {
     }
 }
 
+/// Shows CAC-10.
 #[tokio::test(start_paused = true)]
 async fn a_refusal_is_said_once_until_it_changes() {
     let warnings = Warnings::default();
@@ -585,6 +604,7 @@ async fn a_refusal_is_said_once_until_it_changes() {
     assert!(fixture.cache.is_synced());
 }
 
+/// Shows CAC-14.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_asks_for_time_gets_it_within_reason() {
     for (asks, gets) in [(40, 40), (u32::MAX, 300)] {

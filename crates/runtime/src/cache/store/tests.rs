@@ -107,6 +107,7 @@ fn held(store: &Store<ConfigMap>, name: &str) -> Option<u64> {
     }
 }
 
+/// Shows CAC-4, MC-W7, MC-W67.
 #[test]
 fn our_write_is_there_at_once_and_its_echo_wakes_nobody() {
     let mut store = store();
@@ -118,6 +119,7 @@ fn our_write_is_there_at_once_and_its_echo_wakes_nobody() {
     assert!(store.floors.is_empty(), "a floor that was reached is not kept");
 }
 
+/// Shows CAC-4.
 #[test]
 fn an_event_older_than_our_write_does_not_undo_it() {
     let mut store = store();
@@ -137,6 +139,7 @@ fn an_answer_older_than_what_the_watch_has_shown_is_ignored() {
     assert_eq!(held(&store, "a"), Some(12));
 }
 
+/// Shows CAC-4.
 #[test]
 fn a_list_older_than_our_write_does_not_undo_it() {
     let mut store = store();
@@ -148,6 +151,7 @@ fn a_list_older_than_our_write_does_not_undo_it() {
     assert_eq!(list(&mut store, 30, vec![map("a", "ua", 22)]).1, ["new Vanished 21", "a changed 20->22"]);
 }
 
+/// Shows CAC-3, MC-W56.
 #[test]
 fn what_a_relist_no_longer_finds_has_vanished() {
     let mut store = store();
@@ -164,6 +168,7 @@ fn a_watched_deletion_tells_the_state_it_was_sent_with() {
     assert_eq!(end(&mut store, map("a", "ua", 12)), [""; 0]);
 }
 
+/// Shows CAC-4.
 #[test]
 fn our_delete_is_not_undone_by_an_older_event_or_list() {
     let mut store = store();
@@ -287,6 +292,7 @@ fn a_bookmark_ends_the_floors_it_has_passed() {
     assert_eq!(store.passed(&Version::new("19")), Freshness::Regressed);
 }
 
+/// Shows CAC-5.
 #[test]
 fn without_numbers_the_watch_wins() {
     let mut store = store();
@@ -302,6 +308,7 @@ fn without_numbers_the_watch_wins() {
     assert_eq!(apply(&mut store, odd("c")).1, ["a added c"]);
 }
 
+/// Shows CAC-8.
 #[test]
 fn what_cannot_be_decoded_counts_as_present_until_it_is_mended_or_gone() {
     let mut store = store();
@@ -319,6 +326,7 @@ fn what_cannot_be_decoded_counts_as_present_until_it_is_mended_or_gone() {
     assert_eq!(store.undecodable_count(), 0);
 }
 
+/// Shows CAC-8.
 #[test]
 fn an_undecodable_object_in_a_list_has_not_vanished() {
     let mut store = store();
@@ -328,6 +336,7 @@ fn an_undecodable_object_in_a_list_has_not_vanished() {
     assert_eq!(said(deltas), ["a undecodable, before: true"]);
 }
 
+/// Shows CAC-12.
 #[test]
 fn a_heartbeat_changes_the_cache_and_wakes_nobody() {
     let mut store = Store::new(vec![], Some(only_beats as UpdatePredicate<ConfigMap>), None);
@@ -342,6 +351,7 @@ fn a_heartbeat_changes_the_cache_and_wakes_nobody() {
     assert_eq!(apply(&mut store, coloured("a", "ua", 12, "red")).1, ["a changed 11->12"]);
 }
 
+/// Shows CAC-15, MC-W41.
 #[test]
 fn an_index_answers_in_the_order_of_keys_and_follows_changes() {
     let mut store = store();
@@ -454,6 +464,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 }
 
 proptest! {
+    /// Shows CAC-4.
     #[test]
     fn whatever_overtakes_whatever_our_writes_stand_and_the_cache_ends_up_right(moves in moves()) {
         let (mut server, mut store) = (ServerHistory::default(), store());

@@ -33,6 +33,7 @@ fn sentence(text: &str) -> String {
     rest.unwrap_or_else(|| panic!("it does not say which file and flag: {sentence}")).to_owned()
 }
 
+/// Shows CLI-10.
 #[test]
 fn a_good_one_is_understood() {
     let dir = tempfile::tempdir().unwrap();
@@ -41,6 +42,7 @@ fn a_good_one_is_understood() {
     assert_eq!(format!("{connection:?}").matches("hunter2").count(), 0);
 }
 
+/// Shows CLI-10.
 #[test]
 fn a_missing_file_is_named() {
     let source = Source::Kubeconfig { path: "/does/not/exist".into(), flag: "--control-kubeconfig".to_owned() };
@@ -51,6 +53,7 @@ fn a_missing_file_is_named() {
     );
 }
 
+/// Shows CLI-10.
 #[rstest]
 #[case("not yaml", "current-context: main", "current-context: [hunter2", "is not a valid kubeconfig (line ")]
 #[case("another document", "current-context: main", "contexts: hunter2", "is not a valid kubeconfig")]
@@ -60,37 +63,37 @@ fn a_missing_file_is_named() {
     "unknown context",
     "current-context: main",
     "current-context: other",
-    "has no context \"other\", which its current-context names; add it or choose another"
+    "has no context \"other\", which is its current-context; add it or set another one"
 )]
 #[case(
     "unknown cluster",
     "cluster: seed,",
     "cluster: other,",
-    "has no cluster \"other\", which its context \"main\" names; add it under clusters"
+    "has no cluster \"other\", which its context \"main\" references; add it under clusters"
 )]
 #[case(
     "unknown user",
     "user: mcm,",
     "user: other,",
-    "has no user \"other\", which its context \"main\" names; add it under users"
+    "has no user \"other\", which its context \"main\" references; add it under users"
 )]
 #[case(
     "no server",
     "server: 'https://kube-apiserver', ",
     "",
-    "names no server; set server of its cluster to an address like https://host:443"
+    "has no server; set server of its cluster to a URL like https://host:443"
 )]
 #[case(
     "odd server",
     "https://kube-apiserver",
     "ftp://x",
-    "has a server \"ftp://x\" that is no address; use one like https://host:443"
+    "has an invalid server \"ftp://x\"; use a URL like https://host:443"
 )]
 #[case(
     "proxy",
     "insecure-skip-tls-verify: true",
     "proxy-url: 'http://p'",
-    "asks for a proxy (proxy-url), which is not supported; remove it"
+    "has a proxy-url, which is not supported; remove it"
 )]
 #[case(
     "missing CA",
@@ -102,13 +105,13 @@ fn a_missing_file_is_named() {
     "CA not base64",
     "insecure-skip-tls-verify: true",
     "certificate-authority-data: '***'",
-    "has a certificate-authority-data that is not base64; encode it, or name a file instead"
+    "has a certificate-authority-data that is not base64; encode it, or reference a file instead"
 )]
 #[case(
     "CA not PEM",
     "insecure-skip-tls-verify: true",
     "certificate-authority-data: aHVudGVyMg==",
-    "has a certificate-authority-data that cannot be used: it holds no PEM certificate; replace it by the server's CA in PEM"
+    "has an invalid certificate-authority-data: it contains no PEM certificate; replace it with the CA certificate of the server in PEM"
 )]
 #[case(
     "missing certificate",
@@ -120,13 +123,13 @@ fn a_missing_file_is_named() {
     "half an identity",
     "token: hunter2",
     "client-certificate-data: YQ==",
-    "has half a client identity; add client-key, or remove the other component"
+    "has an incomplete client certificate; add client-key, or remove the other field"
 )]
 #[case(
     "identity not PEM",
     "token: hunter2",
     "client-certificate-data: YQ==, client-key-data: aHVudGVyMg==",
-    "has client-certificate-data and client-key-data that cannot be used: it holds no PEM certificate; replace both"
+    "has invalid client-certificate-data and client-key-data: it contains no PEM certificate; replace both"
 )]
 #[case(
     "missing token file",
@@ -138,7 +141,7 @@ fn a_missing_file_is_named() {
     "missing plugin",
     "token: hunter2",
     "exec: {apiVersion: client.authentication.k8s.io/v1, command: /does/not/exist, interactiveMode: Never}",
-    "has credentials that cannot be used (the exec plugin cannot be started ("
+    "has credentials that cannot be used (the exec plugin failed to start ("
 )]
 #[case(
     "failing plugin",
@@ -150,7 +153,7 @@ fn a_missing_file_is_named() {
     "chatty plugin",
     "token: hunter2",
     "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo, args: ['[hunter2'], interactiveMode: Never}",
-    "has credentials that cannot be used (the exec plugin printed something that is no credential); check its user"
+    "has credentials that cannot be used (the exec plugin printed no valid credential); check its user"
 )]
 fn a_wrong_one_gets_its_own_sentence(
     #[case] what: &str,
@@ -190,15 +193,17 @@ fn an_empty_token_file_is_an_error_at_the_start() {
     assert!(error.sentence().ends_with("token, which cannot be used: it is empty; replace it"), "{}", error.sentence());
 }
 
+/// Shows CLI-10.
 #[test]
 fn outside_a_pod_the_missing_variable_is_named() {
     let source = Source::InCluster(InCluster::new(None, Some("443".to_owned())));
     assert_eq!(
         Connection::load(&source).unwrap_err().sentence(),
-        "the service account of this pod is not there, KUBERNETES_SERVICE_HOST is not set; run in a pod, or name a kubeconfig"
+        "the service account of this pod is not available: KUBERNETES_SERVICE_HOST is not set; run in a pod, or specify a kubeconfig"
     );
 }
 
+/// Shows CLI-10.
 #[test]
 fn in_a_pod_the_mount_is_read() {
     let dir = tempfile::tempdir().unwrap();

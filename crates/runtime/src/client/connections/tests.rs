@@ -168,6 +168,7 @@ async fn settle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
+/// Shows CLI-2.
 #[tokio::test(start_paused = true)]
 async fn two_hundred_watches_spread_over_connections_that_none_is_filled_and_no_call_shares() {
     let fake = Fake::speaking(Protocol::Http2);
@@ -183,6 +184,7 @@ async fn two_hundred_watches_spread_over_connections_that_none_is_filled_and_no_
     drop(watches);
 }
 
+/// Shows CLI-2.
 #[tokio::test(start_paused = true)]
 async fn the_eighty_first_stream_gets_a_connection_of_its_own_and_an_ended_one_gives_its_place_back() {
     let fake = Fake::speaking(Protocol::Http2);
@@ -208,6 +210,7 @@ async fn a_request_that_is_given_up_frees_its_place_and_its_stream() {
     assert_eq!((fake.connections(), fake.streams_now()), (1, 0));
 }
 
+/// Shows CLI-2.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_allows_few_streams_gets_more_connections() {
     let fake = Fake { streams_allowed: 10, ..Fake::speaking(Protocol::Http2) };
@@ -264,6 +267,7 @@ async fn a_connection_that_the_server_closed_is_replaced_without_anyone_noticing
     assert_eq!(fake.connections(), 2);
 }
 
+/// Shows CLI-3.
 #[tokio::test(start_paused = true)]
 async fn an_answer_cut_off_in_the_middle_is_reported_not_repeated() {
     let fake = Fake::speaking(Protocol::Http2);
@@ -308,6 +312,7 @@ async fn http1_carries_one_exchange_at_a_time_and_is_used_again() {
     drop(watches);
 }
 
+/// Shows CLI-9.
 #[rstest::rstest]
 #[case(Protocol::Http1)]
 #[case(Protocol::Http2)]

@@ -1,4 +1,4 @@
-//! What a role does not allow, remembered.
+//! Permissions to patch that are missing, as far as known.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,10 +11,10 @@ use tokio::time::Instant;
 
 use crate::metrics::RestMetrics;
 
-/// When a refusal is no longer believed.
+/// Time after which a denial is checked again.
 const BELIEVED_FOR: Duration = Duration::from_mins(10);
 
-/// What a role is asked about: a kind, or a part of it, in one namespace or in the cluster.
+/// What a permission applies to: a kind or subresource, in one namespace or in the cluster.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Subject {
     namespace: Option<String>,
@@ -22,16 +22,16 @@ pub(super) struct Subject {
     resource: String,
 }
 
-/// What is done instead.
+/// The alternative to a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
-    /// The object is read and replaced.
+    /// The object is read and updated.
     Replace,
-    /// Nothing: that is not allowed either.
+    /// None: get and update are forbidden too.
     None,
 }
 
-/// The refusals that one identity has met. Clones are the same.
+/// The denials of one identity. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Denials {
     known: Arc<Mutex<BTreeMap<Subject, Denial>>>,
@@ -44,7 +44,7 @@ struct Denial {
 }
 
 impl Subject {
-    /// What the address of an object is about.
+    /// Returns what the URL of an object refers to.
     pub(super) fn of(uri: &Uri) -> Option<Self> {
         let segments: Vec<&str> = uri.path().trim_matches('/').split('/').collect();
         let rest = match segments.first() {
@@ -75,13 +75,13 @@ impl fmt::Display for Subject {
 }
 
 impl Denials {
-    /// What is done instead of a patch; `None` if patches are allowed as far as we know.
+    /// Returns the alternative to a patch; `None` if patches are allowed as far as known.
     pub(super) fn way(&self, subject: &Subject) -> Option<Way> {
         let known = self.known.lock().get(subject).copied();
         known.filter(|denial| denial.since.elapsed() < BELIEVED_FOR).map(|denial| denial.way)
     }
 
-    /// A patch is not allowed, and this is done instead. Said when it is news, not whenever it is still so.
+    /// A patch is forbidden, and this alternative is used. Logged only when it changes.
     pub(super) fn deny(&self, subject: &Subject, way: Way, metrics: &RestMetrics) {
         let before = self.known.lock().insert(subject.clone(), Denial { way, since: Instant::now() });
         metrics.lack_permission("patch", &subject.resource);
@@ -90,14 +90,14 @@ impl Denials {
         }
         match way {
             Way::Replace => tracing::warn!(
-                "may not patch {subject}; each change now reads the object and replaces it, which costs a request more: \
-                 grant the verb patch to save it"
+                "may not patch {subject}; using get and update instead, which needs one more request: \
+                 grant the verb patch"
             ),
             Way::None => tracing::error!("may neither patch {subject} nor get and update it: grant the verb patch"),
         }
     }
 
-    /// A patch went past the roles.
+    /// A patch was allowed.
     pub(super) fn allow(&self, subject: &Subject, metrics: &RestMetrics) {
         if self.known.lock().remove(subject).is_some() {
             metrics.have_permission("patch", &subject.resource);

@@ -1,18 +1,18 @@
-//! What the API server would make of a patch.
+//! Applies a patch to an object as the API server would.
 //!
-//! Two languages of patches, as far as we speak them: in a merge patch lists are replaced and `null` removes; a strategic patch also
-//! knows that some lists are tables with a key, and merges them row by row. Which ones is written in the types of Kubernetes; we
-//! know the ones that we write, and leave the rest to who knows more. The `json-patch` crate merges as RFC 7396 says and knows no
-//! tables; a strategic patch has them at any depth, so one recursion serves both languages.
+//! Two patch types are supported. In a merge patch, lists are replaced and `null` removes a field. A strategic merge
+//! patch also merges some lists by a key field. Kubernetes defines these lists in its types; only those that this
+//! program writes are known here, and other patches are not handled. The `json-patch` crate implements RFC 7396 without
+//! keyed lists. A strategic patch has them at any depth, so one recursion handles both types.
 
 use http::header::CONTENT_TYPE;
 use http::{Method, Request};
 use serde_json::{Map, Value};
 
-/// Lists that are tables, and the column that tells their rows apart.
+/// Lists that are merged by a key field, and that field.
 const TABLES: [(&str, &str); 2] = [("conditions", "type"), ("addresses", "type")];
 
-/// How a patch is to be read.
+/// The type of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     Merge,
@@ -20,7 +20,7 @@ pub(super) enum Language {
 }
 
 impl Language {
-    /// The language of a request, if it is a patch in one that we speak.
+    /// Returns the patch type of a request, if it is a supported patch.
     pub(super) fn of<B>(request: &Request<B>) -> Option<Self> {
         if request.method() != Method::PATCH {
             return None;
@@ -32,7 +32,7 @@ impl Language {
         }
     }
 
-    /// Whether we understand every word of this patch.
+    /// Returns whether every part of this patch is supported.
     pub(super) fn is_known(self, patch: &Value) -> bool {
         match (self, patch) {
             (Self::Strategic, Value::Object(fields)) => fields.iter().all(|(name, value)| match value {
@@ -45,7 +45,7 @@ impl Language {
         }
     }
 
-    /// The object as the patch wants it.
+    /// Returns the patched object.
     pub(super) fn merge(self, object: Value, patch: Value) -> Value {
         let Value::Object(patch) = patch else { return patch };
         let mut fields = match object {

@@ -1,16 +1,18 @@
-//! The long way round a missing permission to patch.
+//! Replaces a patch by get and update if the permission to patch is missing.
 //!
-//! All our changes to objects are patches: one request, and no field in it that is not ours. But many roles out there were cut for
-//! a controller that replaces whole objects, and grant `get` and `update` instead of `patch`. Where that is so, the same change is
-//! made as that controller would make it: read the object, change what the patch names, replace it. Nobody above notices.
+//! All changes to objects are patches: one request that contains only our own fields. But many roles were written for a
+//! controller that updates whole objects, and grant `get` and `update` instead of `patch`. In that case the same change
+//! is made by reading the object, applying the patch, and updating the object. Callers do not notice the difference.
 //!
-//! - Nothing is lost: the object is raw JSON from beginning to end, so fields that we do not know stay as they are.
-//! - Guards hold: a uid or version in the patch is sent along, and the API server refuses what does not match. A patch without a
-//!   version holds for any, so losing a race is no conflict but a reason to read again, five times, as the API server does for patches.
-//! - It is said once, shown as a metric, and remembered: one refusal tells about all objects of that kind. After a while the short
-//!   way is tried again, because permissions change, and an API server that has just started refuses what it allows a second later.
+//! - No field is lost: the object is raw JSON, so unknown fields are preserved.
+//! - Preconditions are kept: a uid or resourceVersion in the patch is sent, and the API server rejects a mismatch. A
+//!   patch without a resourceVersion applies to any version, so a conflict leads to another read, up to five times, as
+//!   the API server does for patches.
+//! - It is logged once, exported as a metric, and remembered: one denial applies to all objects of that kind. After a
+//!   while a patch is tried again, because permissions change, and an API server that has just started rejects requests
+//!   that it allows a second later.
 //!
-//! Only a role's refusal counts. One that is about what the patch would do (admission) would refuse the replacement too.
+//! Only RBAC denials count. If admission rejects a patch, it would reject the update too.
 
 mod denials;
 mod merge;
@@ -33,12 +35,12 @@ pub(super) use denials::Denials;
 use denials::{Subject, Way};
 use merge::Language;
 
-/// How often an object is read again because somebody was faster.
+/// Maximum number of reads of an object after conflicts.
 const TRIES: usize = 5;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
-/// A service that finds a way round where patches are not allowed.
+/// A service that uses get and update if patches are forbidden.
 #[derive(Clone)]
 pub(crate) struct UpdateFallback<S> {
     carrier: S,
@@ -47,7 +49,7 @@ pub(crate) struct UpdateFallback<S> {
 }
 
 impl<S> UpdateFallback<S> {
-    /// Clients with the same credentials share what they were denied.
+    /// Clients with the same credentials share their denials.
     pub(crate) fn new(carrier: S, denials: Denials, metrics: RestMetrics) -> Self {
         Self { carrier, denials, metrics }
     }
@@ -63,7 +65,7 @@ where
     type Future = BoxFuture<'static, Result<Self::Response, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(())) // as the stack below
+        Poll::Ready(Ok(())) // like the stack below
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
@@ -82,7 +84,7 @@ where
     S: Service<Request<Body>, Response = Response<AnswerBody>, Error = BoxError> + Clone + Send + 'static,
     S::Future: Send,
 {
-    /// Makes a change, by whichever way is open.
+    /// Applies a change, by patch or by get and update.
     async fn change(
         &mut self,
         request: Request<Body>,
@@ -116,7 +118,7 @@ where
         Ok(if is_denied { refusal } else { answer })
     }
 
-    /// Reads, changes, replaces. Answers as a patch would be answered.
+    /// Reads, changes and updates the object. Returns the same response as a patch.
     async fn replace(&mut self, patch_request: &PatchRequest) -> Result<Response<AnswerBody>, BoxError> {
         let mut tries = 0;
         loop {
@@ -136,17 +138,17 @@ where
     }
 }
 
-/// What a patch wants.
+/// A patch request.
 struct PatchRequest {
     head: http::request::Parts,
     text: Bytes,
     language: Language,
 }
 
-/// What a change holds for.
+/// The precondition of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Guard {
-    /// This version of this object, or an object that is no more: a conflict is final.
+    /// This version of this object, or a deleted object: a conflict is final.
     This,
     /// Any version of the object that was read.
     AnyVersion,
@@ -157,12 +159,12 @@ impl PatchRequest {
         Request::from_parts(self.head.clone(), Body::from(self.text.to_vec()))
     }
 
-    /// Whether we know how to do what the API server would.
+    /// Returns whether the patch can be applied here.
     fn can_be_made_here(&self) -> bool {
         serde_json::from_slice(&self.text).is_ok_and(|patch: Value| self.language.is_known(&patch))
     }
 
-    /// The object itself, whatever part of it the patch is about: roles have no `get` of parts.
+    /// Gets the object itself, also if the patch is for a subresource: roles have no `get` for subresources.
     fn get(&self) -> Result<Request<Body>, BoxError> {
         let path = self.head.uri.path();
         let whole = path.strip_suffix("/status").unwrap_or(path);
@@ -170,7 +172,7 @@ impl PatchRequest {
         head.method = Method::GET;
         head.uri = whole.parse::<Uri>()?;
         head.headers.remove(CONTENT_TYPE);
-        head.headers.insert(ACCEPT, JSON); // all of it, also for a caller who wants to see only its metadata
+        head.headers.insert(ACCEPT, JSON); // the whole object, also if the caller requested only its metadata
         Ok(Request::from_parts(head, Body::empty()))
     }
 
@@ -181,8 +183,8 @@ impl PatchRequest {
         Ok(Request::from_parts(head, Body::from(serde_json::to_vec(object)?)))
     }
 
-    /// The object as the patch wants it. What guards the patch now guards the whole object, and a patch without a version is
-    /// guarded by the one that was read.
+    /// Applies the patch. The preconditions of the patch apply to the whole object. If the patch has no
+    /// resourceVersion, the one that was read is used.
     fn apply(&self, live: Value) -> Result<(Value, Guard), BoxError> {
         let patch: Value = serde_json::from_slice(&self.text)?;
         let same = |pointer| patch.pointer(pointer).is_none_or(|wanted| live.pointer(pointer) == Some(wanted));
@@ -192,7 +194,7 @@ impl PatchRequest {
     }
 }
 
-/// Looks whether an answer is a role's refusal to do this (to do anything, if nothing is said), and hands it on whole.
+/// Returns the response and whether it is an RBAC denial of this verb.
 async fn judged(answer: Response<AnswerBody>, verb: &str) -> Result<(Response<AnswerBody>, bool), BoxError> {
     if answer.status() != StatusCode::FORBIDDEN {
         return Ok((answer, false));

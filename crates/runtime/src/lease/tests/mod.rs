@@ -58,6 +58,7 @@ async fn the_first_candidate_leads_at_once_and_the_second_waits() {
     assert_nothing_went_wrong(&cluster);
 }
 
+/// Shows LEA-2.
 #[tokio::test(start_paused = true)]
 async fn a_candidate_cut_off_stops_before_the_next_one_starts() {
     for cut in [Cut::Refused, Cut::Silent] {
@@ -83,6 +84,7 @@ async fn a_candidate_cut_off_stops_before_the_next_one_starts() {
     }
 }
 
+/// Shows LEA-2.
 #[tokio::test(start_paused = true)]
 async fn a_paused_process_finds_its_right_gone_when_it_wakes() {
     let cluster = Cluster::new(3);
@@ -104,6 +106,7 @@ async fn a_paused_process_finds_its_right_gone_when_it_wakes() {
     assert_nothing_went_wrong(&cluster);
 }
 
+/// Shows LEA-3.
 #[tokio::test(start_paused = true)]
 async fn slow_answers_shorten_the_right_they_do_not_prolong_it() {
     let cluster = Cluster::new(4);
@@ -120,6 +123,7 @@ async fn slow_answers_shorten_the_right_they_do_not_prolong_it() {
     assert_nothing_went_wrong(&cluster);
 }
 
+/// Shows LEA-7.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_a_renewal_costs_a_read_not_the_lease() {
     let cluster = Cluster::new(5);
@@ -133,6 +137,7 @@ async fn a_lost_answer_to_a_renewal_costs_a_read_not_the_lease() {
     assert_nothing_went_wrong(&cluster);
 }
 
+/// Shows LEA-7.
 #[tokio::test(start_paused = true)]
 async fn a_lost_answer_to_the_winning_write_is_found_out_by_the_next_read() {
     let cluster = Cluster::new(6);
@@ -148,6 +153,7 @@ async fn a_lost_answer_to_the_winning_write_is_found_out_by_the_next_read() {
     assert_nothing_went_wrong(&cluster);
 }
 
+/// Shows LEA-5.
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_stops_gives_the_lease_back_after_its_right_has_ended() {
     let cluster = Cluster::new(7);
@@ -196,6 +202,7 @@ async fn a_leader_whose_record_was_taken_emptied_or_deleted_steps_down() {
     }
 }
 
+/// Shows LEA-1.
 #[tokio::test(start_paused = true)]
 async fn a_record_written_by_a_go_replica_is_respected() {
     let cluster = Cluster::new(10);
@@ -262,6 +269,7 @@ async fn survive(seed: u64) {
     cluster.tasks.stop();
 }
 
+/// Shows LEA-2.
 #[test]
 fn whatever_goes_wrong_two_candidates_never_both_act() {
     for seed in 0..12 {
@@ -288,6 +296,7 @@ async fn what_a_leader_notes_is_found_by_the_next_one_also_after_it_died() {
     assert!(cluster.annotations().to_string().contains("behind the door"), "who notes nothing leaves it alone");
 }
 
+/// Shows LIM-20.
 #[tokio::test(start_paused = true)]
 async fn a_note_that_the_api_server_refuses_does_not_cost_the_lease() {
     let cluster = Cluster::new(32);

@@ -33,6 +33,7 @@ fn in_memory(server: &Server) -> Api<ConfigMap> {
     Api::namespaced(in_process(server.service(), "default", &spec(), &metrics.rest), "default")
 }
 
+/// Shows SRV-2.
 #[tokio::test]
 async fn its_kubeconfig_works_as_it_is_written() {
     let server = server();
@@ -67,6 +68,7 @@ async fn its_kubeconfig_works_as_it_is_written() {
     running.shutdown().await;
 }
 
+/// Shows CLI-3.
 #[tokio::test(start_paused = true)]
 async fn a_throttled_request_is_answered_at_once_and_asked_once() {
     let server = server();
@@ -85,6 +87,7 @@ async fn a_wish_to_wait_is_heard() {
     assert_eq!(ApiError::from(refused).class, RetryClass::Throttled { after: Some(Duration::from_secs(3)) });
 }
 
+/// Shows CLI-7.
 #[tokio::test(start_paused = true)]
 async fn a_write_whose_answer_was_lost_is_not_repeated_and_not_called_undone() {
     let server = server();
@@ -104,6 +107,7 @@ async fn an_answer_slower_than_the_deadline_is_given_up() {
     assert_eq!((late.class, start.elapsed()), (RetryClass::Transient, super::PATIENCE));
 }
 
+/// Shows DR-Q4, CLI-8.
 #[tokio::test(start_paused = true)]
 async fn each_refusal_of_the_server_has_its_class() {
     let server = server();

@@ -35,6 +35,7 @@ async fn class_of_get(api: &Api<ConfigMap>) -> Result<(), RetryClass> {
     api.get("a").await.map(drop).map_err(|error| ApiError::from(error).class)
 }
 
+/// Shows CLI-1.
 #[tokio::test]
 async fn two_hundred_watches_take_three_http2_connections_and_writes_have_their_own() {
     let server = Server::start(Behaviour::default()).await;
@@ -63,6 +64,7 @@ async fn two_hundred_watches_take_three_http2_connections_and_writes_have_their_
     drop(watches);
 }
 
+/// Shows CLI-6.
 #[tokio::test]
 async fn a_client_on_its_own_connections_shares_no_connection() {
     let server = Server::start(Behaviour::default()).await;
@@ -74,6 +76,7 @@ async fn a_client_on_its_own_connections_shares_no_connection() {
     assert_eq!(server.seen().iter().map(|seen| seen.calls).collect::<Vec<_>>(), [2, 1]);
 }
 
+/// Shows CLI-1.
 #[tokio::test]
 async fn a_server_that_only_speaks_http1_is_served_too() {
     let server = Server::start(Behaviour { protocols: &[b"http/1.1"], ..Behaviour::default() }).await;
@@ -87,12 +90,13 @@ async fn a_server_that_only_speaks_http1_is_served_too() {
     assert_eq!(seen.len(), 2, "one for the watch, one for all calls: {seen:?}");
 }
 
+/// Shows CLI-4.
 #[tokio::test]
 async fn a_get_that_hangs_ends_at_its_deadline_and_its_stream_with_it() {
     let server = Server::start(Behaviour::default()).await;
     let api = config_maps(&server.connection("token: t"), &spec().within(Duration::from_millis(300)));
     let api_error = ApiError::from(api.get("hang").await.unwrap_err());
-    assert_eq!(api_error.to_string(), "the API server did not answer completely within 300 ms");
+    assert_eq!(api_error.to_string(), "the API server did not send a complete response within 300 ms");
     let stream_ended = async {
         while server.seen().iter().any(|seen| seen.now > 0) {
             tokio::task::yield_now().await;
@@ -101,6 +105,7 @@ async fn a_get_that_hangs_ends_at_its_deadline_and_its_stream_with_it() {
     tokio::time::timeout(PATIENCE, stream_ended).await.expect("the server still works on an answer nobody waits for");
 }
 
+/// Shows CLI-9.
 #[tokio::test]
 async fn a_renewed_token_is_on_the_next_request_without_a_restart() {
     let server = Server::start(Behaviour { token: Some("old".to_owned()), ..Behaviour::default() }).await;
@@ -123,6 +128,7 @@ async fn a_token_in_the_kubeconfig_is_presented(#[case] user: &str, #[case] expe
     assert_eq!(class_of_get(&config_maps(&server.connection(user), &spec())).await, expected);
 }
 
+/// Shows CLI-9.
 #[tokio::test]
 async fn a_client_certificate_is_presented_and_followed_when_its_files_change() {
     let server = Server::start(Behaviour { wants_certificate: true, ..Behaviour::default() }).await;
@@ -137,6 +143,7 @@ async fn a_client_certificate_is_presented_and_followed_when_its_files_change() 
     assert_eq!(class_of_get(&api).await, Ok(()));
 }
 
+/// Shows CLI-9.
 #[tokio::test]
 async fn a_rotated_certificate_authority_is_followed() {
     let server = Server::start(Behaviour::default()).await;
@@ -148,7 +155,7 @@ async fn a_rotated_certificate_authority_is_followed() {
     assert_eq!(
         api_error.to_string(),
         format!(
-            "the certificate of localhost:{} was not issued by the configured certificate authority: \
+            "the certificate of localhost:{} was not issued by the configured CA: \
              check certificate-authority(-data), it may have been rotated",
             server.address.port()
         )
@@ -190,11 +197,12 @@ async fn a_server_that_is_not_there_is_named() {
     assert_eq!(
         sentence(&format!("https://{address}")).await,
         format!(
-            "nobody answers at {address} (Connection refused (os error 111)): check the server's address and that it is running"
+            "failed to connect to {address} (Connection refused (os error 111)): check the server's address and that it is running"
         )
     );
 }
 
+/// Shows CLI-13.
 #[rstest]
 #[case("token: hunter2")]
 #[case("tokenFile: token")]
@@ -229,7 +237,7 @@ async fn a_name_without_an_address_is_named() {
     // Too long to be asked for, so that the test does not depend on anyone's DNS.
     let name = "a".repeat(64);
     let sentence = sentence(&format!("http://{name}")).await;
-    assert!(sentence.starts_with(&format!("the name {name} of the API server has no address (")), "{sentence}");
+    assert!(sentence.starts_with(&format!("failed to resolve {name} (")), "{sentence}");
 }
 
 #[tokio::test]
@@ -245,5 +253,5 @@ async fn a_server_that_does_not_speak_tls_is_told() {
         std::future::pending::<()>().await;
     });
     let sentence = sentence(&format!("https://{address}")).await;
-    assert!(sentence.starts_with(&format!("{address} does not speak TLS: check the port")), "{sentence}");
+    assert!(sentence.starts_with(&format!("{address} does not use TLS: check the port")), "{sentence}");
 }

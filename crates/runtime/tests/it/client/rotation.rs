@@ -172,6 +172,7 @@ impl Watch {
     }
 }
 
+/// Shows CLI-9.
 #[rstest]
 #[case(Form::Inline)]
 #[case(Form::Files)]
@@ -191,6 +192,7 @@ async fn a_renewed_token_is_on_the_next_request_in_every_form_and_the_watch_goes
     assert_eq!(server.seen().len(), 2, "a token needs no connection of its own");
 }
 
+/// Shows CLI-9.
 #[rstest]
 #[case(Form::Inline)]
 #[case(Form::Files)]
@@ -216,6 +218,7 @@ async fn a_renewed_client_certificate_is_shown_with_the_next_request_and_the_wat
     assert_eq!(server.seen().len(), 3, "a connection was opened for nothing");
 }
 
+/// Shows CLI-9.
 #[rstest]
 #[case(Form::Inline)]
 #[case(Form::Files)]
@@ -277,7 +280,7 @@ impl Write for Page {
     }
 }
 
-const KEPT: &str = "What it said before stays in use.";
+const KEPT: &str = "The previous credentials stay in use.";
 
 /// Puts a broken file there, asks three times, and puts it right.
 async fn breaking(form: Form, papers: Papers, server: &Server, broken: impl Fn(&str, String) -> Option<String>) {
@@ -301,9 +304,10 @@ async fn breaking(form: Form, papers: Papers, server: &Server, broken: impl Fn(&
     assert_eq!(page.lines_with(KEPT), 1);
     mount.swap(&papers);
     assert_eq!(class_of_get(&api).await, Ok(()));
-    assert_eq!((page.lines_with(KEPT), page.lines_with("credentials were read again")), (1, 1));
+    assert_eq!((page.lines_with(KEPT), page.lines_with("reloaded credentials")), (1, 1));
 }
 
+/// Shows CLI-12.
 #[rstest]
 #[case::half_a_kubeconfig(Form::Inline, "kubeconfig", Some("server:"))]
 #[case::a_kubeconfig_without_its_users(Form::Inline, "kubeconfig", Some("users:"))]
@@ -329,6 +333,7 @@ async fn a_broken_file_is_not_believed_and_said_once(
     .await;
 }
 
+/// Shows CLI-12.
 #[tokio::test]
 async fn a_certificate_whose_key_has_not_been_written_yet_waits_for_it() {
     let server =
@@ -341,8 +346,9 @@ async fn a_certificate_whose_key_has_not_been_written_yet_waits_for_it() {
     .await;
 }
 
+/// Shows CLI-12.
 #[rstest]
-#[case("server: 'https://", "server: 'https://moved-", "has another server than when this process began")]
+#[case("server: 'https://", "server: 'https://moved-", "has another server than at the start of this process")]
 #[case("server:", "tls-server-name: other, server:", "has another tls-server-name than")]
 #[case(
     "certificate-authority-data:",
@@ -375,6 +381,7 @@ async fn a_kubeconfig_that_describes_something_else_is_not_followed_and_said_onc
     assert_eq!((page.lines_with(KEPT), page.lines_with(said)), (1, 1));
 }
 
+/// Shows CLI-9.
 #[tokio::test]
 async fn a_file_rewritten_in_place_that_looks_the_same_is_found_out_by_the_first_refusal() {
     let server = Server::start(Behaviour { token: Some("old".to_owned()), ..Behaviour::default() }).await;

@@ -18,6 +18,7 @@ fn unchanged_after_it_was_away() -> Fixture {
     Fixture::new(Script::of(script))
 }
 
+/// Shows CAC-20.
 #[tokio::test(start_paused = true)]
 async fn after_five_seconds_without_an_answer_everything_is_listed_whatever_the_version() {
     let mut script = vec![page(100, None, vec![map("a", 90), map("lost", 95)])];
@@ -32,6 +33,7 @@ async fn after_five_seconds_without_an_answer_everything_is_listed_whatever_the_
     assert_eq!(fixture.seen(), ["+a", "+lost", "?lost", "~a"]);
 }
 
+/// Shows CAC-20.
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_etcd_is_away_has_not_answered_and_one_that_refuses_or_is_busy_has() {
     for (code, listed) in [(500, true), (503, true), (403, false), (429, false)] {
@@ -44,6 +46,7 @@ async fn a_server_whose_etcd_is_away_has_not_answered_and_one_that_refuses_or_is
     }
 }
 
+/// Shows CAC-20.
 #[tokio::test(start_paused = true)]
 async fn what_we_deleted_is_there_again_in_a_copy_that_has_overtaken_us() {
     let fixture = unchanged_after_it_was_away();
@@ -54,6 +57,7 @@ async fn what_we_deleted_is_there_again_in_a_copy_that_has_overtaken_us() {
     assert_eq!(fixture.names(), ["a"]);
 }
 
+/// Shows CAC-20.
 #[tokio::test(start_paused = true)]
 async fn the_same_version_may_be_another_state_after_the_server_was_away() {
     let fixture = unchanged_after_it_was_away();
@@ -61,6 +65,7 @@ async fn the_same_version_may_be_another_state_after_the_server_was_away() {
     assert_eq!(fixture.seen(), ["+a", "~a"]);
 }
 
+/// Shows CAC-21.
 #[tokio::test(start_paused = true)]
 async fn an_object_that_went_back_tells_that_the_server_did_however_far_it_has_come() {
     let mut script = vec![page(100, None, vec![map("a", 90), map("lost", 95)])];
@@ -74,6 +79,7 @@ async fn an_object_that_went_back_tells_that_the_server_did_however_far_it_has_c
     assert_eq!(fixture.names(), ["a"]);
 }
 
+/// Shows CAC-17.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_went_back_while_the_line_was_broken_is_found_out_before_it_catches_up() {
     let unreachable = || ListWatchError::Unreachable("connection refused".to_owned());
@@ -109,6 +115,7 @@ async fn back_after(fixture: &Fixture) -> Duration {
     start.elapsed()
 }
 
+/// Shows CAC-22.
 #[tokio::test(start_paused = true)]
 async fn the_first_that_is_answered_wakes_the_others() {
     let signal = RetrySignal::default();
@@ -122,6 +129,7 @@ async fn the_first_that_is_answered_wakes_the_others() {
     }
 }
 
+/// Shows CAC-22.
 #[tokio::test(start_paused = true)]
 async fn one_that_is_not_cut_off_keeps_its_pause() {
     let signal = RetrySignal::default();

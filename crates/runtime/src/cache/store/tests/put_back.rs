@@ -2,6 +2,7 @@
 
 use super::*;
 
+/// Shows CAC-21.
 #[test]
 fn a_list_that_is_later_but_shows_an_object_as_it_was_before_is_of_another_history() {
     let mut store = store();
@@ -14,6 +15,7 @@ fn a_list_that_is_later_but_shows_an_object_as_it_was_before_is_of_another_histo
     assert_eq!(list(&mut store, 140, vec![map("a", "other", 60)]), (Freshness::Taken, vec![]));
 }
 
+/// Shows CAC-21.
 #[test]
 fn what_had_vanished_is_forgotten_when_it_turns_out_that_the_server_was_put_back() {
     let vanishing = || {
@@ -32,6 +34,7 @@ fn what_had_vanished_is_forgotten_when_it_turns_out_that_the_server_was_put_back
     assert!(later.forgotten_before().is_empty(), "that was another list's");
 }
 
+/// Shows CAC-6.
 #[test]
 fn a_list_older_than_what_was_shown_is_not_believed_and_the_next_one_is() {
     let mut store = store();
