@@ -173,6 +173,7 @@ mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
+    /// Shows API-8.
     #[test]
     fn numbers_and_names_lead_to_the_same_code() {
         for (number, code) in (0..).zip(Code::ALL) {
@@ -187,12 +188,14 @@ mod tests {
         assert_eq!(Code::from_name(""), Code::Unknown);
     }
 
+    /// Shows API-8.
     #[test]
     fn the_text_form_is_the_one_others_parse() {
         let text = CodedText { code: Code::ResourceExhausted, message: "no quota" }.to_string();
         assert_eq!(text, "machine codes error: code = [ResourceExhausted] message = [no quota]");
     }
 
+    /// Shows API-8.
     #[rstest]
     #[case::plain("machine codes error: code = [NotFound] message = [gone]", Some((Code::NotFound, "gone")))]
     #[case::prefixed("Cloud provider message - machine codes error: code = [Internal] message = [x]", Some((Code::Internal, "x")))]

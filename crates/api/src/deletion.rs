@@ -100,6 +100,7 @@ mod tests {
         assert_eq!(Step::from_description(description), step);
     }
 
+    /// Shows MC-W1.
     #[test]
     fn every_step_is_found_in_its_own_description() {
         for step in Step::ALL {
@@ -108,6 +109,7 @@ mod tests {
         }
     }
 
+    /// Shows MC-W1.
     #[test]
     fn what_a_cloud_says_leads_nowhere() {
         let mut machine = Machine::default();
@@ -124,6 +126,7 @@ mod tests {
         }
     }
 
+    /// Shows MC-W1.
     #[test]
     fn a_text_that_someone_edited_leads_to_the_earliest_step_it_names() {
         let mut machine = Machine::default();
@@ -133,6 +136,7 @@ mod tests {
         assert_eq!(Step::of(&machine), Some(Step::Drain));
     }
 
+    /// Shows MC-W1.
     #[test]
     fn a_marker_counts_only_once_the_machine_is_terminating() {
         let mut machine = Machine::default();

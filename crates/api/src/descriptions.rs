@@ -226,6 +226,7 @@ mod tests {
 
     const TWENTY: GoDuration = GoDuration::from_secs(1200);
 
+    /// Shows API-7.
     #[rstest]
     #[case(creation::failed("E"), "Cloud provider message - E")]
     #[case(creation::initialize_failed("E"), "Provider error: E. Initialize VM Instance")]
@@ -309,12 +310,14 @@ mod tests {
         assert_eq!(ours, theirs);
     }
 
+    /// Shows EVT-11.
     #[test]
     fn text_is_kept_when_it_fits() {
         let whole = "x".repeat(LONGEST_TEXT);
         assert_eq!(bounded(whole.clone()), whole);
     }
 
+    /// Shows EVT-11.
     #[test]
     fn long_text_keeps_its_beginning_and_its_marker() {
         for unit in ["x", "é", "€", "𝄞"] {

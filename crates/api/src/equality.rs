@@ -37,6 +37,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
+    /// Shows MD-D17.
     #[rstest]
     #[case(json!({}), json!({"metadata": {"creationTimestamp": null}, "spec": {}}), true)]
     #[case(json!({"metadata": {"labels": {}}}), json!({"metadata": {}}), true)]

@@ -109,6 +109,7 @@ mod tests {
         .unwrap()
     }
 
+    /// Shows API-14, MC-W40, MD-D8.
     #[test]
     fn a_key_we_do_not_know_in_a_foreign_taint_survives_our_write() {
         let ours =
@@ -125,6 +126,7 @@ mod tests {
         assert_eq!(patch, json!([{"key": "theirs", "effect": "NoSchedule", "graceSeconds": 30}]));
     }
 
+    /// Shows API-14.
     #[test]
     fn a_key_we_do_not_know_in_a_foreign_condition_survives_our_write() {
         let ours = NodeCondition {
@@ -157,6 +159,7 @@ mod tests {
         assert_eq!(conditions.last(), Some(&ours));
     }
 
+    /// Shows API-14, MS-W5.
     #[test]
     fn a_key_we_do_not_know_in_a_foreign_owner_reference_survives_our_write() {
         let machine: Machine = serde_json::from_value(json!({
@@ -186,6 +189,7 @@ mod tests {
         );
     }
 
+    /// Shows API-15, MC-W74, MS-W17.
     #[test]
     fn foreign_finalizers_survive_ours_coming_and_going() {
         let node = node();

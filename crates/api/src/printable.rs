@@ -81,6 +81,7 @@ mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
+    /// Shows LIM-16.
     #[rstest]
     #[case::plain("größer als 5 €", "größer als 5 €")]
     #[case::ansi("\u{1b}[31mred", "\\u{1b}[31mred")]
@@ -107,6 +108,7 @@ mod tests {
         assert_eq!(printable(&whole), whole, "what fits is not cut");
     }
 
+    /// Shows OPR-24.
     #[test]
     fn json_means_the_same_when_its_characters_are_escaped() {
         let value = serde_json::json!({ "a\u{202e}": ["\u{1b}[31m\n", "\u{e0041}\u{7f}", "größer als 5 €"] });
@@ -117,6 +119,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows LIM-16.
         #[test]
         fn whatever_is_said_is_shown_on_one_line_of_bounded_length(text in any::<String>(), times in 1usize..200) {
             let shown = printable(&text.repeat(times));

@@ -258,6 +258,7 @@ vocabulary! {
 mod tests {
     use super::*;
 
+    /// Shows API-4.
     #[test]
     fn a_word_we_do_not_know_is_written_back_as_it_was_read() {
         let phase: MachinePhase = serde_json::from_str(r#""Hibernating""#).unwrap();
@@ -280,6 +281,7 @@ mod tests {
         assert_eq!(MachinePhase::from("running"), MachinePhase::Other("running".into()), "words are case sensitive");
     }
 
+    /// Shows MS-W9.
     #[test]
     fn scaling_down_takes_the_sickest_first() {
         let mut order = ["Running", "Available", "Pending", "Unknown", "CrashLoopBackOff", "Failed", "Terminating"]

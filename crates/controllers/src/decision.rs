@@ -121,6 +121,7 @@ impl Decision {
 mod tests {
     use super::*;
 
+    /// Shows EVT-11.
     #[test]
     fn decision_is_bounded_when_a_name_has_900_kilobytes() {
         let (key, long) = (Key::new("ns", "m"), "x".repeat(900_000));

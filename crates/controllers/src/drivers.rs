@@ -98,6 +98,7 @@ mod tests {
         drivers.of(&class(provider)).ok().map(|driver| driver.capabilities().list)
     }
 
+    /// Shows AWS-30.
     #[test]
     fn a_class_is_served_by_the_driver_of_its_provider_and_by_no_other() {
         let (aws, virt) = (Arc::new(Offers(Support::Offered)), Arc::new(Offers(Support::NotOffered)));

@@ -26,6 +26,7 @@ mod tests {
 
     use super::*;
 
+    /// Shows QUE-12.
     #[rstest]
     #[case::future(3, Duration::from_secs(3))]
     #[case::now(0, Duration::from_secs(1))]

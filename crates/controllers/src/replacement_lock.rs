@@ -103,6 +103,7 @@ mod tests {
         ReplacementLocks::new(Queue::new("test", RetryPolicy::default(), &metrics, &Random::seeded(1)))
     }
 
+    /// Shows MC-W58, MC-W59.
     #[test]
     fn one_holds_it_and_the_others_come_back_when_it_is_done() {
         let replacement_locks = replacement_locks();
@@ -118,6 +119,7 @@ mod tests {
         assert!(replacement_locks.claim("pool", &b).is_some());
     }
 
+    /// Shows MC-W58.
     #[test]
     fn one_who_does_not_know_what_became_of_its_write_keeps_it_until_it_does() {
         let replacement_locks = replacement_locks();
@@ -133,6 +135,7 @@ mod tests {
         assert!(replacement_locks.claim("pool", &b).is_some());
     }
 
+    /// Shows MC-W58.
     #[test]
     fn a_holder_that_panics_gives_it_back() {
         let replacement_locks = replacement_locks();

@@ -29,6 +29,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows QUE-10.
     #[rstest]
     #[case(403, Outcome::Throttled { at_least: Duration::from_secs(5) })]
     #[case(401, Outcome::Throttled { at_least: Duration::from_secs(5) })]

@@ -231,6 +231,7 @@ impl VmStateCache {
 mod tests {
     use super::*;
 
+    /// Shows MC-W3.
     #[test]
     fn a_machine_made_anew_under_an_old_name_inherits_nothing() {
         let vm_states = VmStateCache::default();
@@ -290,6 +291,7 @@ mod tests {
         assert_eq!(vm_states.news(&key, &uid, &[remark("a")]), [remark("a")], "it is so again");
     }
 
+    /// Shows MC-W3.
     #[test]
     fn a_late_answer_about_its_predecessor_is_not_kept_for_a_machine() {
         let vm_states = VmStateCache::default();

@@ -160,6 +160,7 @@ mod tests {
         Ok("done")
     }
 
+    /// Shows DRV-4.
     #[tokio::test(start_paused = true)]
     async fn a_passed_deadline_is_deadline_exceeded() {
         let call = Call::within(5 * SECOND);
@@ -172,6 +173,7 @@ mod tests {
         assert_eq!(Call::within(5 * SECOND).bound(answer_after(5 * SECOND)).await.unwrap(), "done");
     }
 
+    /// Shows DRV-4.
     #[tokio::test(start_paused = true)]
     async fn a_cancelled_call_ends_at_once() {
         let token = CancellationToken::new();
@@ -185,6 +187,7 @@ mod tests {
         assert_eq!(begun.elapsed(), SECOND);
     }
 
+    /// Shows DRV-4.
     #[tokio::test(start_paused = true)]
     async fn work_is_not_begun_after_the_end() {
         let call = Call::within(SECOND);
@@ -221,6 +224,7 @@ mod tests {
         assert!(Call::within(Duration::MAX).remaining() > Duration::from_hours(24 * 300));
     }
 
+    /// Shows DRV-4.
     #[tokio::test(start_paused = true)]
     async fn a_call_may_take_twenty_minutes_unless_told_otherwise() {
         assert_eq!(Call::default().remaining(), Duration::from_mins(20));

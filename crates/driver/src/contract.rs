@@ -79,6 +79,7 @@ mod tests {
         }
     }
 
+    /// Shows DRV-3.
     #[tokio::test(start_paused = true)]
     async fn what_a_driver_leaves_out_answers_unimplemented() {
         let (call, driver) = (Call::default(), Bare);

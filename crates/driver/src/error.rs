@@ -163,6 +163,7 @@ mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
+    /// Shows DRV-5.
     #[test]
     fn the_text_is_the_one_others_parse() {
         let error = DriverError::new(Code::ResourceExhausted, "no capacity in zone [a]").because(std::fmt::Error);
@@ -173,6 +174,7 @@ mod tests {
         assert!(error.source().is_some());
     }
 
+    /// Shows MC-W61.
     #[rstest]
     #[case("a [stray", "a (stray")]
     #[case("a stray] one", "a stray) one")]
@@ -183,12 +185,14 @@ mod tests {
         assert_eq!(DriverError::invalid(given).message(), kept);
     }
 
+    /// Shows LIM-16.
     #[test]
     fn a_million_brackets_without_partners_are_no_work() {
         let error = DriverError::invalid("[".repeat(1 << 20));
         assert!(error.message().chars().all(|c| c == '('));
     }
 
+    /// Shows DRV-6.
     #[rstest]
     #[case(Code::Unknown, RetryClass::Transient)]
     #[case(Code::DeadlineExceeded, RetryClass::Transient)]
@@ -202,6 +206,7 @@ mod tests {
         assert_eq!(DriverError::new(code, "").retry_class(), class);
     }
 
+    /// Shows DRV-5.
     #[test]
     fn a_text_in_another_form_is_told_apart() {
         assert_eq!(DriverError::from_text("connection refused").unwrap_err(), Undecodable);
@@ -211,6 +216,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows DRV-5, MC-W61.
         #[test]
         fn every_error_of_ours_reads_back_as_what_it_was(message in r"[\[\]a-z é]{0,24}") {
             let error = DriverError::new(Code::Aborted, message);

@@ -109,6 +109,7 @@ mod tests {
         Record::Held { holder: holder.into(), renewed, good_for: Duration::from_secs(15) }
     }
 
+    /// Shows OPR-4.
     #[rstest]
     #[case::renewed(held("a", 990), None)]
     #[case::expired_a_moment_ago(held("a", 971), None)]

@@ -259,12 +259,14 @@ mod tests {
         grants.collect()
     }
 
+    /// Shows OPR-19.
     #[test]
     fn what_is_asked_for_is_what_the_roles_in_deploy_grant_verb_for_verb() {
         assert_eq!(asked(|place| place == Place::Machines), granted("control/roles.yaml"));
         assert_eq!(asked(|place| place != Place::Machines), granted("target/roles.yaml"));
     }
 
+    /// Shows OPR-19.
     #[test]
     fn each_verb_that_is_missing_is_a_finding_of_its_own() {
         let mut all = BTreeSet::new();

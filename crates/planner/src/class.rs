@@ -89,6 +89,7 @@ mod tests {
         plan(&Observed { class, users, said })
     }
 
+    /// Shows MC-W74.
     #[rstest]
     #[case::used(&[THEIRS], false, users(2, 0), Some(vec![THEIRS, OURS]), Reason::Needed)]
     #[case::used_and_held(&[OURS], false, users(2, 0), None, Reason::Needed)]
@@ -110,6 +111,7 @@ mod tests {
         assert_eq!(plan.because, because);
     }
 
+    /// Shows LIM-12.
     #[test]
     fn a_deletion_that_waits_is_told_once() {
         let class = class(&[OURS], true);

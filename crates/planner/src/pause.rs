@@ -39,6 +39,7 @@ mod tests {
         }
     }
 
+    /// Shows DR-7.
     #[test]
     fn pods_that_were_refused_together_come_back_apart() {
         let mut pauses: Vec<_> = (0..50).map(|i| pause(&format!("uid-{i}").into(), 3, FIRST, LONGEST)).collect();

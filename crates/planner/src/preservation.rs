@@ -88,6 +88,7 @@ mod tests {
         node.map_or(Presence::Absent, Presence::Present)
     }
 
+    /// Shows MC-W52, MC-W53, MC-W54, MS-R5.
     #[rstest]
     #[case::nobody_says_anything(None, None, Silent, None)]
     #[case::the_machine_says(Some("now"), None, Silent, Some(Now))]
@@ -114,6 +115,7 @@ mod tests {
         assert_eq!(effective_value(&machine(own, noted, None), found(node.as_ref())), counts);
     }
 
+    /// Shows MC-W54.
     #[rstest]
     #[case::until_its_time_is_up(None, Some("2026-01-01T00:00:01Z"), true)]
     #[case::and_not_longer(Some("now"), Some("2026-01-01T00:00:00Z"), false)]

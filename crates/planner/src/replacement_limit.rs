@@ -181,6 +181,7 @@ mod tests {
         assert_eq!(Siblings::of(&candidate, [&candidate, &other]), Siblings { machines: 2, in_progress: expected });
     }
 
+    /// Shows MC-W16.
     #[test]
     fn a_machine_does_not_stand_in_its_own_way() {
         let candidate = machine("m-0", "InPlaceUpdateFailed", &json!({}));
@@ -188,6 +189,7 @@ mod tests {
         assert_eq!(rule(&candidate, siblings, &Policy::default()), Ruling::Granted);
     }
 
+    /// Shows MC-W71.
     #[test]
     fn one_at_a_time_unless_somebody_says_otherwise() {
         let busy = Siblings { machines: 40, in_progress: 1 };
@@ -218,6 +220,7 @@ mod tests {
         assert_eq!(rule(&alone, busy, &Policy::default()), Ruling::Granted);
     }
 
+    /// Shows MC-W71.
     #[rstest]
     #[case("3", Some(Limit::Count(3)))]
     #[case("25%", Some(Limit::Percent(25)))]

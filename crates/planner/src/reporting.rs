@@ -69,6 +69,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
+    /// Shows MS-R16.
     #[rstest]
     #[case::a_small_set_writes_every_change(1, 5, Some(100), Due::Now)]
     #[case::less_than_a_fifth_waits(5, 30, Some(100), Due::By(at(105)))]

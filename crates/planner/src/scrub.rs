@@ -285,6 +285,7 @@ mod tests {
         assert_eq!(scrubber().scrub(&said), expected);
     }
 
+    /// Shows LIM-8.
     #[test]
     fn a_secret_is_masked_inside_a_longer_base64_text() {
         for before in ["", "u", "us", "use", "user:"] {
@@ -297,6 +298,7 @@ mod tests {
 
     const USER_DATA: &str = "#cloud-config\nwrite_files:\n- path: /etc/token\n  content: hunter2hunter2\nruncmd:\n- systemctl start kubelet\n";
 
+    /// Shows LIM-8.
     #[rstest]
     #[case::lines("\n")]
     #[case::lines_of_windows("\r\n")]
@@ -317,6 +319,7 @@ mod tests {
         }
     }
 
+    /// Shows LIM-8.
     #[test]
     fn user_data_is_masked_when_it_is_indented() {
         let scrubber = Scrubber::of(&SecretData::from_iter([("userData", USER_DATA)]));
@@ -340,6 +343,7 @@ mod tests {
         Scrubber::of(&SecretData::from_iter([("serviceaccount.json", account.to_string())]))
     }
 
+    /// Shows LIM-8.
     #[rstest]
     #[case::a_leaf("no such key: 4f2c9a7716be", "no such key: ***")]
     #[case::a_number("client 104467920118 is disabled", "client *** is disabled")]
@@ -350,6 +354,7 @@ mod tests {
         assert_eq!(service_account().scrub(said), expected);
     }
 
+    /// Shows LIM-8.
     #[test]
     fn a_line_of_a_key_that_is_a_value_of_its_own_is_masked() {
         let key = "-----BEGIN RSA PRIVATE KEY-----\r\nProc-Type: 4\r\nMIIEvQIBADANBgkqhkiG9w0B\r\n-----END RSA PRIVATE KEY-----\r\n";
@@ -359,6 +364,7 @@ mod tests {
         assert!(scrubber.scrub(&quoted).contains(MASK), "in base64 as well");
     }
 
+    /// Shows LIM-8.
     #[test]
     fn a_secret_that_is_cut_in_two_at_the_end_of_a_long_text_is_not_begun() {
         let said = format!("refused {SECRET} and {}", "x".repeat(100));
@@ -375,6 +381,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows LIM-8.
         #[test]
         fn no_value_of_eight_bytes_or_more_survives_in_any_form(
             values in prop::collection::vec("[ab*\n/]{0,14}", 0..5),

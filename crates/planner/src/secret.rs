@@ -185,6 +185,7 @@ mod tests {
         }
     }
 
+    /// Shows MC-M1.
     #[test]
     fn secret_is_reported_as_not_read_when_it_is_in_another_namespace() {
         let mut class = MachineClass::default();
@@ -219,6 +220,7 @@ mod tests {
         assert!(unusable(&named, at(30)).contains("failed to read"));
     }
 
+    /// Shows MC-W34.
     #[test]
     fn a_class_names_a_secret_by_name_and_namespace() {
         let class: MachineClass = serde_json::from_value(json!({

@@ -212,6 +212,7 @@ mod tests {
         (id.clone(), Token::new(id, &[7; 20]).unwrap())
     }
 
+    /// Shows MC-W57.
     #[test]
     fn the_id_follows_from_the_uid_and_from_nothing_else() {
         let uid: Uid = "6d2c1f3e-0000-4000-8000-000000000001".into();
@@ -248,6 +249,7 @@ mod tests {
         assert_eq!(id.secret_name(), format!("bootstrap-token-{id}"));
     }
 
+    /// Shows MC-W57.
     #[test]
     fn a_token_is_used_again_only_by_its_machine_and_only_while_it_is_good() {
         let (id, token) = token("u");
@@ -265,6 +267,7 @@ mod tests {
         assert_eq!(judge(&SecretData::default(), &id, "m-1", now()), Finding::Foreign);
     }
 
+    /// Shows MC-W57.
     #[test]
     fn a_token_does_not_show_in_debug_output() {
         let (_, token) = token("u");

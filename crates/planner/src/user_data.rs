@@ -64,6 +64,7 @@ mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
+    /// Shows LIM-9.
     #[rstest]
     #[case("a <<BOOTSTRAP_TOKEN>> b <<BOOTSTRAP_TOKEN>>", "a id.secret b id.secret")]
     #[case("?t=%3C%3CBOOTSTRAP_TOKEN%3E%3E", "?t=id.secret")]
@@ -75,6 +76,7 @@ mod tests {
         assert_eq!(String::from_utf8(filled(given.as_bytes(), Some("id.secret"), "m 1")).unwrap(), expected);
     }
 
+    /// Shows LIM-9.
     #[test]
     fn without_a_token_its_placeholder_stays() {
         assert_eq!(filled(b"<<BOOTSTRAP_TOKEN>> <<MACHINE_NAME>>", None, "m"), b"<<BOOTSTRAP_TOKEN>> m");
@@ -101,6 +103,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows LIM-9.
         #[test]
         fn bytes_that_hold_no_placeholder_are_left_as_they_are(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert_eq!(filled(&bytes, Some("t"), "m"), bytes);

@@ -123,6 +123,7 @@ mod tests {
         error(&Refusal { code: cloud.into(), message: "m".into() }, during, &[]).code()
     }
 
+    /// Shows AWS-6, AWS-C5.
     #[rstest]
     #[case("InsufficientInstanceCapacity", Code::ResourceExhausted, Code::Internal)]
     #[case("InsufficientCapacity", Code::ResourceExhausted, Code::Internal)]
@@ -141,6 +142,7 @@ mod tests {
         assert_eq!((code(cloud, During::Create), code(cloud, During::Elsewhere)), (create, elsewhere));
     }
 
+    /// Shows AWS-7, AWS-C5.
     #[rstest]
     #[case("AuthFailure", Code::Unauthenticated)]
     #[case("InvalidClientTokenId", Code::Unauthenticated)]
@@ -182,6 +184,7 @@ mod tests {
         assert_eq!(code(cloud, During::Create), create);
     }
 
+    /// Shows AWS-7.
     #[rstest]
     #[case("AuthFailure", Code::Unauthenticated)]
     #[case("AccessDenied", Code::PermissionDenied)]
@@ -192,6 +195,7 @@ mod tests {
         assert_eq!(code(cloud, During::Elsewhere), elsewhere);
     }
 
+    /// Shows AWS-8.
     #[test]
     fn a_quota_is_told_by_its_name() {
         let refusal =
@@ -204,6 +208,7 @@ mod tests {
         assert_eq!(meaning("AuthFailure"), Meaning::ThisCall);
     }
 
+    /// Shows AWS-7.
     #[test]
     fn a_clock_that_is_wrong_is_told_as_that() {
         let refusal = Refusal { code: "RequestExpired".into(), message: "Request has expired.".into() };
@@ -212,6 +217,7 @@ mod tests {
     }
 
     /// Gardener classifies `lastOperation.description` by these words.
+    /// Shows AWS-33.
     #[test]
     fn error_text_keeps_the_code_of_ec2() {
         for row in TABLE {

@@ -120,6 +120,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows AWS-3.
     #[rstest]
     #[case("eu-west-1", false, false, "https://ec2.eu-west-1.amazonaws.com")]
     #[case("cn-northwest-1", false, false, "https://ec2.cn-northwest-1.amazonaws.com.cn")]
@@ -143,6 +144,7 @@ mod tests {
         assert_eq!(endpoints.url(Service::Sts, region), Some(url.replacen("ec2", "sts", 1)));
     }
 
+    /// Shows AWS-3.
     #[rstest]
     #[case("")]
     #[case("eu")]
@@ -155,6 +157,7 @@ mod tests {
         assert_eq!(Endpoints::default().url(Service::Ec2, region), None);
     }
 
+    /// Shows AWS-3.
     #[test]
     fn a_custom_endpoint_wins_for_its_service_only() {
         let endpoints = Endpoints { ec2: Some("http://127.0.0.1:5000/".into()), ..Endpoints::default() };

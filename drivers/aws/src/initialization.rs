@@ -72,6 +72,7 @@ mod tests {
         Step::DisableCheck { interface: interface.into() }
     }
 
+    /// Shows AWS-W1.
     #[test]
     fn every_interface_that_still_checks_is_named_not_only_the_first() {
         let spec = Spec { source_dest_checks: Some(false), ..Spec::default() };
@@ -83,6 +84,7 @@ mod tests {
         assert_eq!(steps(&spec, &vm), [disabled("b"), disabled("c")]);
     }
 
+    /// Shows AWS-W1.
     #[rstest]
     #[case("efa")]
     #[case("efa-only")]
@@ -119,6 +121,7 @@ mod tests {
         }
     }
 
+    /// Shows AWS-W3.
     #[rstest]
     #[case::missing(0, Some(2))]
     #[case::one_missing(1, Some(1))]
@@ -132,6 +135,7 @@ mod tests {
         assert!(is_needed(&spec));
     }
 
+    /// Shows AWS-W2.
     #[test]
     fn an_interface_is_found_by_card_and_device_not_by_its_place_in_the_list() {
         let spec = Spec {

@@ -178,6 +178,7 @@ mod tests {
         assert_eq!(query.encode(), "Action=X&Version=2016-11-15&UserData=a%2Bb%2Fc%3D%20d%26e~");
     }
 
+    /// Shows AWS-11.
     #[test]
     fn debug_output_of_a_request_shows_no_value() {
         let mut query = Query::ec2("RunInstances");

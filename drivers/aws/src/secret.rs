@@ -124,6 +124,7 @@ mod tests {
         (source, if faults.is_empty() { String::new() } else { faults.to_string() })
     }
 
+    /// Shows AWS-9, AWS-C1.
     #[rstest]
     #[case(&[("providerAccessKeyId", "id"), ("providerSecretAccessKey", "key")])]
     #[case(&[("accessKeyID", "id"), ("secretAccessKey", "key")])]
@@ -137,6 +138,7 @@ mod tests {
         assert!(keys.session_token.is_none());
     }
 
+    /// Shows AWS-11.
     #[test]
     fn a_session_token_belongs_to_its_keys() {
         let data = [("accessKeyID", "id"), ("secretAccessKey", "key"), ("sessionToken", "token")];
@@ -146,6 +148,7 @@ mod tests {
         assert!(shown.contains("id") && !shown.contains("key\"") && !shown.contains("\"token"), "{shown}");
     }
 
+    /// Shows AWS-2.
     #[rstest]
     #[case::no_keys(&[], "[secretRef.providerAccessKeyId: Required value: Mention providerAccessKeyId or accessKeyID, and not empty, secretRef.providerSecretAccessKey: Required value")]
     #[case::a_spelling_that_nobody_reads(&[("accessKeyId", "id"), ("secretAccessKey", "key")], "secretRef.providerAccessKeyId: Required value")]
@@ -157,6 +160,7 @@ mod tests {
         assert!(faults.starts_with(beginning), "{faults}");
     }
 
+    /// Shows AWS-10.
     #[test]
     fn the_process_s_own_credentials_are_used_only_where_the_operator_allows_it() {
         assert!(matches!(told(&[], Ambient::Allowed).0, Source::Ambient));

@@ -111,6 +111,7 @@ mod tests {
         assert!(request.headers().get("x-amz-security-token").is_none());
     }
 
+    /// Shows AWS-12.
     #[test]
     fn the_signature_is_the_one_that_aws_expects() {
         let request = signed("http://127.0.0.1:5000", &Query::ec2("DescribeImages"), signing(&keys(None))).unwrap();

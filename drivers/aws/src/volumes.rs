@@ -35,6 +35,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
+    /// Shows AWS-13, AWS-C10.
     #[rstest]
     #[case::bare(json!({ "awsElasticBlockStore": { "volumeID": "vol-1" } }), Some("vol-1"))]
     #[case::zone(json!({ "awsElasticBlockStore": { "volumeID": "aws://eu-west-1a/vol-1" } }), Some("vol-1"))]

@@ -123,6 +123,7 @@ mod tests {
         assert!(answer.at(&["set", "item"]).is_some() && answer.at(&["set", "other"]).is_none());
     }
 
+    /// Shows AWS-11.
     #[rstest]
     #[case(b"")]
     #[case(b"<html><body>")]

@@ -117,6 +117,7 @@ mod tests {
     use super::*;
     use driver::Code;
 
+    /// Shows CLD-2.
     #[test]
     fn one_fault_stands_alone_and_several_in_brackets() {
         let mut faults = Faults::default();

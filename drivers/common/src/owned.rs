@@ -80,6 +80,7 @@ pub fn list<'a>(
 mod tests {
     use super::*;
 
+    /// Shows CLD-8, AWS-W6.
     #[test]
     fn only_vms_with_both_tags_and_a_name_are_listed() {
         let tags = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {

@@ -86,6 +86,7 @@ mod tests {
         assert_eq!(asked, [0, 1, 3, 7, 11]);
     }
 
+    /// Shows CLD-7.
     #[tokio::test(start_paused = true)]
     async fn patience_ends_without_an_answer() {
         let begun = Instant::now();
@@ -94,6 +95,7 @@ mod tests {
         assert!(begun.elapsed() <= POLL.patience);
     }
 
+    /// Shows CLD-7.
     #[tokio::test(start_paused = true)]
     async fn a_wait_ends_with_its_call() {
         let token = CancellationToken::new();

@@ -137,6 +137,7 @@ mod tests {
         Place { class: class.into(), zone: zone.into() }
     }
 
+    /// Shows CLD-9.
     #[test]
     fn an_account_that_was_never_throttled_waits_for_nobody() {
         let mut pressure = Pressure::default();
@@ -147,6 +148,7 @@ mod tests {
         assert_eq!(pressure.rate("a"), None);
     }
 
+    /// Shows CLD-9.
     #[test]
     fn each_throttled_request_halves_the_rate_down_to_the_fewest() {
         let mut pressure = Pressure::default();
@@ -160,6 +162,7 @@ mod tests {
         assert_eq!(pressure.rate("b"), None, "another account is not bound");
     }
 
+    /// Shows CLD-9.
     #[test]
     fn requests_that_were_throttled_together_count_once() {
         let mut pressure = Pressure::default();
@@ -182,6 +185,7 @@ mod tests {
         assert_eq!(pressure.admit("b", now), now);
     }
 
+    /// Shows CLD-9.
     #[test]
     fn a_second_of_answers_adds_one_request_a_second_until_nothing_is_bound() {
         let mut pressure = Pressure::default();
@@ -199,6 +203,7 @@ mod tests {
         assert_eq!(pressure.rate("a"), None);
     }
 
+    /// Shows CLD-10.
     #[test]
     fn a_zone_without_capacity_holds_back_that_class_in_that_zone_only() {
         let mut pressure = Pressure::default();

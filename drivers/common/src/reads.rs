@@ -72,6 +72,7 @@ mod tests {
         (asked, answer)
     }
 
+    /// Shows CLD-13.
     #[tokio::test(start_paused = true)]
     async fn read_is_repeated_twice_after_growing_pauses() {
         let begun = Instant::now();
@@ -81,12 +82,14 @@ mod tests {
         assert_eq!((asked, answer.unwrap_err().code()), (3, Code::Unavailable));
     }
 
+    /// Shows CLD-13.
     #[tokio::test(start_paused = true)]
     async fn read_that_is_refused_for_good_is_not_repeated() {
         let (asked, answer) = attempts(&Call::default(), Code::PermissionDenied, 9, Duration::ZERO).await;
         assert_eq!((asked, answer.unwrap_err().code()), (1, Code::PermissionDenied));
     }
 
+    /// Shows CLD-13.
     #[tokio::test(start_paused = true)]
     async fn read_is_not_repeated_past_the_deadline_of_its_call() {
         let call = Call::within(Duration::from_secs(1));
@@ -94,6 +97,7 @@ mod tests {
         assert_eq!((asked, answer.unwrap_err().code()), (1, Code::Unavailable), "the cloud's words are reported");
     }
 
+    /// Shows CLD-13.
     #[tokio::test(start_paused = true)]
     async fn pause_before_a_repeated_read_ends_with_its_call() {
         let token = CancellationToken::new();

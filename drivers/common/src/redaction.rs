@@ -38,6 +38,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows CLD-11.
     #[rstest]
     #[case::plain("The image id '[ami-1]' does not exist", "The image id '[ami-1]' does not exist")]
     #[case::canonical(

@@ -103,6 +103,7 @@ mod tests {
         Temporary { value, expires: Timestamp::from_second(second).unwrap() }
     }
 
+    /// Shows OST-5.
     #[tokio::test(start_paused = true)]
     async fn what_is_kept_is_fetched_again_before_its_end_and_when_it_is_known_to_be_stale() {
         let (kept, call, now) =
@@ -120,6 +121,7 @@ mod tests {
         assert_eq!(kept.get(&call, now, "b", async { Ok(until("other", 200)) }).await.unwrap(), "other");
     }
 
+    /// Shows OST-5.
     #[tokio::test(start_paused = true)]
     async fn a_fetch_that_fails_leaves_the_old_one_unless_it_is_stale() {
         let (kept, call, now) =

@@ -48,6 +48,7 @@ mod tests {
 
     const KEYS: [&str; 2] = ["providerAccessKeyId", "accessKeyID"];
 
+    /// Shows CLD-3, AWS-C1.
     #[rstest]
     #[case::first_alias(&[("providerAccessKeyId", "a")], Some("a"))]
     #[case::second_alias(&[("accessKeyID", "b")], Some("b"))]
@@ -66,6 +67,7 @@ mod tests {
         assert_eq!(plain(&secret, &KEYS).as_deref(), found);
     }
 
+    /// Shows AWS-W10.
     #[rstest]
     #[case(0, "secretRef.userData: Required value: Mention userData")]
     #[case(16384, "[]")]

@@ -157,6 +157,7 @@ mod tests {
         (read, if faults.is_empty() { String::new() } else { faults.to_string() })
     }
 
+    /// Shows CLD-1.
     #[rstest]
     #[case::exact(json!({ "keyName": "a" }), Some("a"))]
     #[case::folded(json!({ "KEYNAME": "a" }), Some("a"))]
@@ -169,6 +170,7 @@ mod tests {
         assert_eq!((text.as_deref(), faults.as_str()), (read, ""));
     }
 
+    /// Shows OST-1.
     #[test]
     fn keys_are_matched_by_the_letter_where_kubernetes_codecs_do() {
         let (spec, mut faults) = (json!({ "keyname": "a", "inner": { "Key": "b" } }), Faults::default());
@@ -178,6 +180,7 @@ mod tests {
         assert!(faults.is_empty());
     }
 
+    /// Shows CLD-2.
     #[test]
     fn every_value_of_a_wrong_type_is_told_with_its_path() {
         let spec = json!({ "ami": 7, "on": "yes", "n": 1.5, "big": 1_i64 << 40, "o": [], "l": {}, "t": ["a", 1], "m": { "k": 1 } });
@@ -205,6 +208,7 @@ mod tests {
         }
     }
 
+    /// Shows CLD-1.
     #[test]
     fn what_is_in_lists_and_objects_is_found_by_its_own_path() {
         let spec = json!({ "Disks": [null, { "EBS": { "Size": 5 } }], "tags": { "Name": "n", "name": null } });

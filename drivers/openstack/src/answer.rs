@@ -185,6 +185,7 @@ mod tests {
         assert_eq!(Server::read(&server).unwrap().stage(), stage);
     }
 
+    /// Shows OST-8.
     #[test]
     fn addresses_are_told_only_of_a_server_in_one_network_and_none_that_float() {
         let address = |addr: &str, kind: &str| json!({ "addr": addr, "OS-EXT-IPS:type": kind });

@@ -177,6 +177,7 @@ mod tests {
         server(&Launch { spec, owner, resolved: &resolved, port, volume, user_data: b"#!" })
     }
 
+    /// Shows OST-7.
     #[test]
     fn a_plain_class_becomes_a_plain_server_and_what_is_not_configured_is_not_sent() {
         assert_eq!(
@@ -191,6 +192,7 @@ mod tests {
         );
     }
 
+    /// Shows OST-7.
     #[test]
     fn each_option_is_sent_as_nova_names_it() {
         let spec = Spec {
@@ -217,6 +219,7 @@ mod tests {
         );
     }
 
+    /// Shows OST-W7.
     #[test]
     fn a_port_and_a_volume_say_whose_they_are_from_the_first_request_on() {
         let (spec, marks) = (

@@ -134,6 +134,7 @@ mod tests {
         ]))
     }
 
+    /// Shows OST-4.
     #[rstest]
     #[case(Service::Nova, "one", "public", "http://n/v2.1")]
     #[case(Service::Nova, "one", "internal", "http://in/v2.1")]
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!(catalogue().url(service, region, interface).unwrap(), url);
     }
 
+    /// Shows OST-4.
     #[test]
     fn a_region_that_is_not_in_the_catalogue_is_told_with_those_that_are() {
         let error = catalogue().url(Service::Nova, "three", "public").unwrap_err();

@@ -205,6 +205,7 @@ mod tests {
     const GATEWAY: &str = r#"{"message": "no Route matched with those values"}"#;
     const POLICY: &str = r#"{"NeutronError": {"type": "PolicyNotAuthorized", "message": "rule:create_port is disallowed by policy", "detail": ""}}"#;
 
+    /// Shows OST-9, OST-15, OST-W1.
     #[rstest]
     #[case::quota_of_nova(403, None, QUOTA, Code::ResourceExhausted, Code::Internal, Meaning::Quota("of the project"))]
     #[case::no_rights(403, None, RIGHTS, Code::PermissionDenied, Code::PermissionDenied, Meaning::ThisCall)]
@@ -257,6 +258,7 @@ mod tests {
         }
     }
 
+    /// Shows OST-19.
     #[rstest]
     #[case(401, TOKEN, "HTTP 401 Unauthorized: The request you have made requires authentication.; check")]
     #[case(401, "", "HTTP 401 Unauthorized: Unauthorized; check")]
@@ -288,6 +290,7 @@ mod tests {
         ("ERR_CONFIGURATION_PROBLEM", &["policy doesn't allow", "notfound", "invalid value"]),
     ];
 
+    /// Shows OST-19.
     #[rstest]
     #[case(401, TOKEN, &["ERR_INFRA_UNAUTHORIZED"])]
     #[case(403, POLICY, &["ERR_INFRA_UNAUTHORIZED"])]
@@ -309,6 +312,7 @@ mod tests {
         assert_eq!(found, codes, "{error}");
     }
 
+    /// Shows OST-9.
     #[rstest]
     #[case("No valid host was found. There are not enough hosts available.", Code::ResourceExhausted)]
     #[case(
@@ -325,11 +329,13 @@ mod tests {
         assert_eq!(super::fault(fault, &[]).0.code(), code);
     }
 
+    /// Shows OST-9.
     #[test]
     fn a_flavor_that_is_not_there_counts_as_used_up_as_in_the_reference() {
         assert_eq!(no_flavor("m1.tiny").code(), Code::ResourceExhausted);
     }
 
+    /// Shows OST-11.
     #[test]
     fn a_secret_that_openstack_repeats_is_not_told_on() {
         let refusal = read(401, None, r#"{"error": {"message": "no hunter2 here"}}"#);

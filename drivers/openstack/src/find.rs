@@ -133,6 +133,7 @@ mod tests {
         }
     }
 
+    /// Shows OST-W6.
     #[test]
     fn of_two_servers_for_one_machine_the_older_one_is_kept() {
         let two = vec![server("b", "2026-01-01T00:00:02Z", "u"), server("a", "2026-01-01T00:00:01Z", "u")];
@@ -142,6 +143,7 @@ mod tests {
         assert_eq!(settle(same, &marks(), "m", "u").unwrap().unwrap().server.id, "a");
     }
 
+    /// Shows OST-W6.
     #[test]
     fn a_server_that_failed_is_not_kept_before_one_that_did_not() {
         let failed = Server { status: "ERROR".into(), ..server("a", "2026-01-01T00:00:01Z", "u") };
@@ -150,6 +152,7 @@ mod tests {
         assert_eq!((settled.server.id.as_str(), settled.doubles[0].id.as_str()), ("b", "a"));
     }
 
+    /// Shows OST-W6, OST-C4.
     #[test]
     fn several_servers_that_were_not_all_made_for_the_machine_are_out_of_range() {
         for (one, asked) in [("v", "u"), ("", "u"), ("u", "")] {
@@ -166,6 +169,7 @@ mod tests {
         assert_eq!(settle(vec![ending, foreign, longer], &marks(), "m", "u").unwrap(), None);
     }
 
+    /// Shows OST-W4.
     #[test]
     fn a_server_that_lost_its_tags_is_known_by_the_uid() {
         let bare =

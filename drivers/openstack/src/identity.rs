@@ -48,6 +48,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows OST-8.
     #[rstest]
     #[case("openstack:///RegionOne/s-1", Some(Thing::Server("s-1")))]
     #[case("openstack:///port/s-1", Some(Thing::Server("s-1")))]
@@ -62,6 +63,7 @@ mod tests {
         assert_eq!(thing(id).ok(), named);
     }
 
+    /// Shows OST-8.
     #[test]
     fn a_provider_id_reads_back_as_what_it_names() {
         for named in [Thing::Server("a"), Thing::Port("b"), Thing::Volume("c")] {

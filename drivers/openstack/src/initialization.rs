@@ -62,6 +62,7 @@ mod tests {
         Port { id: id.into(), network: network.into(), pairs, ..Port::default() }
     }
 
+    /// Shows OST-W2.
     #[test]
     fn networks_of_pods_that_are_missing_are_added_to_those_that_are_there_in_one_request() {
         let cidrs = ["100.96.0.0/11".to_owned(), "fd00::/64".to_owned()];

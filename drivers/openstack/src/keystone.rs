@@ -86,6 +86,7 @@ mod tests {
         Project::Name { name: "shoot".into(), domain: Named::Name("Default".into()) }
     }
 
+    /// Shows OST-3.
     #[rstest]
     #[case::password(
         Who::Password { user: "mcm".into(), domain: Named::Id("d".into()), password: secret("p"), project: shoot() },
@@ -111,6 +112,7 @@ mod tests {
         assert_eq!(super::body(&who), body);
     }
 
+    /// Shows OST-4.
     #[rstest]
     #[case::no_id(None, json!({ "token": {} }), Code::Internal)]
     #[case::no_token(Some("t"), json!({}), Code::Internal)]

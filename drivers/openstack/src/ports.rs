@@ -285,6 +285,7 @@ mod tests {
         Port { description: bodies::description(&marks), ..port }
     }
 
+    /// Shows OST-18.
     #[rstest]
     #[case::ours(vec![port("a", "", &OURS)], Some("a"))]
     #[case::ours_by_description(vec![described(port("a", "", &[]), OURS[0])], Some("a"))]
@@ -298,6 +299,7 @@ mod tests {
         assert_eq!(usable(ports, "net", &marks()).map(|port| port.id).as_deref(), id);
     }
 
+    /// Shows OST-17.
     #[test]
     fn ports_of_deleted_servers_go_whatever_their_tags_are() {
         let ports = vec![

@@ -129,6 +129,7 @@ pub(crate) fn delete_volume(id: &str) -> Ask {
 mod tests {
     use super::*;
 
+    /// Shows OST-16.
     #[test]
     fn parameters_are_escaped() {
         assert_eq!(servers_named("a.b").path, "/servers/detail?name=a.b");

@@ -206,6 +206,7 @@ mod tests {
         PASSWORD.iter().chain(data).copied().collect()
     }
 
+    /// Shows OST-11.
     #[test]
     fn a_password_is_read_with_user_project_and_domain_and_never_shown() {
         let (credentials, faults) = read(&PASSWORD);
@@ -218,6 +219,7 @@ mod tests {
         assert_eq!(project, Project::Name { name: "shoot".into(), domain: default });
     }
 
+    /// Shows OST-W3.
     #[test]
     fn the_keys_that_the_reference_forgets_are_used() {
         let (credentials, faults) =
@@ -231,6 +233,7 @@ mod tests {
         assert_eq!((domain, project), (Named::Id("u-1".into()), in_domain));
     }
 
+    /// Shows OST-3.
     #[test]
     fn an_application_credential_needs_its_id_or_its_name_and_user_and_wins_over_a_password() {
         let by_id = [("authURL", "http://k"), ("applicationCredentialID", "a-1"), ("applicationCredentialSecret", "s")];
@@ -245,6 +248,7 @@ mod tests {
         assert!(faults.starts_with("secretRef.applicationCredentialID: Required value"), "{faults}");
     }
 
+    /// Shows OST-3.
     #[test]
     fn a_token_is_used_where_there_is_nothing_else() {
         let (credentials, faults) = read(&[("authURL", "http://k/v2.0"), ("token", "t")]);
@@ -253,6 +257,7 @@ mod tests {
         assert!(matches!(read(&more(&[("token", "t")])).0.who, Who::Password { .. }));
     }
 
+    /// Shows OST-2, OST-C1.
     #[rstest]
     #[case(&[("authURL", "")], "secretRef.authURL: Required value")]
     #[case(&[("authURL", "keystone:5000")], "secretRef.authURL: Forbidden")]

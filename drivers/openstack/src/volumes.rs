@@ -24,6 +24,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
+    /// Shows OST-C10.
     #[rstest]
     #[case::in_tree(json!({ "cinder": { "volumeID": "v-1" } }), Some("v-1"))]
     #[case::no_id(json!({ "cinder": { "volumeID": "" } }), None)]

@@ -311,6 +311,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows VIR-3.
         #[test]
         fn one_machine_has_one_vm_and_the_quota_holds_whatever_happens(acts in acts(), quota in 1usize..4) {
             let (mut now, mut dice) = (Instant::now(), fastrand::Rng::with_seed(1));

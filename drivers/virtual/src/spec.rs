@@ -287,6 +287,7 @@ mod tests {
         assert_eq!(Spec::decode(&json!({ "zone": null })).unwrap(), Spec::default());
     }
 
+    /// Shows OPR-21.
     #[test]
     fn every_field_is_read() {
         let spec = Spec::decode(&json!({
@@ -328,6 +329,7 @@ mod tests {
         assert!(error.starts_with(beginning), "{error}");
     }
 
+    /// Shows OPR-20.
     #[test]
     fn everything_that_is_wrong_with_a_virtual_class_is_told_at_once() {
         let error = Spec::decode(&json!({ "sise": "big", "quota": -1, "bootLatency": "soon", "join": { "after": 7 } }))

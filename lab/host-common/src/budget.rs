@@ -107,6 +107,7 @@ mod tests {
 
     const BUDGET: Resources = Resources { cpu_millis: 2000, memory: 4 << 30 };
 
+    /// Shows HST-8.
     #[rstest]
     #[case::room_for_one(&[], 2000, 4 << 30, None)]
     #[case::exactly_full(&[(1000, 2 << 30)], 1000, 2 << 30, None)]

@@ -59,6 +59,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows HST-26.
     #[rstest]
     #[case::runs('S', true)]
     #[case::frozen_or_waiting('D', true)]
@@ -74,6 +75,7 @@ mod tests {
         assert_eq!((Process::alive(proc.path(), 8), all(proc.path())), (None, vec![7]));
     }
 
+    /// Shows HST-26.
     #[test]
     fn a_process_that_is_not_meant_any_more_is_left_alone() {
         let mut process = std::process::Command::new("sleep").arg("1000").spawn().unwrap();

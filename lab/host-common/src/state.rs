@@ -194,6 +194,7 @@ mod tests {
         assert_eq!(directory(&ours.home("c")), Directory::Absent);
     }
 
+    /// Shows HST-26.
     #[test]
     fn the_record_is_removed_last_and_the_cluster_s_directory_with_its_last_machine() {
         let state = tempfile::tempdir().unwrap();

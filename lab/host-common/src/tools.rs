@@ -64,6 +64,7 @@ pub fn last_line(bytes: &[u8]) -> String {
 mod tests {
     use super::*;
 
+    /// Shows HST-2.
     #[test]
     fn everything_that_is_missing_is_one_sentence_each() {
         let needed = [("sh", "dash"), ("ip", "iproute2")];

@@ -56,6 +56,7 @@ mod tests {
         format!("7 (a) S 1 (b)) {state} {rest}")
     }
 
+    /// Shows HST-5.
     #[rstest]
     #[case::an_init("NSpid:\t7\t1\n", 'S', true)]
     #[case::frozen_or_waiting("NSpid:\t7\t1\n", 'D', true)]
@@ -75,6 +76,7 @@ mod tests {
         assert_eq!(machine_init(proc.path(), 8), None);
     }
 
+    /// Shows HST-5.
     #[rstest]
     #[case("4:memory:/millwright-host.m.1\n", true)]
     #[case("4:memory:/\n0::/millwright-host.m.1/init\n", true)]

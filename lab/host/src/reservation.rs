@@ -63,6 +63,7 @@ mod tests {
         spec::decode(&value, Faults::default()).unwrap().1
     }
 
+    /// Shows HST-8.
     #[test]
     fn a_second_machine_gets_the_next_address_and_a_third_has_no_room() {
         let first = reserve(&spec(), "u", &[], HOST).unwrap();
@@ -74,6 +75,7 @@ mod tests {
         assert!(error.message().contains("1000m of CPU, and 0m"), "{error}");
     }
 
+    /// Shows HST-8.
     #[test]
     fn a_pool_without_a_free_address_is_resource_exhausted() {
         let endless = Resources { cpu_millis: u64::MAX, memory: u64::MAX };
@@ -88,6 +90,7 @@ mod tests {
         assert_eq!(error.message(), "all addresses of 10.77.1.0/29 are taken");
     }
 
+    /// Shows HST-9.
     #[rstest]
     #[case::the_same("u", |_: &mut Record| (), None)]
     #[case::a_request_without_uid("", |_: &mut Record| (), None)]

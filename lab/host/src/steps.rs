@@ -182,6 +182,7 @@ mod tests {
         assert_eq!(gone, NOTHING);
     }
 
+    /// Shows HST-3.
     #[test]
     fn from_every_state_a_create_ends_with_a_machine_that_runs_and_is_written_down() {
         for seen in all() {
@@ -192,6 +193,7 @@ mod tests {
         }
     }
 
+    /// Shows HST-3.
     #[test]
     fn from_every_state_a_delete_leaves_nothing() {
         for seen in all() {
@@ -201,6 +203,7 @@ mod tests {
         }
     }
 
+    /// Shows HST-4.
     #[test]
     fn what_exists_of_a_machine_is_listed_because_its_directory_comes_first_and_goes_last() {
         for next in [to_create, to_delete] {
@@ -214,6 +217,7 @@ mod tests {
         }
     }
 
+    /// Shows HST-5.
     #[test]
     fn a_process_with_the_number_of_the_init_is_not_taken_for_it() {
         let (made, _) = play(NOTHING, to_create);
@@ -221,6 +225,7 @@ mod tests {
         assert_eq!(to_create(&reused), Some(Step::NoteInit));
     }
 
+    /// Shows HST-6.
     #[test]
     fn a_machine_that_ended_is_started_again_with_a_new_link() {
         let (made, _) = play(NOTHING, to_create);

@@ -43,6 +43,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
+    /// Shows HST-28.
     #[rstest]
     #[case(json!({}), "it is Pending")]
     #[case(json!({ "phase": "Failed" }), "it is Failed")]

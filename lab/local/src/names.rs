@@ -54,6 +54,7 @@ mod tests {
     use k8s_openapi::api::core::v1::Pod;
     use rstest::rstest;
 
+    /// Shows HST-27.
     #[rstest]
     #[case::labelled(json!({ "name": "machine-a", "labels": { "machine": "a" } }), "a")]
     #[case::first_generation(json!({ "name": "machine-machine-a", "labels": { "app": "machine" } }), "machine-a")]

@@ -85,6 +85,7 @@ mod tests {
         Spec::decode(&class, Faults::default()).unwrap()
     }
 
+    /// Shows HST-27.
     #[test]
     fn a_pod_has_the_pools_that_its_class_names_and_always_annotations() {
         let both = pod("m", "n", &spec(json!({ "image": "i", "ipPoolNameV4": "four", "ipPoolNameV6": "six" })));

@@ -69,6 +69,7 @@ mod tests {
         class
     }
 
+    /// Shows HST-27.
     #[rstest]
     #[case::said(json!({ "image": "i", "namespace": "said" }), "of-machine", "said")]
     #[case::first_generation(json!({ "image": "i" }), "of-machine", "of-machine")]
@@ -85,6 +86,7 @@ mod tests {
         assert_eq!(spec.namespace(Some(&machine), &class), expected);
     }
 
+    /// Shows OPR-20.
     #[test]
     fn everything_that_is_wrong_is_told_at_once() {
         let mut faults = Faults::default();

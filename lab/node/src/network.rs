@@ -83,6 +83,7 @@ mod tests {
         "10.78".parse().unwrap()
     }
 
+    /// Shows HST-20.
     #[test]
     fn machines_pods_host_and_gateway_have_addresses_of_their_own() {
         assert_eq!(
@@ -102,6 +103,7 @@ mod tests {
         assert!(text.parse::<Network>().is_err());
     }
 
+    /// Shows HST-20.
     #[rstest]
     #[case::our_machines("10.78.0.0/16 dev wg0 scope link", true)]
     #[case::our_pods("10.79.3.0/24 via 192.168.0.1 dev eth0", true)]

@@ -106,6 +106,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows HST-13.
     #[rstest]
     #[case("packages.txt", 6)]
     #[case("vm-packages.txt", 1)]

@@ -109,6 +109,7 @@ mod tests {
         arguments(&crate::spec::decode(&spec, Faults::default()).unwrap().1, "m", "id", Boot::AtOnce).join(" ")
     }
 
+    /// Shows HST-21.
     #[rstest]
     #[case(json!({}), "-accel kvm -accel tcg,thread=multi -cpu max -smp 2 -m 1024M ")]
     #[case(json!({ "accelerator": "kvm" }), "-uuid id -accel kvm -cpu")]
@@ -120,6 +121,7 @@ mod tests {
         assert!(line(&changes).contains(part), "{}", line(&changes));
     }
 
+    /// Shows HST-22.
     #[test]
     fn a_machine_s_process_is_known_by_its_id_and_the_id_by_its_name() {
         let scope = |state: &str| Scope { cluster: "c".into(), state: state.into() };

@@ -81,6 +81,7 @@ mod tests {
         }
     }
 
+    /// Shows HST-24.
     #[tokio::test]
     async fn events_are_skipped_and_refusals_are_told() {
         let folder = tempfile::tempdir().unwrap();

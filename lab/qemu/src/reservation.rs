@@ -44,6 +44,7 @@ mod tests {
         crate::spec::decode(&value, Faults::default()).unwrap().1
     }
 
+    /// Shows HST-25.
     #[test]
     fn a_virtual_machine_without_room_beside_the_others_is_resource_exhausted() {
         let first = reserve(&spec(), "u", &[], HOST).unwrap();
@@ -52,6 +53,7 @@ mod tests {
         assert_eq!(reserve(&spec(), "w", &others, HOST).unwrap_err().code(), Code::ResourceExhausted);
     }
 
+    /// Shows HST-25.
     #[rstest]
     #[case::the_same("u", |_: &mut Record| (), None)]
     #[case::a_request_without_uid("", |_: &mut Record| (), None)]

@@ -36,6 +36,7 @@ mod tests {
     use rstest::rstest;
     use std::io::Read as _;
 
+    /// Shows HST-25.
     #[rstest]
     #[case(0)]
     #[case(16)]

@@ -124,6 +124,7 @@ mod tests {
         assert_eq!((gone, steps), (NOTHING, vec![Step::Kill, Step::RemoveDirectory]));
     }
 
+    /// Shows HST-22.
     #[test]
     fn from_every_state_a_create_ends_with_a_virtual_machine_that_runs_and_is_written_down() {
         for seen in all() {
@@ -133,6 +134,7 @@ mod tests {
         }
     }
 
+    /// Shows HST-22.
     #[test]
     fn from_every_state_a_delete_leaves_nothing_of_a_virtual_machine() {
         for seen in all() {
@@ -141,6 +143,7 @@ mod tests {
         }
     }
 
+    /// Shows HST-22.
     #[test]
     fn a_process_that_was_started_and_not_written_down_is_the_machine_s() {
         let (made, _) = play(NOTHING, to_create);
@@ -148,6 +151,7 @@ mod tests {
         assert_eq!(to_create(&Seen { noted: Some(OLD), ..made }), Some(Step::Note));
     }
 
+    /// Shows HST-24.
     #[test]
     fn a_virtual_machine_that_was_switched_off_is_started_again_on_its_disk() {
         let (made, _) = play(NOTHING, to_create);

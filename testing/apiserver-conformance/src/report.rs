@@ -74,6 +74,7 @@ impl fmt::Display for Report {
 mod tests {
     use super::*;
 
+    /// Shows TWO-1.
     #[test]
     fn a_difference_is_counted_and_told() {
         let outcome = |name: &str, difference: Option<&str>| Outcome {

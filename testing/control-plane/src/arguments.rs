@@ -216,6 +216,7 @@ mod tests {
         arguments(program, &layout(), options).join(" ")
     }
 
+    /// Shows PLN-3.
     #[rstest]
     #[case(Program::Etcd)]
     #[case(Program::ApiServer)]
@@ -235,6 +236,7 @@ mod tests {
         assert!(!line.contains("0.0.0.0:") && !line.contains("http://"), "{line}");
     }
 
+    /// Shows PLN-3.
     #[test]
     fn the_api_server_asks_rbac_and_etcd_asks_for_certificates() {
         assert!(line(Program::ApiServer, &options()).contains("--authorization-mode=Node,RBAC"));
@@ -263,6 +265,7 @@ mod tests {
         assert!(!line(Program::Etcd, &options).contains("feature-gates"));
     }
 
+    /// Shows HST-18.
     #[test]
     fn only_an_api_server_that_is_asked_for_elsewhere_listens_beyond_loopback() {
         let elsewhere = Options { also_at: Some([10, 0, 0, 1].into()), ..options() };

@@ -204,6 +204,7 @@ mod tests {
         assert_eq!(error, "failed to put 3 groups into the certificate of jane: at most two fit");
     }
 
+    /// Shows PLN-3.
     #[test]
     fn a_server_certificate_is_good_for_loopback_only() {
         let authority = Authority::new("cluster").unwrap();

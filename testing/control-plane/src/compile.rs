@@ -367,6 +367,7 @@ mod tests {
     const GOOD: &str = "[ \"$1\" = env ] && { echo go1.26.8; exit; }\n\
         while [ $# -gt 0 ]; do [ \"$1\" = -o ] && echo program >\"$2\"; shift; done\n";
 
+    /// Shows PLN-2.
     #[tokio::test]
     async fn missing_go_is_one_clear_sentence() {
         let bench = Bench::new("");
@@ -376,6 +377,7 @@ mod tests {
         assert!(error.contains("Install Go 1.26.0 or newer from https://go.dev/dl"), "{error}");
     }
 
+    /// Shows PLN-2.
     #[rstest]
     #[case::by_its_version("echo go1.25.9")]
     #[case::by_its_own_complaint("echo 'go.mod requires go >= 1.26.0 (running go1.25.9)' >&2; exit 1")]
@@ -385,6 +387,7 @@ mod tests {
         assert!(error.contains("1.25.9") && error.contains("needs Go 1.26.0 or newer"), "{error}");
     }
 
+    /// Shows PLN-1.
     #[tokio::test]
     async fn programs_are_compiled_once_and_then_found() {
         let bench = Bench::new(GOOD);
@@ -394,6 +397,7 @@ mod tests {
         assert_eq!(bench.builds(), 5);
     }
 
+    /// Shows PLN-1.
     #[tokio::test]
     async fn two_who_want_the_same_programs_compile_them_once() {
         let bench = Bench::new(GOOD);

@@ -208,6 +208,7 @@ mod tests {
         assert_dies(alive).await;
     }
 
+    /// Shows PLN-5.
     #[tokio::test]
     async fn a_program_dies_when_its_starter_is_killed_without_warning() {
         let folder = tempfile::tempdir().unwrap();
@@ -252,6 +253,7 @@ mod tests {
         assert_eq!(tail(&log, 5), "first\nno such flag");
     }
 
+    /// Shows PLN-5, HST-17.
     #[tokio::test]
     async fn the_folder_goes_when_its_sweeper_is_let_go() {
         let outer = tempfile::tempdir().unwrap();

@@ -370,6 +370,7 @@ mod tests {
         assert_eq!(leftovers::processes(parent), Vec::<String>::new());
     }
 
+    /// Shows PLN-5.
     #[tokio::test]
     async fn a_program_that_ends_early_is_shown_with_its_last_words_and_nothing_is_left() {
         let folder = tempfile::tempdir().unwrap();

@@ -68,6 +68,7 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
+    /// Shows PLN-4.
     #[tokio::test]
     async fn no_port_is_given_out_twice() {
         let ports: Vec<Port> = (0..200).map(|_| Port::reserve().unwrap()).collect();

@@ -147,6 +147,7 @@ mod tests {
         assert_eq!((recipe.go(), recipe.version()), ("1.26.0", "v1.36.3"));
     }
 
+    /// Shows PLN-1.
     #[test]
     fn a_change_of_either_file_names_other_programs() {
         let digest = |m: &str, s: &str| Recipe::read(folder(m, s).path(), &Program::ALL).unwrap().digest().to_owned();
@@ -163,6 +164,7 @@ mod tests {
         assert!(error.to_string().starts_with("failed to find the version of k8s.io/kubernetes in "), "{error}");
     }
 
+    /// Shows HST-13.
     #[test]
     fn the_committed_recipes_name_every_program_we_compile_and_are_of_one_release() {
         let recipes =

@@ -73,6 +73,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
+    /// Shows TWO-5.
     #[test]
     fn a_copy_has_all_folders_files_and_permissions() {
         let folder = tempfile::tempdir().unwrap();

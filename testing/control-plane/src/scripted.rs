@@ -202,6 +202,7 @@ mod tests {
         Scripted::new(recipe, &folder.path().join("cache")).unwrap()
     }
 
+    /// Shows HST-13.
     #[tokio::test]
     async fn a_folder_is_made_once_by_two_who_want_it_and_then_found() {
         let folder = tempfile::tempdir().unwrap();
@@ -215,6 +216,7 @@ mod tests {
         assert_eq!(fs::read_to_string(folder.path().join("cache/made")).unwrap(), "made\n");
     }
 
+    /// Shows HST-13.
     #[tokio::test]
     async fn a_folder_that_cannot_be_made_says_why_and_leaves_no_result() {
         let folder = tempfile::tempdir().unwrap();
@@ -263,6 +265,7 @@ mod tests {
         assert_eq!(fs::read_to_string(made.join("argument")).unwrap(), "/a\n");
     }
 
+    /// Shows HST-13.
     #[test]
     fn another_file_is_another_folder() {
         let folder = tempfile::tempdir().unwrap();

@@ -173,6 +173,7 @@ mod tests {
         json!({"metadata": {"name": "m", "labels": {"pool": "a"}, "finalizers": ["x", "y"]}, "spec": {"replicas": 1}})
     }
 
+    /// Shows SRV-6.
     #[rstest]
     #[case::replace(json!([{"op": "replace", "path": "/spec/replicas", "value": 2}]), "/spec/replicas", json!(2))]
     #[case::add(json!([{"op": "add", "path": "/spec/class", "value": {}}]), "/spec/class", json!({}))]
@@ -239,6 +240,7 @@ mod tests {
         assert_eq!(PatchKind::of_content_type(content_type), expected);
     }
 
+    /// Shows SRV-6.
     #[test]
     fn a_list_is_replaced_whole_by_a_merge_patch() {
         let patched =

@@ -344,6 +344,7 @@ mod tests {
 
     proptest! {
         /// The promise of list and watch: whoever lists once and follows the events has what a list would show now.
+        /// Shows SRV-4.
         #[test]
         fn events_turn_an_old_list_into_the_present_one(
             writes in prop::collection::vec((0u8..4, prop::option::of(any::<bool>())), 1..40),

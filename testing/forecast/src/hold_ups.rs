@@ -110,6 +110,7 @@ mod tests {
         obstacles(&progress(&[Blocker { obstacle, pod: "apps/db-0".into() }])).into_iter().collect()
     }
 
+    /// Shows OPR-15.
     #[rstest]
     #[case(Obstacle::Budget { budget: "apps/db".into(), needed: 2, healthy: 2 }, &["PodDisruptionBudget apps/db"])]
     #[case(Obstacle::Misconfigured { budget: "apps/db".into() }, &["PodDisruptionBudget apps/db"])]

@@ -133,6 +133,7 @@ async fn compare(real: &Real, changed: &Value) -> Forecast {
     foreseen
 }
 
+/// Shows OPR-13.
 #[tokio::test(start_paused = true)]
 async fn a_roll_out_one_by_one_takes_as_long_as_foreseen() {
     let strategy = json!({ "maxSurge": 1, "maxUnavailable": 0 });
@@ -144,6 +145,7 @@ async fn a_roll_out_one_by_one_takes_as_long_as_foreseen() {
     assert_eq!(drawn.matches("text-anchor=\"end\"").count(), 8, "{drawn}");
 }
 
+/// Shows OPR-13.
 #[tokio::test(start_paused = true)]
 async fn a_roll_out_that_a_budget_holds_up_takes_as_long_as_foreseen() {
     let strategy = json!({ "maxSurge": 2, "maxUnavailable": 0 });
@@ -154,6 +156,7 @@ async fn a_roll_out_that_a_budget_holds_up_takes_as_long_as_foreseen() {
     assert_eq!(held, ["PodDisruptionBudget default/shop"], "{}", text(&foreseen));
 }
 
+/// Shows OPR-13.
 #[tokio::test(start_paused = true)]
 async fn a_roll_out_that_grows_at_the_same_time_takes_as_long_as_foreseen() {
     let strategy = json!({ "maxSurge": 0, "maxUnavailable": 2 });
@@ -162,6 +165,7 @@ async fn a_roll_out_that_grows_at_the_same_time_takes_as_long_as_foreseen() {
     assert_eq!((foreseen.machines_before, foreseen.machines_after), (5, 9));
 }
 
+/// Shows OPR-14.
 #[tokio::test(start_paused = true)]
 async fn the_cluster_is_listed_and_nothing_else() {
     let strategy = json!({ "maxSurge": 1, "maxUnavailable": 0 });
@@ -176,6 +180,7 @@ async fn the_cluster_is_listed_and_nothing_else() {
     assert_eq!((written("machines.machine.sapcloud.io"), written("pods"), written("nodes")), (0, 0, 0));
 }
 
+/// Shows OPR-15.
 #[tokio::test(start_paused = true)]
 async fn a_quota_that_is_too_small_is_told_before_it_hurts() {
     let strategy = json!({ "maxSurge": 2, "maxUnavailable": 0 });

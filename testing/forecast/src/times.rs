@@ -116,6 +116,7 @@ mod tests {
         [machine, json!({ "kind": "Node", "metadata": { "name": name, "creationTimestamp": joined } })]
     }
 
+    /// Shows OPR-15.
     #[test]
     fn a_class_takes_the_median_of_its_machines_and_others_that_of_all() {
         let objects = [
@@ -134,6 +135,7 @@ mod tests {
         assert_eq!(said.boot_of("x").takes, Duration::from_secs(7));
     }
 
+    /// Shows OPR-15.
     #[test]
     fn nothing_seen_is_assumed_and_said() {
         let times = Times::of(&Seen::default(), None, None, None);

@@ -188,6 +188,7 @@ pub mod components {
 mod tests {
     use super::messages;
 
+    /// Shows API-7.
     #[test]
     fn messages_are_the_reference_s_to_the_letter() {
         assert_eq!(messages::created("m"), "Created Machine: m");

@@ -32,6 +32,7 @@ mod tests {
     use super::*;
 
     /// Constants others match are repeated here by hand, so that a slip of the editor does not pass for a change of mind.
+    /// Shows API-7.
     #[test]
     fn what_other_programs_match_has_not_changed() {
         let pairs = [

@@ -65,6 +65,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
+    /// Shows DR-6.
     #[rstest]
     #[case(3, 3, 1, false, 1, false)]
     #[case(3, 3, 0, true, 1, false)]

@@ -110,6 +110,7 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
+    /// Shows CAC-12.
     #[test]
     fn a_heartbeat_is_no_news() {
         let before = node(|_| ());
@@ -122,6 +123,7 @@ mod tests {
         assert!(before.differs_only_in_heartbeats(&after));
     }
 
+    /// Shows CAC-12.
     #[test]
     fn everything_else_is_news() {
         let changes: &[(&str, Value)] = &[

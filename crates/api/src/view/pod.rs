@@ -98,6 +98,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Shows DR-Q7, API-12.
     #[test]
     fn a_drain_finds_what_it_asks_for_and_nothing_else_is_held() {
         let pod: PodView = serde_json::from_value(json!({

@@ -119,6 +119,7 @@ impl Wire for SecretData {
 mod tests {
     use super::*;
 
+    /// Shows API-17.
     #[test]
     fn debug_output_shows_keys_and_no_values() {
         let secret: SecretContent =
@@ -129,6 +130,7 @@ mod tests {
         assert!(!shown.contains("hunter2") && !shown.contains("aHVudGVy") && !shown.contains("104"));
     }
 
+    /// Shows API-17.
     #[test]
     fn an_undecodable_value_is_not_quoted_in_the_error() {
         let error =
@@ -136,6 +138,7 @@ mod tests {
         assert!(error.contains("\"k\"") && !error.contains("hunter2"));
     }
 
+    /// Shows API-18.
     #[test]
     fn credentials_win_over_the_class_secret_key_by_key() {
         let secret = SecretData::from_iter([("userData", "u"), ("token", "old")]);
@@ -145,6 +148,7 @@ mod tests {
         assert_eq!(SecretData::of_class(None, None), SecretData::default());
     }
 
+    /// Shows API-16.
     #[test]
     fn the_metadata_view_holds_no_data() {
         let view: SecretView =

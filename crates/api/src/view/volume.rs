@@ -140,6 +140,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Shows DR-Q14, API-12, MC-W56.
     #[test]
     fn a_claim_leads_to_its_disk_and_the_disk_to_its_node() {
         let claim: PersistentVolumeClaimView =

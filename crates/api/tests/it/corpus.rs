@@ -23,6 +23,7 @@ fn said(object: &Value) -> Option<(String, String)> {
     Some((errors, strict))
 }
 
+/// Shows MS-R27, DEP-1, DEP-14.
 #[rstest]
 #[case(include_str!("../corpus/machine.yaml"))]
 #[case(include_str!("../corpus/machineset.yaml"))]

@@ -22,6 +22,7 @@ fn without_descriptions(value: &mut Value) {
     }
 }
 
+/// Shows API-1, DEP-15.
 #[test]
 fn the_structure_is_the_reference_s_field_by_field() {
     let ours = crd::definitions();
@@ -56,6 +57,7 @@ fn compare(path: &str, ours: &Value, theirs: &Value) {
     }
 }
 
+/// Shows API-11.
 #[test]
 fn every_field_has_a_description() {
     fn check(path: &str, schema: &Value, missing: &mut Vec<String>) {
@@ -78,6 +80,7 @@ fn every_field_has_a_description() {
     assert_eq!(missing, [""; 0]);
 }
 
+/// Shows API-10.
 #[test]
 fn the_files_are_what_the_code_makes() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
@@ -90,6 +93,7 @@ fn the_files_are_what_the_code_makes() {
     assert_eq!(count, wanted.len(), "deploy/crds holds a file nobody makes any more: run `cargo xtask crds`");
 }
 
+/// Shows API-10.
 #[test]
 fn the_yaml_says_what_the_data_says() {
     let (files, definitions) = (crd::all().unwrap(), crd::definitions());

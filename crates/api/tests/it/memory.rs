@@ -145,6 +145,7 @@ fn bytes_each<K: serde::de::DeserializeOwned>(text: impl Fn(usize) -> Value) -> 
     held / PAIRS + size_of::<K>()
 }
 
+/// Shows API-13, MC-W42.
 #[test]
 fn a_node_and_its_machine_stay_within_their_budget() {
     let (node, machine) = (bytes_each::<NodeView>(node), bytes_each::<Machine>(machine));

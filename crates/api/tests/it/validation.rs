@@ -48,6 +48,7 @@ fn valid_objects_have_no_errors() {
     assert_eq!(texts(&machine_deployment(&serde_json::from_value(in_place).unwrap())), [""; 0]);
 }
 
+/// Shows API-9, MS-R27.
 #[rstest]
 #[case("/spec/class/kind", json!(null), "spec.class.kind: Required value: Kind is required")]
 #[case("/spec/class/name", json!(""), "spec.class.name: Required value: Name is required")]
@@ -73,6 +74,7 @@ fn a_machine_s_fault_is_named(#[case] path: &str, #[case] value: Value, #[case] 
     assert_eq!(texts(&machine(&m)), [text]);
 }
 
+/// Shows MS-R27.
 #[rstest]
 #[case("/spec/creationTimeout", json!("0"))]
 #[case("/spec/drainTimeout", json!("0s"))]
@@ -82,6 +84,7 @@ fn duration_of_zero_is_accepted(#[case] path: &str, #[case] value: Value) {
     assert_eq!(texts(&machine(&m)), [""; 0]);
 }
 
+/// Shows MS-R25.
 #[test]
 fn machine_set_is_rejected_when_its_selector_is_empty() {
     let set =
@@ -92,6 +95,7 @@ fn machine_set_is_rejected_when_its_selector_is_empty() {
     assert_eq!(texts(&set(json!({"matchExpressions": [{"key": "name", "operator": "Exists"}]}))), [""; 0]);
 }
 
+/// Shows API-9, MD-D20, MS-W6.
 #[rstest]
 #[case("/spec/replicas", json!(-1), "spec.replicas: Required value: Replicas has to be a whole number")]
 #[case("/spec/selector/matchLabels", json!({"name": "other", "more": "x"}),
@@ -113,6 +117,7 @@ fn a_set_s_fault_is_named_and_so_is_a_deployment_s(#[case] path: &str, #[case] v
     assert_eq!(texts(&machine_deployment(&deployment)), [text]);
 }
 
+/// Shows API-9, MD-D20.
 #[rstest]
 #[case("/spec/strategy/type", json!(null),
     "spec.strategy.type: Invalid value: \"\": strategy type must be one of [InPlaceUpdate Recreate RollingUpdate]")]
@@ -148,6 +153,7 @@ fn an_in_place_strategy_needs_limits_and_someone_who_chooses() {
     );
 }
 
+/// Shows API-9.
 #[test]
 fn several_faults_come_in_the_reference_s_order_and_form() {
     let deployment = json!({"spec": {
@@ -167,6 +173,7 @@ fn several_faults_come_in_the_reference_s_order_and_form() {
     assert_eq!(joined(&one), "spec.replicas: Required value: Replicas has to be a whole number");
 }
 
+/// Shows API-9.
 #[test]
 fn what_the_reference_lets_pass_we_let_pass() {
     let odd = [

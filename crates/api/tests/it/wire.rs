@@ -55,6 +55,7 @@ fn keeps_everything<K: DeserializeOwned + Serialize>(objects: Vec<Value>) {
     }
 }
 
+/// Shows API-2.
 #[test]
 fn what_the_reference_wrote_is_written_back_as_it_was() {
     keeps_everything::<Machine>(reference!("in-place-under-way/machines.yaml"));
@@ -91,6 +92,7 @@ fn a_deletion_the_reference_began_is_found_at_its_step() {
     assert_eq!(steps, expected);
 }
 
+/// Shows API-12.
 #[test]
 fn a_node_is_seen_with_what_we_read_of_it() {
     for object in reference!("in-place-under-way/nodes.yaml") {
@@ -153,6 +155,7 @@ fn through_its_kind(object: &Value) -> Result<Value, serde_json::Error> {
     }
 }
 
+/// Shows API-1.
 #[test]
 fn every_field_of_the_schema_is_read_and_written() {
     for definition in crd::definitions() {
@@ -178,6 +181,7 @@ fn paths(value: &Value, at: &str, all: &mut Vec<String>) {
     }
 }
 
+/// Shows API-3.
 #[test]
 fn a_null_or_an_unknown_key_anywhere_hides_no_object() {
     let mut tried = 0;
@@ -202,6 +206,7 @@ fn a_null_or_an_unknown_key_anywhere_hides_no_object() {
     assert!(tried > 200, "{tried}");
 }
 
+/// Shows API-2.
 #[test]
 fn zero_values_are_left_out_and_set_pointers_are_not() {
     assert_eq!(json!(MachineSpec::default()), json!({}));
@@ -239,6 +244,7 @@ fn an_object_is_read_alike_from_a_watch_a_list_and_yaml() {
     assert_eq!(serde_json::from_slice::<Machine>(object.to_string().as_bytes()).unwrap(), expected);
 }
 
+/// Shows API-12.
 #[test]
 fn managed_fields_are_never_held() {
     let machine: Machine = serde_json::from_value(json!({
@@ -249,6 +255,7 @@ fn managed_fields_are_never_held() {
 }
 
 proptest! {
+    /// Shows API-4.
     #[test]
     fn no_text_in_a_duration_or_quantity_hides_its_object(text in any::<String>()) {
         let machine = json!({"spec": {"drainTimeout": text, "creationTimeout": text, "class": {"name": "c"}}});
@@ -270,6 +277,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
+    /// Shows API-4.
     #[test]
     fn no_text_in_any_word_hides_its_object(text in any::<String>()) {
         for definition in crd::definitions() {

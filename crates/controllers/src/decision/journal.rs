@@ -196,6 +196,7 @@ mod tests {
 
     const NEWS: Worth = Worth::News { unsaid: None };
 
+    /// Shows EVT-9.
     #[tokio::test(start_paused = true)]
     async fn a_healthy_object_is_told_of_every_time_and_not_remembered() {
         let journal = journal();
@@ -205,12 +206,14 @@ mod tests {
         assert_eq!(journal.failures(), 0);
     }
 
+    /// Shows EVT-8.
     #[tokio::test(start_paused = true)]
     async fn a_reconcile_that_decides_nothing_is_no_news() {
         let idle = Decision { did: vec![], ..decision("", Ending::Done) };
         assert_eq!(journal().worth(&idle), Worth::Detail);
     }
 
+    /// Shows EVT-9.
     #[tokio::test(start_paused = true)]
     async fn a_failure_that_repeats_is_told_once_and_after_a_while_again_with_how_often() {
         let journal = journal();

@@ -225,6 +225,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Shows CLD-12.
     #[test]
     fn what_a_cloud_says_of_an_account_is_shown_and_its_rate_ends_with_the_throttling() {
         let metrics = Metrics::new().unwrap();

@@ -99,6 +99,7 @@ mod tests {
     use super::*;
     use api::SecretData;
 
+    /// Shows LIM-16.
     #[test]
     fn a_secret_is_taken_out_before_a_text_is_escaped_and_cut() {
         let scrubber = Scrubber::of(&SecretData::from_iter([("key", "line one\nline two")]));
@@ -107,6 +108,7 @@ mod tests {
         assert!(!text(&long, &scrubber).contains("line"), "{}", text(&long, &scrubber));
     }
 
+    /// Shows LIM-15.
     #[test]
     fn what_can_be_used_of_a_vm_is_kept_and_the_rest_is_told() {
         let address = |text: &str| NodeAddress { kind: "InternalIP".into(), address: text.into() };
@@ -121,6 +123,7 @@ mod tests {
         assert!(why.unwrap().starts_with("the driver answered with a node name that is longer than 63 characters"));
     }
 
+    /// Shows LIM-16.
     #[test]
     fn a_list_with_a_name_that_no_machine_can_have_is_refused_whole() {
         let good = Owners::from([("id-1".into(), "m-1".into())]);

@@ -120,6 +120,7 @@ impl Memory {
 mod tests {
     use super::*;
 
+    /// Shows MS-R22.
     #[test]
     fn a_version_is_our_own_doing_once() {
         let (memory, set) = (Memory::default(), Key::new("ns", "set"));

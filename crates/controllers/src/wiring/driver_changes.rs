@@ -38,6 +38,7 @@ mod tests {
 
     use super::*;
 
+    /// Shows REM-13.
     #[tokio::test(start_paused = true)]
     async fn changes_are_followed_with_backoff_when_they_repeat() {
         let (sender, receiver) = watch::channel(0_u64);

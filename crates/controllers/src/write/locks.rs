@@ -46,6 +46,7 @@ mod tests {
 
     use super::*;
 
+    /// Shows THR-6b.
     #[tokio::test(start_paused = true)]
     async fn two_writers_of_one_object_wait_for_each_other_and_nobody_else_waits() {
         let write_locks = WriteLocks::default();

@@ -71,6 +71,7 @@ fn label(value: &str) -> Value {
     json!({ "metadata": { "labels": { "a": value } } })
 }
 
+/// Shows THR-6b.
 #[tokio::test(start_paused = true)]
 async fn what_is_known_to_be_stale_is_refused_without_a_request() {
     let fixture = fixture().await;
@@ -85,6 +86,7 @@ async fn what_is_known_to_be_stale_is_refused_without_a_request() {
     assert_eq!(fixture.seen().label("a"), Some("3"), "fields that are nobody else's are written to any version");
 }
 
+/// Shows THR-6b.
 #[tokio::test(start_paused = true)]
 async fn two_components_take_the_same_write_lock_and_the_second_sees_what_the_first_wrote() {
     let fixture = fixture().await;

@@ -39,6 +39,7 @@ fn lookups(cluster: &TestCluster) -> Vec<String> {
     cluster.requests().into_iter().filter(|request| request.starts_with("get nodes m-0")).collect()
 }
 
+/// Shows MC-D6a.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_joined_while_nobody_was_told_is_emptied_and_goes_with_its_machine() {
     let (cluster, _process) = joined_unseen(1).await;
@@ -89,6 +90,7 @@ async fn a_machine_that_never_joined_goes_after_two_questions() {
     assert!(down.len() <= 10, "budget: 10 requests for a machine to go: {down:#?}");
 }
 
+/// Shows MC-D6a.
 #[tokio::test(start_paused = true)]
 async fn who_may_not_ask_lets_the_machine_go_and_says_that_its_node_may_be_left() {
     let (cluster, _process) = never_joined(4).await;
@@ -100,6 +102,7 @@ async fn who_may_not_ask_lets_the_machine_go_and_says_that_its_node_may_be_left(
     assert_eq!(cluster.told("NodeMayBeLeft").len(), 1);
 }
 
+/// Shows MC-D6a.
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_cannot_say_is_asked_again_for_as_long_as_a_drain_may_take() {
     let (mut cluster, process) = never_joined(5).await;
@@ -133,6 +136,7 @@ async fn force_does_not_wait_for_an_api_server_that_cannot_say() {
     assert!(took.as_secs() < 90, "{took}");
 }
 
+/// Shows MC-D6b.
 #[rstest]
 #[case::on_its_cordon(Verb::Patch)]
 #[case::on_its_deletion(Verb::Delete)]

@@ -65,6 +65,7 @@ async fn a_class_that_does_not_exist_is_told_after_one_list_for_all_who_name_it(
     assert!(lists <= 20, "no more than one for each: {lists}");
 }
 
+/// Shows MC-W22.
 #[tokio::test(start_paused = true)]
 async fn a_class_that_is_mended_ends_the_back_off_of_those_who_failed_because_of_it() {
     let cluster = TestCluster::new(3);
@@ -79,6 +80,7 @@ async fn a_class_that_is_mended_ends_the_back_off_of_those_who_failed_because_of
     assert!(took < 60, "the back-off is three minutes: {took} s");
 }
 
+/// Shows MC-W22.
 #[tokio::test(start_paused = true)]
 async fn a_full_class_that_is_changed_is_tried_again_at_once_by_all_its_machines() {
     let cluster = TestCluster::new(4);
@@ -121,6 +123,7 @@ impl Driver for Replaceable {
     }
 }
 
+/// Shows MC-W22.
 #[tokio::test(start_paused = true)]
 async fn another_driver_ends_the_back_off_of_those_who_failed() {
     let cluster = TestCluster::new(5);

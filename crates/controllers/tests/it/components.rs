@@ -44,6 +44,7 @@ fn asked_for(cluster: &TestCluster, kind: &str) -> bool {
     cluster.server.requests().iter().any(|entry| ours(&entry.tally.user_agent) && entry.tally.resource == kind)
 }
 
+/// Shows LEA-8.
 #[rstest]
 #[case::both(Leaders::Both(Leadership::unguarded(), Leadership::unguarded()), 3, true)]
 #[case::only_the_machine_controller_leads(Leaders::Both(Leadership::unguarded(), Leadership::never()), 1, true)]
@@ -60,6 +61,7 @@ async fn each_component_acts_under_its_own_lease(#[case] leaders: Leaders, #[cas
     assert_eq!(cluster.cloud.vms().len(), if runs { made } else { 0 });
 }
 
+/// Shows LEA-8.
 #[rstest]
 #[case(Leaders::Fleet(Leadership::unguarded()), &["machines", "machinesets", "machinedeployments", "nodes"], &["machineclasses", "secrets"])]
 #[case(Leaders::Machines(Leadership::unguarded()), &["machines", "machineclasses", "secrets", "nodes"], &["machinesets", "machinedeployments"])]
@@ -80,6 +82,7 @@ async fn a_component_asks_only_for_what_it_needs(
     }
 }
 
+/// Shows CAC-10.
 #[rstest]
 #[case::a_machine_controller_without_classes(Leaders::Machines(Leadership::unguarded()), "machineclasses")]
 #[case::a_machine_controller_without_nodes(Leaders::Machines(Leadership::unguarded()), "nodes")]
@@ -100,6 +103,7 @@ async fn nobody_works_before_all_it_decides_from_was_read(#[case] leaders: Leade
     cluster.until("it works", |w| w.requests().iter().any(|request| !reads(request))).await;
 }
 
+/// Shows LEA-8.
 #[tokio::test(start_paused = true)]
 async fn each_half_is_measured_where_the_other_is_not() {
     let cluster = TestCluster::new(3);
@@ -116,6 +120,7 @@ async fn each_half_is_measured_where_the_other_is_not() {
     assert!(!fleet.contains("mcm_machine_controller_frozen"));
 }
 
+/// Shows LEA-9.
 #[tokio::test(start_paused = true)]
 async fn a_half_that_wins_later_begins_from_what_is_true_then() {
     let cluster = TestCluster::new(4);
@@ -137,6 +142,7 @@ async fn a_half_that_wins_later_begins_from_what_is_true_then() {
     assert_eq!(cluster.server.objects("machines.machine.sapcloud.io").len(), 3);
 }
 
+/// Shows LEA-10.
 #[rstest]
 #[case::a_short_call_is_waited_for("1s", Ended::Clean)]
 #[case::a_long_one_is_left_behind_and_keeps_the_lease("1m", Ended::LeftBehind(1))]

@@ -6,6 +6,7 @@ use api::MachinePhase;
 
 use crate::test_cluster::TestCluster;
 
+/// Shows THR-6, MC-W20, MC-W35.
 #[tokio::test(start_paused = true)]
 async fn a_life_costs_a_handful_of_requests_and_no_conflict() {
     let cluster = TestCluster::new(2);
@@ -33,6 +34,7 @@ async fn a_life_costs_a_handful_of_requests_and_no_conflict() {
     );
 }
 
+/// Shows THR-6, MC-W24, MC-W37, MC-W68.
 #[tokio::test(start_paused = true)]
 async fn a_steady_hour_with_heartbeats_costs_no_request_at_all() {
     let cluster = TestCluster::new(3);
@@ -49,6 +51,7 @@ async fn a_steady_hour_with_heartbeats_costs_no_request_at_all() {
     assert!(process.cluster.machine_controller().queue().is_empty());
 }
 
+/// Shows MC-W6, MC-W23.
 #[tokio::test(start_paused = true)]
 async fn a_hundred_machines_come_up_beside_each_other() {
     let cluster = TestCluster::new(4);

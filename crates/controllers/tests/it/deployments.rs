@@ -104,6 +104,7 @@ async fn settled(seed: u64, replicas: i32, strategy: &Value) -> TestCluster {
 }
 
 /// On a server that answers at once nobody gets in anybody's way, whatever we do.
+/// Shows THR-6b.
 #[tokio::test(start_paused = true)]
 async fn nobody_of_us_refuses_anothers_write_on_a_server_that_takes_its_time() {
     const SIZE: usize = 20;
@@ -124,6 +125,7 @@ async fn nobody_of_us_refuses_anothers_write_on_a_server_that_takes_its_time() {
     }
 }
 
+/// Shows MD-D1, MD-D2, MD-D4.
 #[tokio::test(start_paused = true)]
 async fn a_deployment_rolls_within_its_limits_and_its_budget_of_requests() {
     const SIZE: usize = 20;
@@ -157,6 +159,7 @@ async fn a_deployment_rolls_within_its_limits_and_its_budget_of_requests() {
     assert_eq!(cluster.requests(), Vec::<String>::new(), "at rest there is nothing to ask");
 }
 
+/// Shows MD-D4.
 #[tokio::test(start_paused = true)]
 async fn a_write_is_refused_when_somebody_else_wrote_after_the_one_before_it() {
     let cluster = settled(4, 2, &rolling(&json!(1), &json!(0))).await;
@@ -183,6 +186,7 @@ async fn a_write_is_refused_when_somebody_else_wrote_after_the_one_before_it() {
     assert!(later.is_empty(), "what was made in between is known from then on: {later:#?}");
 }
 
+/// Shows MD-D16.
 #[tokio::test(start_paused = true)]
 async fn a_set_whose_name_a_stranger_has_gets_the_next_one_and_the_stranger_keeps_its_own() {
     let strategy = rolling(&json!(1), &json!(0));
@@ -215,6 +219,7 @@ async fn a_set_whose_name_a_stranger_has_gets_the_next_one_and_the_stranger_keep
     assert_eq!(refused, [""; 0], "it was not found out by failing");
 }
 
+/// Shows ROL-2.
 #[tokio::test(start_paused = true)]
 async fn a_fleet_lives_under_a_role_that_grants_update_where_we_would_patch() {
     const SIZE: usize = 4;
@@ -247,6 +252,7 @@ async fn a_roll_out_goes_on_while_the_deployment_is_scaled() {
 }
 
 /// The model of a roll-out found it (`sim::rollout`): machines that were asked for and that nobody has seen yet are machines too.
+/// Shows MD-S12.5.
 #[tokio::test(start_paused = true)]
 async fn a_template_that_changes_while_a_set_grows_makes_no_more_machines_than_the_limit() {
     const SIZE: usize = 6;
@@ -265,6 +271,7 @@ async fn a_template_that_changes_while_a_set_grows_makes_no_more_machines_than_t
 }
 
 /// Nobody knows of a create whose answer is lost whether it makes a machine after all; that is waited for, but not for good.
+/// Shows MD-S12.5.
 #[rstest::rstest]
 #[case::refused(true)]
 #[case::lost(false)]
@@ -321,6 +328,7 @@ async fn a_pause_holds_a_roll_out_and_recreate_leaves_nobody_behind() {
     cluster.until("all are new", |w| complete(w, "large", 4)).await;
 }
 
+/// Shows MD-S19.
 #[tokio::test(start_paused = true)]
 async fn the_autoscaler_s_chosen_machines_go_and_no_others() {
     let cluster = settled(5, 5, &rolling(&json!(1), &json!(0))).await;
@@ -346,6 +354,7 @@ async fn the_autoscaler_s_chosen_machines_go_and_no_others() {
     assert_eq!(deployment(&cluster).unwrap().annotation(names::annotations::TRIGGER_DELETION), None);
 }
 
+/// Shows MD-S21.
 #[tokio::test(start_paused = true)]
 async fn unknown_names_cost_one_list_and_delay_no_other_deployment() {
     let mut cluster = TestCluster::new(16);
@@ -403,6 +412,7 @@ async fn an_invalid_deployment_is_told_mended_and_deleted() {
     cluster.until("all is gone", |w| deployment(w).is_none() && sets(w).is_empty() && machines(w).is_empty()).await;
 }
 
+/// Shows THR-6c.
 #[tokio::test(start_paused = true)]
 async fn a_set_that_changed_out_of_sight_is_looked_at_once_and_not_asked_about_again_and_again() {
     let cluster = settled(8, 2, &rolling(&json!(1), &json!(0))).await;
@@ -439,6 +449,7 @@ async fn a_deployment_deleted_without_its_dependents_leaves_its_machines_running
     assert_eq!(sets(&cluster).len(), 1, "and nothing was rolled");
 }
 
+/// Shows MD-D25, MS-W13.
 #[tokio::test(start_paused = true)]
 async fn machines_that_nobody_deletes_freeze_their_set_until_they_are_gone() {
     let cluster = settled(8, 2, &rolling(&json!(1), &json!(0))).await;

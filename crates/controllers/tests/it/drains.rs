@@ -25,6 +25,7 @@ fn add_pods(cluster: &TestCluster, node: &str, pods: usize) {
     }
 }
 
+/// Shows DR-Q6.
 #[tokio::test(start_paused = true)]
 async fn a_drain_asks_for_this_very_pod_and_counts_what_it_costs() {
     const PODS: usize = 100;
@@ -82,6 +83,7 @@ async fn a_hundred_drains_share_watches_and_leave_none_behind() {
     assert_eq!(cluster.server.open_watches(), before, "every watch of a drain has ended");
 }
 
+/// Shows DR-14.
 #[tokio::test(start_paused = true)]
 async fn no_more_nodes_are_drained_at_once_than_allowed_and_each_gets_its_turn() {
     const MACHINES: usize = 4;
@@ -123,6 +125,7 @@ fn watches_of_pods(cluster: &TestCluster) -> u64 {
 }
 
 /// A StatefulSet's pod with a disk is the one whose drain looks at attachments, and a budget that refuses is what makes it look at budgets.
+/// Shows ROL-5.
 #[tokio::test(start_paused = true)]
 async fn a_role_that_hides_budgets_and_attachments_does_not_hold_up_a_drain() {
     let cluster = TestCluster::new(14);
@@ -147,6 +150,7 @@ async fn a_role_that_hides_budgets_and_attachments_does_not_hold_up_a_drain() {
 }
 
 /// The second drain falls back as the first did, and finds it said.
+/// Shows ROL-5.
 #[tokio::test(start_paused = true)]
 async fn a_role_that_hides_budgets_or_attachments_is_told_of_once_for_each_kind() {
     let (cluster, page) = (TestCluster::new(15), Page::default());
@@ -193,6 +197,7 @@ fn add_pod_with_disk(cluster: &TestCluster, node: &str) {
     }
 }
 
+/// Shows MC-S3.
 #[tokio::test(start_paused = true)]
 async fn a_cordon_that_a_webhook_reverts_is_backed_off_from_and_force_passes_it() {
     let cluster = TestCluster::new(61);
@@ -219,6 +224,7 @@ async fn a_cordon_that_a_webhook_reverts_is_backed_off_from_and_force_passes_it(
 }
 
 /// The label of a Machine that is being deleted named the wrong Node, and a user corrects it.
+/// Shows DR-16.
 #[tokio::test(start_paused = true)]
 async fn drain_starts_again_when_the_node_label_changes() {
     let cluster = TestCluster::new(61);

@@ -18,6 +18,7 @@ fn calls(cluster: &TestCluster, method: Method) -> Vec<CallEnd> {
     cluster.cloud.calls().iter().filter(|call| call.method == method).map(|call| call.end).collect()
 }
 
+/// Shows LIM-14.
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_takes_longer_than_a_machine_may_take_to_join_is_not_cut_off() {
     let mut cluster = TestCluster::new(81);
@@ -31,6 +32,7 @@ async fn a_delete_that_takes_longer_than_a_machine_may_take_to_join_is_not_cut_o
     assert_eq!(calls(&cluster, Method::Delete), [CallEnd::Answered(Code::Ok)]);
 }
 
+/// Shows LIM-14.
 #[tokio::test(start_paused = true)]
 async fn a_create_may_take_as_long_as_its_own_machine_may_take_to_join() {
     let cluster = TestCluster::new(82);
@@ -46,6 +48,7 @@ async fn a_create_may_take_as_long_as_its_own_machine_may_take_to_join() {
     assert_eq!(calls(&cluster, Method::Create), [CallEnd::Answered(Code::Ok)], "it is not cut off");
 }
 
+/// Shows LIM-14.
 #[tokio::test(start_paused = true)]
 async fn a_creation_timeout_of_zero_gives_machines_up_as_the_reference_does_and_cuts_off_no_call() {
     let mut cluster = TestCluster::new(83);
@@ -104,6 +107,7 @@ impl Driver for Noting {
     }
 }
 
+/// Shows MC-W11.
 #[tokio::test(start_paused = true)]
 async fn a_driver_is_shown_the_last_note_it_left_at_every_call_until_it_leaves_another() {
     let cluster = TestCluster::with_cloud(84, Config { capabilities: Capabilities::ALL, ..Config::default() });
@@ -197,6 +201,7 @@ async fn a_call_that_failed_timed_out_or_panicked_is_not_out_any_more(#[case] fi
     }
 }
 
+/// Shows MC-W56, LIM-27.
 #[tokio::test(start_paused = true)]
 async fn driver_panic_costs_one_call_and_not_the_process() {
     let cluster = TestCluster::new(86);
@@ -244,6 +249,7 @@ impl Driver for Hanging {
     }
 }
 
+/// Shows LIM-27.
 #[tokio::test(start_paused = true)]
 async fn wait_for_a_call_ends_when_the_call_does_after_slow_preparation() {
     let cluster = TestCluster::new(87);

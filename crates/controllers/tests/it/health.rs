@@ -37,6 +37,7 @@ fn in_phase(cluster: &TestCluster, phase: &MachinePhase) -> usize {
     (0..MACHINES).filter(|n| cluster.phase(&name(*n)).as_ref() == Some(phase)).count()
 }
 
+/// Shows MC-H9, MC-W59.
 #[tokio::test(start_paused = true)]
 async fn in_a_dark_zone_one_machine_is_marked_failed_at_a_time_and_the_next_as_soon_as_it_is_gone() {
     let cluster = TestCluster::new(1);
@@ -56,6 +57,7 @@ async fn in_a_dark_zone_one_machine_is_marked_failed_at_a_time_and_the_next_as_s
     assert_eq!(in_phase(&cluster, &MachinePhase::Failed), 1, "the next one was woken, it did not poll");
 }
 
+/// Shows MC-W67, MC-W71.
 #[tokio::test(start_paused = true)]
 async fn as_many_as_the_limit_allows_are_given_up_and_never_more_even_while_writes_fail() {
     for seed in 1..=4 {
@@ -73,6 +75,7 @@ async fn as_many_as_the_limit_allows_are_given_up_and_never_more_even_while_writ
     }
 }
 
+/// Shows MC-H3.
 #[tokio::test(start_paused = true)]
 async fn a_zone_that_comes_back_in_time_loses_nobody() {
     let cluster = TestCluster::new(3);

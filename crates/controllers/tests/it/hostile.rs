@@ -86,6 +86,7 @@ impl HostileCluster {
     }
 }
 
+/// Shows DRV-7, LIM-16.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn whatever_a_driver_says_when_it_fails_is_shown_on_one_line_of_bounded_length(
@@ -101,6 +102,7 @@ async fn whatever_a_driver_says_when_it_fails_is_shown_on_one_line_of_bounded_le
     hostile.ends_without_a_vm().await;
 }
 
+/// Shows LIM-16.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_text_that_names_the_steps_of_a_deletion_skips_none_of_them(#[values(5, 6)] text: usize) {
@@ -111,6 +113,7 @@ async fn a_text_that_names_the_steps_of_a_deletion_skips_none_of_them(#[values(5
     assert!(hostile.cluster.node("m-1").is_none(), "nor a Node");
 }
 
+/// Shows LIM-15.
 #[rstest]
 #[case::too_long("n".repeat(64), "node name")]
 #[case::no_label_value("node one".into(), "node name")]
@@ -128,6 +131,7 @@ async fn a_node_name_that_cannot_be_used_is_told_and_its_vm_goes_with_its_machin
     hostile.ends_without_a_vm().await;
 }
 
+/// Shows LIM-15.
 #[rstest]
 #[case::escapes("virtual:///\u{1b}]0;owned\u{7}".into())]
 #[case::too_long("i".repeat(3 << 20))]
@@ -157,6 +161,7 @@ async fn unusable(hostile: &HostileCluster, told: &str) {
     hostile.judge();
 }
 
+/// Shows LIM-16.
 #[tokio::test(start_paused = true)]
 async fn a_note_of_three_megabytes_is_not_kept_and_holds_up_nothing() {
     let hostile = HostileCluster::new(95, Attack::Note("n".repeat(3 << 20)));
@@ -167,6 +172,7 @@ async fn a_note_of_three_megabytes_is_not_kept_and_holds_up_nothing() {
     hostile.ends_without_a_vm().await;
 }
 
+/// Shows LIM-16.
 #[rstest]
 #[case::huge(Attack::List(20_000))]
 #[case::escapes(Attack::Owner("never\u{1b}[31m\nthere".into()))]

@@ -27,6 +27,7 @@ fn running(name: &'static str) -> impl Fn(&TestCluster) -> bool {
     move |w| w.phase(name) == Some(MachinePhase::Running)
 }
 
+/// Shows LIM-12.
 #[tokio::test(start_paused = true)]
 async fn a_class_is_held_while_a_machine_uses_it_and_its_deletion_waits_and_says_so_once() {
     let cluster = TestCluster::new(41);
@@ -53,6 +54,7 @@ async fn a_class_is_held_while_a_machine_uses_it_and_its_deletion_waits_and_says
     cluster.until("the Secret is free", |w| finalizers_of(w, "secrets", "cloud").is_empty()).await;
 }
 
+/// Shows MC-W29.
 #[tokio::test(start_paused = true)]
 async fn a_machine_waits_for_its_class_to_be_held_and_not_a_moment_longer() {
     let cluster = TestCluster::new(42);
@@ -67,6 +69,7 @@ async fn a_machine_waits_for_its_class_to_be_held_and_not_a_moment_longer() {
     assert_eq!(on_classes.count(), 1, "one write for the class, whatever the number of machines");
 }
 
+/// Shows LIM-11.
 #[tokio::test(start_paused = true)]
 async fn no_machine_is_made_from_a_class_that_is_already_leaving() {
     let cluster = TestCluster::new(43);
@@ -85,6 +88,7 @@ async fn no_machine_is_made_from_a_class_that_is_already_leaving() {
     assert!(cluster.cloud.vms().is_empty());
 }
 
+/// Shows LIM-11.
 #[tokio::test(start_paused = true)]
 async fn an_invalid_class_is_told_on_itself_and_on_its_machines_and_mending_it_wakes_them() {
     let cluster = TestCluster::new(44);
@@ -108,6 +112,7 @@ async fn an_invalid_class_is_told_on_itself_and_on_its_machines_and_mending_it_w
     assert!(cluster.clock.now().duration_since(begin).as_secs() < 30);
 }
 
+/// Shows LIM-12.
 #[tokio::test(start_paused = true)]
 async fn a_namesake_in_another_namespace_and_foreign_secrets_are_left_alone() {
     let cluster = TestCluster::new(45);
@@ -124,6 +129,7 @@ async fn a_namesake_in_another_namespace_and_foreign_secrets_are_left_alone() {
     assert!(cluster.requests().iter().all(|request| !request.contains("foreign")));
 }
 
+/// Shows MC-W74.
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_that_someone_adds_in_between_is_not_lost() {
     let cluster = TestCluster::new(46);

@@ -27,6 +27,7 @@ fn creates(cluster: &TestCluster, prefix: &str) -> usize {
     cluster.cloud.calls().iter().filter(of).count()
 }
 
+/// Shows MC-W22.
 #[tokio::test(start_paused = true)]
 async fn a_thousand_machines_of_a_full_class_hold_up_nobody_and_ask_once_a_period() {
     let cluster = TestCluster::new(21);
@@ -64,6 +65,7 @@ async fn a_thousand_machines_of_a_full_class_hold_up_nobody_and_ask_once_a_perio
     assert!(asked <= 2, "and does not even ask more often: {asked}");
 }
 
+/// Shows LIM-5.
 #[tokio::test(start_paused = true)]
 async fn when_the_one_that_tries_is_served_the_others_go_at_once() {
     let mut cluster = TestCluster::new(22);
@@ -82,6 +84,7 @@ async fn when_the_one_that_tries_is_served_the_others_go_at_once() {
     assert_eq!(cluster.cloud.vms().len(), 30);
 }
 
+/// Shows LIM-6.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_deleted_while_it_is_held_back_goes_at_once() {
     let cluster = TestCluster::new(23);
@@ -99,6 +102,7 @@ async fn a_machine_that_is_deleted_while_it_is_held_back_goes_at_once() {
     assert!(cluster.clock.now().duration_since(begin).as_secs() <= 30);
 }
 
+/// Shows LIM-2.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_deleted_in_the_line_does_not_wait_for_its_turn() {
     let cluster = TestCluster::new(24);
@@ -118,6 +122,7 @@ async fn a_machine_that_is_deleted_in_the_line_does_not_wait_for_its_turn() {
     assert!(cluster.clock.now().duration_since(begin).as_secs() <= 10);
 }
 
+/// Shows LIM-2.
 #[tokio::test(start_paused = true)]
 async fn a_deployment_whose_calls_hang_does_not_hold_up_another() {
     let cluster = TestCluster::new(25);
@@ -137,6 +142,7 @@ async fn a_deployment_whose_calls_hang_does_not_hold_up_another() {
     assert!(cluster.clock.now().duration_since(begin).as_secs() <= 60);
 }
 
+/// Shows LIM-4.
 #[tokio::test(start_paused = true)]
 async fn a_throttling_cloud_is_called_less_and_less_until_it_answers() {
     let cluster = TestCluster::new(26);
@@ -156,6 +162,7 @@ async fn a_throttling_cloud_is_called_less_and_less_until_it_answers() {
     assert!(took <= 45 + 60 + 20, "a pause at most, then the cloud's own time: {took} s");
 }
 
+/// Shows LIM-7.
 #[tokio::test(start_paused = true)]
 async fn the_limiter_shows_its_numbers_by_the_name_of_the_secret() {
     let cluster = TestCluster::new(27);
@@ -175,6 +182,7 @@ async fn the_limiter_shows_its_numbers_by_the_name_of_the_secret() {
     }
 }
 
+/// Shows DEP-11.
 #[tokio::test(start_paused = true)]
 async fn what_a_cloud_has_never_done_yet_is_shown_as_zero_and_not_as_nothing() {
     let cluster = TestCluster::new(28);
@@ -227,6 +235,7 @@ impl driver::Driver for Chatterbox {
     }
 }
 
+/// Shows MC-W57, LIM-8.
 #[tokio::test(start_paused = true)]
 async fn what_a_driver_says_reaches_no_status_and_no_event_with_a_secret_in_it() {
     let cluster = TestCluster::new(28);

@@ -26,6 +26,7 @@ fn never_two(cluster: &TestCluster) {
     }
 }
 
+/// Shows THR-3.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_process_that_dies_again_and_again_makes_one_vm_per_machine(#[values(1, 2, 3, 4, 5, 6, 7, 8)] seed: u64) {
@@ -59,6 +60,7 @@ async fn a_process_that_dies_again_and_again_makes_one_vm_per_machine(#[values(1
     assert!(cluster.server.objects("nodes").is_empty());
 }
 
+/// Shows THR-4, MC-D6b, MC-W36.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_storm_at_the_api_server_delays_but_breaks_nothing(#[values(1, 2, 3, 4, 5, 6, 7, 8)] seed: u64) {
@@ -84,6 +86,7 @@ async fn a_storm_at_the_api_server_delays_but_breaks_nothing(#[values(1, 2, 3, 4
     assert!(!faults.fired().is_empty(), "the storm must have blown");
 }
 
+/// Shows THR-3.
 #[tokio::test(start_paused = true)]
 async fn a_create_whose_answer_is_lost_is_found_and_not_repeated() {
     let cluster = TestCluster::new(1);
@@ -95,6 +98,7 @@ async fn a_create_whose_answer_is_lost_is_found_and_not_repeated() {
     never_two(&cluster);
 }
 
+/// Shows MC-W22.
 #[tokio::test(start_paused = true)]
 async fn an_exhausted_quota_is_told_by_its_code_and_left_alone_for_ten_minutes() {
     let cluster = TestCluster::new(2);
@@ -135,6 +139,7 @@ async fn course(seed: u64) -> Vec<String> {
     cluster.server.requests().iter().map(|entry| format!("{entry:?}")).collect()
 }
 
+/// Shows EVT-7, THR-11.
 #[test]
 fn the_same_seed_takes_the_same_course_to_the_last_request() {
     // Each in a runtime of its own: in a shared one the tasks that the first leaves behind would take turns with the second's.
@@ -150,6 +155,7 @@ fn the_same_seed_takes_the_same_course_to_the_last_request() {
     assert_ne!(first, other);
 }
 
+/// Shows MC-W22.
 #[tokio::test(start_paused = true)]
 async fn a_class_that_changes_does_not_shorten_a_back_off() {
     let cluster = TestCluster::new(3);
@@ -170,6 +176,7 @@ async fn a_class_that_changes_does_not_shorten_a_back_off() {
     assert_eq!(cluster.cloud.calls().len(), asked, "none of the edits made it ask again");
 }
 
+/// Shows CAC-7, MC-W45.
 #[tokio::test(start_paused = true)]
 async fn an_etcd_put_back_to_an_older_copy_deletes_no_vm_and_doubles_none() {
     let cluster = TestCluster::new(4);
@@ -195,6 +202,7 @@ async fn an_etcd_put_back_to_an_older_copy_deletes_no_vm_and_doubles_none() {
     cluster.until("life goes on", running("m-3")).await;
 }
 
+/// Shows MC-W73.
 #[tokio::test(start_paused = true)]
 async fn a_machine_of_a_provider_that_nobody_serves_can_be_deleted() {
     let cluster = TestCluster::new(9);

@@ -78,6 +78,7 @@ async fn a_template_is_kept_on_the_node_and_what_others_put_there_stays() {
     assert_eq!(taints, json!([{ "key": "theirs", "effect": "NoSchedule" }]));
 }
 
+/// Shows MC-W39.
 #[tokio::test(start_paused = true)]
 async fn a_class_that_changes_its_virtual_capacity_reaches_every_node() {
     let cluster = TestCluster::new(22);
@@ -106,6 +107,7 @@ async fn a_class_that_changes_its_virtual_capacity_reaches_every_node() {
     assert_eq!(conditions(&cluster), kubelets, "what the kubelet says was neither sent nor lost");
 }
 
+/// Shows MC-W30.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_a_person_deletes_takes_its_machine_and_its_vm_with_it() {
     let cluster = TestCluster::new(23);
@@ -158,6 +160,7 @@ impl Listen for Heard {
     }
 }
 
+/// Shows MC-W43.
 #[tokio::test(start_paused = true)]
 async fn two_machines_with_the_same_node_are_both_told_once() {
     let mut cluster = TestCluster::new(25);
@@ -188,6 +191,7 @@ async fn two_machines_with_the_same_node_are_both_told_once() {
     assert_eq!(cluster.node("m-1").unwrap()["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
 }
 
+/// Shows MC-D6.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_cannot_be_deleted_is_told_on_its_machine_until_it_can() {
     let cluster = TestCluster::new(31);
@@ -208,6 +212,7 @@ async fn a_node_that_cannot_be_deleted_is_told_on_its_machine_until_it_can() {
     cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
 }
 
+/// Shows MC-D6.
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_that_stays_on_a_node_is_told_on_its_machine() {
     let cluster = TestCluster::new(32);
@@ -227,6 +232,7 @@ async fn a_finalizer_that_stays_on_a_node_is_told_on_its_machine() {
     cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
 }
 
+/// Shows MC-S1.
 #[tokio::test(start_paused = true)]
 async fn a_copied_manifest_does_not_touch_the_node_it_names() {
     let cluster = TestCluster::new(33);
@@ -248,6 +254,7 @@ async fn a_copied_manifest_does_not_touch_the_node_it_names() {
 }
 
 /// A permission to label Machines is no permission to delete Nodes.
+/// Shows MC-S4.
 #[tokio::test(start_paused = true)]
 async fn wrong_node_label_neither_drains_nor_deletes_that_node() {
     let cluster = TestCluster::new(34);
@@ -268,6 +275,7 @@ async fn wrong_node_label_neither_drains_nor_deletes_that_node() {
     assert_eq!(cluster.node("cp-2").unwrap(), before);
 }
 
+/// Shows MC-S6.
 #[tokio::test(start_paused = true)]
 async fn wrong_node_label_is_corrected_and_told() {
     let cluster = TestCluster::new(35);
@@ -283,6 +291,7 @@ async fn wrong_node_label_is_corrected_and_told() {
     assert_eq!(cluster.node("m-2").unwrap()["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-2");
 }
 
+/// Shows MC-D6c.
 #[tokio::test(start_paused = true)]
 async fn node_that_is_gone_has_no_finalizer_to_remove() {
     let cluster = TestCluster::new(36);
@@ -302,6 +311,7 @@ async fn node_that_is_gone_has_no_finalizer_to_remove() {
     assert_eq!(cluster.told("NodeNotRemoved"), Vec::<String>::new());
 }
 
+/// Shows MC-S8.
 #[tokio::test(start_paused = true)]
 async fn node_annotation_deletes_the_machine_of_the_node() {
     let cluster = TestCluster::new(37);
@@ -316,6 +326,7 @@ async fn node_annotation_deletes_the_machine_of_the_node() {
 }
 
 /// Deleting a copied Machine must not delete the VM of the original.
+/// Shows MC-S7.
 #[tokio::test(start_paused = true)]
 async fn copied_machine_goes_without_the_vm_of_the_original() {
     let cluster = TestCluster::new(38);
@@ -348,6 +359,7 @@ async fn copied_machine_goes_without_the_vm_of_the_original() {
 }
 
 /// The cloud has two VMs of its name, and nothing of them is recorded.
+/// Shows MC-D2a.
 #[tokio::test(start_paused = true)]
 async fn machine_with_two_vms_of_its_name_is_deleted_with_both() {
     let cluster = TestCluster::new(39);

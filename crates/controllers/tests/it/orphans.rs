@@ -73,6 +73,7 @@ impl Driver for ChangedList {
     }
 }
 
+/// Shows LIM-22.
 #[tokio::test(start_paused = true)]
 async fn vm_of_a_running_machine_stays_when_it_is_renamed_in_the_cloud() {
     let cluster = TestCluster::new(14);
@@ -95,6 +96,7 @@ async fn vm_of_a_running_machine_stays_when_it_is_renamed_in_the_cloud() {
 }
 
 /// Machines that were deleted by force are restored from a backup while the deletions of their VMs wait in the driver queue.
+/// Shows LIM-24.
 #[tokio::test(start_paused = true)]
 async fn orphan_deletion_is_not_sent_when_the_machine_came_back_in_the_queue() {
     let mut cluster = TestCluster::new(15);
@@ -122,6 +124,7 @@ async fn orphan_deletion_is_not_sent_when_the_machine_came_back_in_the_queue() {
     assert!(cluster.told("OrphanVMNotDeleted").is_empty(), "nothing failed");
 }
 
+/// Shows MC-W45.
 #[tokio::test(start_paused = true)]
 async fn a_vm_without_a_machine_goes_after_a_creation_timeout_and_before_two_periods_more() {
     let cluster = TestCluster::new(1);
@@ -147,6 +150,7 @@ async fn a_machine_torn_out_leaves_a_vm_that_is_collected() {
     cluster.until("its VM is collected", |w| w.cloud.vms().is_empty()).await;
 }
 
+/// Shows MC-W49.
 #[tokio::test(start_paused = true)]
 async fn a_second_vm_of_a_machine_goes_and_the_one_that_is_written_down_stays() {
     let cluster = TestCluster::new(3);
@@ -161,6 +165,7 @@ async fn a_second_vm_of_a_machine_goes_and_the_one_that_is_written_down_stays() 
     assert_eq!(cluster.phase("m-0"), Some(MachinePhase::Running));
 }
 
+/// Shows MC-W33.
 #[tokio::test(start_paused = true)]
 async fn living_machines_keep_their_vms() {
     let cluster = TestCluster::new(4);
@@ -173,6 +178,7 @@ async fn living_machines_keep_their_vms() {
     assert!(cluster.cloud.count(Method::List) >= 14, "looked every quarter of an hour");
 }
 
+/// Shows MC-W45.
 #[tokio::test(start_paused = true)]
 async fn too_many_at_once_stay_and_are_told_until_an_operator_allows_it() {
     let mut cluster = TestCluster::new(5);
@@ -191,6 +197,7 @@ async fn too_many_at_once_stay_and_are_told_until_an_operator_allows_it() {
     assert_eq!(cluster.cloud.vms().len(), 0);
 }
 
+/// Shows MC-W46.
 #[tokio::test(start_paused = true)]
 async fn a_class_that_cannot_be_listed_stops_no_other() {
     let cluster = TestCluster::new(6);
@@ -204,6 +211,7 @@ async fn a_class_that_cannot_be_listed_stops_no_other() {
     assert!(!cluster.told("OrphanScanFailed").is_empty());
 }
 
+/// Shows MC-W47.
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_two_classes_list_is_deleted_once() {
     let cluster = TestCluster::new(7);
@@ -214,6 +222,7 @@ async fn a_vm_that_two_classes_list_is_deleted_once() {
     assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (0, 1));
 }
 
+/// Shows MC-W45.
 #[tokio::test(start_paused = true)]
 async fn a_cache_that_is_late_deletes_no_vm_of_a_machine_that_exists() {
     let mut cluster = TestCluster::new(8);
@@ -232,6 +241,7 @@ async fn a_cache_that_is_late_deletes_no_vm_of_a_machine_that_exists() {
     assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (1, 0));
 }
 
+/// Shows MC-W45.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_see_collects_nothing() {
     let cluster = TestCluster::new(9);
@@ -247,6 +257,7 @@ async fn who_does_not_see_collects_nothing() {
     assert_eq!(cluster.cloud.vms().len(), 0);
 }
 
+/// Shows MC-W33.
 #[tokio::test(start_paused = true)]
 async fn an_orphan_that_cannot_be_deleted_is_told_and_tried_again() {
     let cluster = TestCluster::new(10);
@@ -258,6 +269,7 @@ async fn an_orphan_that_cannot_be_deleted_is_told_and_tried_again() {
     assert!(cluster.told("OrphanVMNotDeleted").iter().any(|message| message.contains("PermissionDenied")));
 }
 
+/// Shows MC-W33.
 #[tokio::test(start_paused = true)]
 async fn many_machines_that_go_start_few_scans() {
     let cluster = TestCluster::new(11);
@@ -280,6 +292,7 @@ async fn many_machines_that_go_start_few_scans() {
     assert!(machines.list(&kube::api::ListParams::default()).await.unwrap().iter().all(|m| m.name().is_empty()));
 }
 
+/// Shows LIM-20.
 #[tokio::test(start_paused = true)]
 async fn a_vm_whose_machine_the_api_server_forgot_stays_under_the_next_leader_too() {
     let cluster = TestCluster::new(12);
@@ -301,6 +314,7 @@ async fn a_vm_whose_machine_the_api_server_forgot_stays_under_the_next_leader_to
     assert_eq!(cluster.cloud.count(Method::Delete), 0);
 }
 
+/// Shows LIM-20.
 #[tokio::test(start_paused = true)]
 async fn an_orphan_is_collected_although_no_leader_lives_as_long_as_a_creation_timeout() {
     let cluster = TestCluster::new(13);
@@ -321,6 +335,7 @@ fn strangers(count: usize) -> impl Iterator<Item = (ProviderId, MachineName)> {
     (0..count).map(|n| (format!("virtual:///elsewhere/vm-{n}").into(), format!("stranger-{n}").into()))
 }
 
+/// Shows LIM-26.
 #[tokio::test(start_paused = true)]
 async fn list_beyond_the_bound_is_reported_and_changes_nothing() {
     let mut cluster = TestCluster::new(16);
@@ -342,6 +357,7 @@ async fn list_beyond_the_bound_is_reported_and_changes_nothing() {
 }
 
 /// Above 2,000 VMs the list is judged on a thread of its own.
+/// Shows LIM-26.
 #[tokio::test(start_paused = true)]
 async fn large_list_is_judged_like_a_small_one() {
     let mut cluster = TestCluster::new(17);

@@ -58,6 +58,7 @@ async fn an_api_server_gone_for_an_hour_costs_no_machine() {
     assert_eq!(cluster.told("Thawed").len(), 1);
 }
 
+/// Shows MC-W27.
 #[tokio::test(start_paused = true)]
 async fn who_does_not_see_nodes_makes_no_vm_and_gives_nobody_up_but_deletes_what_was_to_be_deleted() {
     let (cluster, process) = running(2, 4).await;
@@ -88,6 +89,7 @@ async fn who_does_not_see_nodes_makes_no_vm_and_gives_nobody_up_but_deletes_what
     assert_eq!(cluster.told("GivenUp"), Vec::<String>::new());
 }
 
+/// Shows MC-W28.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_joined_while_nobody_looked_was_not_late() {
     let mut cluster = TestCluster::new(3);
@@ -106,6 +108,7 @@ async fn a_node_that_joined_while_nobody_looked_was_not_late() {
     cluster.until("it runs", |w| all_run(w, 1)).await;
 }
 
+/// Shows MC-W28.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_still_ill_when_we_see_again_gets_its_whole_patience() {
     let (cluster, process) = running(4, 3).await;
@@ -122,6 +125,7 @@ async fn a_machine_that_is_still_ill_when_we_see_again_gets_its_whole_patience()
     cluster.until("it is marked Failed", |w| w.phase("m-0") == Some(MachinePhase::Failed)).await;
 }
 
+/// Shows MC-W26.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_comes_and_goes_does_not_add_up_to_a_freeze() {
     let (cluster, process) = running(5, 2).await;
@@ -135,6 +139,7 @@ async fn a_server_that_comes_and_goes_does_not_add_up_to_a_freeze() {
     assert_eq!(cluster.told("Frozen"), Vec::<String>::new());
 }
 
+/// Shows MC-W27.
 #[tokio::test(start_paused = true)]
 async fn a_crowd_at_the_door_is_not_silence() {
     let (cluster, process) = running(6, 2).await;
@@ -159,6 +164,7 @@ async fn a_crowd_at_the_door_is_not_silence() {
     assert!(turned_away("get") > 60, "for {} s the server was asked whether it is there", turned_away("get"));
 }
 
+/// Shows MC-W27.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_only_says_that_it_fails_is_as_good_as_silent() {
     let (cluster, process) = running(6, 2).await;
@@ -172,6 +178,7 @@ async fn a_server_that_only_says_that_it_fails_is_as_good_as_silent() {
     assert_eq!(cluster.told("Frozen"), [said]);
 }
 
+/// Shows LIM-13.
 #[tokio::test(start_paused = true)]
 async fn creates_that_wait_in_line_when_we_go_blind_leave_only_when_we_see_again() {
     const ALL: usize = 15;
@@ -201,6 +208,7 @@ async fn creates_that_wait_in_line_when_we_go_blind_leave_only_when_we_see_again
     assert_eq!(creates(), ALL);
 }
 
+/// Shows LIM-13.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_the_cloud_had_refused_leaves_while_we_are_disconnected() {
     let (cluster, process) = running(11, 1).await;
@@ -293,6 +301,7 @@ async fn comes_back(cluster: &TestCluster, vm: &driver_virtual::VmId) {
     assert_eq!(cluster.told("GivenUp"), Vec::<String>::new());
 }
 
+/// Shows MC-W28.
 #[tokio::test(start_paused = true)]
 async fn time_in_which_nobody_led_counts_against_no_machine() {
     let (cluster, vm) = ill_and_alone(9).await;
@@ -301,6 +310,7 @@ async fn time_in_which_nobody_led_counts_against_no_machine() {
     comes_back(&cluster, &vm).await;
 }
 
+/// Shows MC-W28.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_was_restarted_in_an_outage_does_not_count_it_against_anybody() {
     let (cluster, vm) = ill_and_alone(10).await;
@@ -311,6 +321,7 @@ async fn a_process_that_was_restarted_in_an_outage_does_not_count_it_against_any
     comes_back(&cluster, &vm).await;
 }
 
+/// Shows MC-W28.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_stays_ill_is_marked_failed_when_its_time_was_really_watched() {
     let (cluster, _vm) = ill_and_alone(11).await;
@@ -338,6 +349,7 @@ fn phases(cluster: &TestCluster) -> [Option<MachinePhase>; 2] {
 }
 
 /// The host of the controllers was suspended, or its clock was set: the time in between was not observed.
+/// Shows LIM-25.
 #[tokio::test(start_paused = true)]
 async fn no_timeout_passes_when_the_wall_clock_steps_forward() {
     let (cluster, _process) = running(31, 1).await;
@@ -358,6 +370,7 @@ async fn no_timeout_passes_when_the_wall_clock_steps_forward() {
     assert_eq!(cluster.cloud.vms_of("nobody").len(), 0);
 }
 
+/// Shows LIM-25.
 #[tokio::test(start_paused = true)]
 async fn timeouts_end_when_the_wall_clock_steps_backward() {
     let (cluster, process) = running(32, 1).await;
@@ -372,6 +385,7 @@ async fn timeouts_end_when_the_wall_clock_steps_backward() {
 }
 
 /// The API server of the target cluster is gone for good, and the cache still shows the Node.
+/// Shows MC-D6c.
 #[rstest::rstest]
 #[case::the_drain_timeout_passes(false, 10)]
 #[case::force_is_asked_for(true, 10)]
@@ -396,6 +410,7 @@ async fn deletion_ends_while_the_target_api_server_is_away(#[case] force: bool, 
 }
 
 /// The controller's clock is 30 minutes ahead: each Machine would exceed its creation timeout at once.
+/// Shows MC-CLK1.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_created_or_expired_while_the_clock_is_skewed() {
     let cluster = TestCluster::new(31);

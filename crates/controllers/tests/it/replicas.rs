@@ -21,6 +21,7 @@ fn effects(cluster: &TestCluster, agent: &str) -> Vec<Timestamp> {
         .collect()
 }
 
+/// Shows LEA-2, LEA-12.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_leader_that_is_cut_off_stops_before_the_next_one_begins(#[values(1, 2, 3, 4)] seed: u64) {
@@ -48,6 +49,7 @@ async fn a_leader_that_is_cut_off_stops_before_the_next_one_begins(#[values(1, 2
     }
 }
 
+/// Shows QUE-11.
 #[tokio::test(start_paused = true)]
 async fn standby_queues_stay_empty_and_a_new_leader_sees_everything() {
     let cluster = TestCluster::new(9);

@@ -103,6 +103,7 @@ fn assert_told_as_it_is(cluster: &TestCluster) {
     }
 }
 
+/// Shows MD-D15.
 #[rstest]
 #[case::idle(Duration::ZERO, 0)]
 #[case::busy(Duration::from_millis(150), 0)]
@@ -140,6 +141,7 @@ async fn a_roll_out_costs_as_many_requests_on_a_busy_server_as_on_an_idle_one(
 }
 
 /// Counts are written late. The roll-out does not wait for that.
+/// Shows MS-R16.
 #[tokio::test(start_paused = true)]
 async fn a_roll_out_goes_on_as_soon_as_a_machine_has_come_or_gone() {
     let cluster = fleet(1, Duration::ZERO).await;
@@ -153,6 +155,7 @@ async fn a_roll_out_goes_on_as_soon_as_a_machine_has_come_or_gone() {
     assert!(took.as_millis() <= 8_500, "took {took}");
 }
 
+/// Shows MS-R16.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_never_goes_keeps_no_count_from_being_written() {
     let cluster = fleet(1, Duration::ZERO).await;

@@ -10,6 +10,7 @@ use serde_json::json;
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 
+/// Shows MC-W34.
 #[tokio::test(start_paused = true)]
 async fn a_changed_secret_named_only_as_credentials_wakes_its_machine() {
     let cluster = TestCluster::new(12);
@@ -35,6 +36,7 @@ async fn a_changed_secret_named_only_as_credentials_wakes_its_machine() {
     assert!(cluster.clock.now().duration_since(begin).as_secs() < 30, "an event woke it, not the ten-minute look");
 }
 
+/// Shows API-16.
 #[tokio::test(start_paused = true)]
 async fn the_data_of_a_secret_is_read_once_per_version() {
     let cluster = TestCluster::new(13);
@@ -132,6 +134,7 @@ async fn a_missing_secret_is_called_missing() {
     assert!(!text(&cluster).contains("add the key"), "{}", text(&cluster));
 }
 
+/// Shows MC-W22.
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_is_mended_ends_the_back_off_of_those_who_failed_because_of_it() {
     let cluster = TestCluster::new(18);
@@ -154,6 +157,7 @@ async fn a_secret_that_is_mended_ends_the_back_off_of_those_who_failed_because_o
     assert!(took < 60, "the back-off is three minutes, the cloud takes 42 s: {took} s");
 }
 
+/// Shows MC-W22.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_that_failed_for_want_of_a_secret_goes_on_when_it_is_mended() {
     let cluster = TestCluster::new(19);

@@ -75,6 +75,7 @@ fn most_ever(cluster: &TestCluster) -> usize {
     most
 }
 
+/// Shows MS-W3.
 #[tokio::test(start_paused = true)]
 async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none_with_a_handful_of_requests() {
     let cluster = TestCluster::new(1);
@@ -108,6 +109,7 @@ async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none_with_a_handful_of_reque
     assert_eq!(most_ever(&cluster), 50);
 }
 
+/// Shows MS-W3.
 #[tokio::test(start_paused = true)]
 async fn a_steady_set_costs_no_request_at_all() {
     let cluster = TestCluster::new(2);
@@ -121,6 +123,7 @@ async fn a_steady_set_costs_no_request_at_all() {
     assert!(process.cluster.fleet().unwrap().set_queue().is_empty());
 }
 
+/// Shows MS-R2, MS-W1.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn answers_lost_after_the_commit_make_no_second_machine(#[values(1, 2, 3, 4)] seed: u64) {
@@ -136,6 +139,7 @@ async fn answers_lost_after_the_commit_make_no_second_machine(#[values(1, 2, 3, 
     assert_eq!(cluster.cloud.vms().len(), 20);
 }
 
+/// Shows MS-W1.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_lags_and_breaks_makes_no_machine_too_many_and_takes_none_too_many(#[values(1, 2, 3)] seed: u64) {
@@ -157,6 +161,7 @@ async fn a_watch_that_lags_and_breaks_makes_no_machine_too_many_and_takes_none_t
 }
 
 /// A plan may be a hundred requests long.
+/// Shows MS-R21.
 #[tokio::test(start_paused = true)]
 async fn a_set_that_is_scaled_down_while_it_grows_makes_no_more_machines() {
     let cluster = TestCluster::new(12);
@@ -172,6 +177,7 @@ async fn a_set_that_is_scaled_down_while_it_grows_makes_no_more_machines() {
 }
 
 /// The deletes of one plan wait for the client's rate limit, 20 at a time.
+/// Shows MS-R24.
 #[tokio::test(start_paused = true)]
 async fn set_deletes_no_more_machines_when_it_is_scaled_up_again() {
     let mut cluster = TestCluster::new(13);
@@ -198,6 +204,7 @@ async fn set_deletes_no_more_machines_when_it_is_scaled_up_again() {
     assert_eq!(deleted(&cluster), before, "no Machine is deleted after the cache shows 80 replicas");
 }
 
+/// Shows MS-R17.
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_was_never_carried_out_is_not_repeated_once_the_set_is_scaled_up_again() {
     let cluster = TestCluster::new(9);
@@ -219,6 +226,7 @@ async fn a_delete_that_was_never_carried_out_is_not_repeated_once_the_set_is_sca
     assert_eq!(deleted, 0, "nobody wanted any of the three gone");
 }
 
+/// Shows MS-R15.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_dies_while_it_scales_makes_no_machine_too_many() {
     let cluster = TestCluster::new(5);
@@ -233,6 +241,7 @@ async fn a_process_that_dies_while_it_scales_makes_no_machine_too_many() {
     assert_eq!(most_ever(&cluster), 40);
 }
 
+/// Shows MS-R10, MS-W20.
 #[tokio::test(start_paused = true)]
 async fn a_machine_that_is_deleted_is_replaced_before_it_is_gone() {
     let cluster = TestCluster::new(6);
@@ -246,6 +255,7 @@ async fn a_machine_that_is_deleted_is_replaced_before_it_is_gone() {
     cluster.until("two run again", |w| running(w, 2)).await;
 }
 
+/// Shows MS-W18.
 #[rstest]
 #[tokio::test(start_paused = true)]
 async fn an_orphan_that_changes_while_it_is_adopted_is_not_made_up_for(#[values(1, 2, 3, 4)] seed: u64) {
@@ -268,6 +278,7 @@ async fn an_orphan_that_changes_while_it_is_adopted_is_not_made_up_for(#[values(
     assert_eq!(most_ever(&cluster), 4);
 }
 
+/// Shows MS-W5.
 #[tokio::test(start_paused = true)]
 async fn orphans_are_adopted_and_machines_that_no_longer_match_are_released() {
     let cluster = TestCluster::new(7);
@@ -290,6 +301,7 @@ async fn orphans_are_adopted_and_machines_that_no_longer_match_are_released() {
     assert_eq!(living(&cluster), 2);
 }
 
+/// Shows MS-R11.
 #[rstest]
 #[case::with_its_machines(PropagationPolicy::Background, 0)]
 #[case::in_the_foreground(PropagationPolicy::Foreground, 0)]
@@ -309,6 +321,7 @@ async fn a_set_is_deleted_with_or_without_its_machines(#[case] policy: Propagati
     assert!(machines(&cluster).iter().all(|m| m.controller_owner().is_none()));
 }
 
+/// Shows MS-R25.
 #[tokio::test(start_paused = true)]
 async fn set_with_an_empty_selector_adopts_and_deletes_nothing() {
     let cluster = TestCluster::new(14);
@@ -341,6 +354,7 @@ async fn set_with_an_empty_selector_adopts_and_deletes_nothing() {
     assert!(running(&cluster, 4));
 }
 
+/// Shows MS-R27.
 #[tokio::test(start_paused = true)]
 async fn negative_creation_timeout_creates_no_machine_and_no_vm() {
     let cluster = TestCluster::new(15);
@@ -366,6 +380,7 @@ async fn negative_creation_timeout_creates_no_machine_and_no_vm() {
     cluster.until("it can be deleted", |w| w.machine("alone").is_none()).await;
 }
 
+/// Shows MS-W6.
 #[tokio::test(start_paused = true)]
 async fn an_invalid_set_is_told_mended_and_deleted_and_holds_up_nobody_else() {
     let cluster = TestCluster::new(9);
@@ -386,6 +401,7 @@ async fn an_invalid_set_is_told_mended_and_deleted_and_holds_up_nobody_else() {
     cluster.until("it is gone", |w| set(w, "pool").is_none() && running(w, 2)).await;
 }
 
+/// Shows MS-R1, MS-W8.
 #[tokio::test(start_paused = true)]
 async fn a_refused_create_is_told_in_the_status_and_tried_again_with_growing_pauses() {
     let cluster = TestCluster::new(10);
@@ -401,6 +417,7 @@ async fn a_refused_create_is_told_in_the_status_and_tried_again_with_growing_pau
     cluster.until("thirty are there", |w| living(w) == 30 && failure(w).is_none()).await;
 }
 
+/// Shows MS-R9.
 #[tokio::test(start_paused = true)]
 async fn a_change_of_the_template_reaches_the_machines_that_are_there() {
     let cluster = TestCluster::new(11);
@@ -422,6 +439,7 @@ async fn a_change_of_the_template_reaches_the_machines_that_are_there() {
     assert_eq!(patches, 3, "one write for each machine: {:#?}", cluster.requests());
 }
 
+/// Shows MS-W10.
 #[tokio::test(start_paused = true)]
 async fn deletions_run_side_by_side_up_to_a_limit() {
     let mut cluster = TestCluster::new(12);
@@ -437,6 +455,7 @@ async fn deletions_run_side_by_side_up_to_a_limit() {
     assert!((18..=20).contains(&took), "six rounds of five: {took} s");
 }
 
+/// Shows MS-W7.
 #[tokio::test(start_paused = true)]
 async fn a_status_write_that_fails_is_tried_again_with_growing_pauses() {
     let cluster = TestCluster::new(13);
@@ -452,6 +471,7 @@ async fn a_status_write_that_fails_is_tried_again_with_growing_pauses() {
     cluster.until("it is written", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 2)).await;
 }
 
+/// Shows MS-W11.
 #[tokio::test(start_paused = true)]
 async fn a_condition_of_somebody_else_survives_every_status_write() {
     let cluster = TestCluster::new(14);
@@ -468,6 +488,7 @@ async fn a_condition_of_somebody_else_survives_every_status_write() {
     assert_eq!(kinds, ["Audited"]);
 }
 
+/// Shows MS-R12.
 #[tokio::test(start_paused = true)]
 async fn a_set_that_cannot_be_read_is_told_by_an_event_and_its_machines_stay() {
     let cluster = TestCluster::new(15);

@@ -110,6 +110,7 @@ impl driver::Driver for Talkative {
     }
 }
 
+/// Shows MC-S2.
 #[tokio::test(start_paused = true)]
 async fn addresses_of_every_answer_reach_the_status() {
     let cluster = TestCluster::new(4);

@@ -26,6 +26,7 @@ fn runs(name: &'static str) -> impl Fn(&TestCluster) -> bool {
     move |cluster| cluster.phase(name) == Some(MachinePhase::Running)
 }
 
+/// Shows EVT-8.
 #[tokio::test(start_paused = true)]
 async fn a_life_is_told_in_one_line_for_each_decision_and_silence_in_between() {
     let (cluster, page) = (TestCluster::new(71), Page::default());
@@ -66,6 +67,7 @@ async fn a_life_is_told_in_one_line_for_each_decision_and_silence_in_between() {
     assert!(told.len() <= 20, "a life is a page, not a book: {told:#?}");
 }
 
+/// Shows EVT-8.
 #[tokio::test(start_paused = true)]
 async fn sets_and_deployments_are_told_in_the_same_form() {
     let (cluster, page) = (TestCluster::new(72), Page::default());
@@ -96,6 +98,7 @@ async fn sets_and_deployments_are_told_in_the_same_form() {
     }
 }
 
+/// Shows EVT-9.
 #[tokio::test(start_paused = true)]
 async fn a_creation_that_keeps_failing_is_not_told_at_every_try() {
     let (mut cluster, page) = (TestCluster::new(73), Page::default());
@@ -200,6 +203,7 @@ fn plant_canaries(cluster: &TestCluster) {
     cluster.server.insert(&canary).unwrap();
 }
 
+/// Shows EVT-10.
 #[rstest]
 #[case(LogFormat::Text)]
 #[case(LogFormat::Json)]

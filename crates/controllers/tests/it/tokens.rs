@@ -43,6 +43,7 @@ fn token_requests(cluster: &TestCluster) -> Vec<String> {
         .collect()
 }
 
+/// Shows MC-W57.
 #[tokio::test(start_paused = true)]
 async fn a_machine_starts_with_its_own_token_and_the_token_goes_when_it_has_joined() {
     let cluster = cluster(31);
@@ -77,6 +78,7 @@ async fn a_machine_starts_with_its_own_token_and_the_token_goes_when_it_has_join
     );
 }
 
+/// Shows LIM-10.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_dies_between_token_and_vm_leaves_one_token_that_is_used_again() {
     let cluster = cluster(32);
@@ -94,6 +96,7 @@ async fn a_process_that_dies_between_token_and_vm_leaves_one_token_that_is_used_
     assert!(cluster.tokens().is_empty());
 }
 
+/// Shows MC-W57.
 #[tokio::test(start_paused = true)]
 async fn an_expired_token_is_made_anew() {
     let cluster = cluster(33);
@@ -115,6 +118,7 @@ async fn an_expired_token_is_made_anew() {
     assert_ne!(text(&tokens[0], "token-secret"), old);
 }
 
+/// Shows LIM-10.
 #[tokio::test(start_paused = true)]
 async fn a_token_that_says_it_is_somebody_elses_is_left_alone() {
     let cluster = cluster(34);
@@ -135,6 +139,7 @@ async fn a_token_that_says_it_is_somebody_elses_is_left_alone() {
     assert_eq!(text(&left[0], "description"), "kubeadm's");
 }
 
+/// Shows LIM-10.
 #[tokio::test(start_paused = true)]
 async fn a_token_made_by_the_reference_goes_when_its_machine_joins_under_us() {
     let cluster = cluster(35);
@@ -160,6 +165,7 @@ async fn a_token_made_by_the_reference_goes_when_its_machine_joins_under_us() {
     assert!(cluster.tokens().is_empty(), "{:#?}", cluster.tokens());
 }
 
+/// Shows MC-W57.
 #[tokio::test(start_paused = true)]
 async fn the_token_of_a_machine_that_never_joined_goes_with_it() {
     let cluster = cluster(36);
@@ -180,6 +186,7 @@ async fn the_token_of_a_machine_that_never_joined_goes_with_it() {
     assert!(cluster.tokens().is_empty(), "and by one that did not");
 }
 
+/// Shows LIM-9.
 #[tokio::test(start_paused = true)]
 async fn user_data_that_asks_for_no_token_gets_none() {
     let cluster = TestCluster::new(37);
@@ -189,6 +196,7 @@ async fn user_data_that_asks_for_no_token_gets_none() {
     assert!(token_requests(&cluster).is_empty());
 }
 
+/// Shows MC-W57.
 #[tokio::test(start_paused = true)]
 async fn a_token_that_could_not_be_removed_goes_by_itself_once_it_can_be() {
     let cluster = cluster(38);
@@ -206,6 +214,7 @@ async fn a_token_that_could_not_be_removed_goes_by_itself_once_it_can_be() {
     assert_eq!(cluster.tokens(), Vec::<Value>::new());
 }
 
+/// Shows MC-W57.
 #[tokio::test(start_paused = true)]
 async fn a_token_that_cannot_be_removed_is_tried_until_it_has_expired_and_holds_up_no_deletion() {
     let cluster = cluster(39);

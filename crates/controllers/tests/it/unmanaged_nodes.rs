@@ -26,6 +26,7 @@ fn is_marked(cluster: &TestCluster, name: &str) -> bool {
     !cluster.node(name).unwrap()["metadata"]["annotations"][annotations::NOT_MANAGED].is_null()
 }
 
+/// Shows MC-W75.
 #[tokio::test(start_paused = true)]
 async fn a_node_without_a_machine_is_let_go_and_marked_in_one_write() {
     let cluster = TestCluster::new(1);
@@ -41,6 +42,7 @@ async fn a_node_without_a_machine_is_let_go_and_marked_in_one_write() {
     assert_eq!(writes, ["patch nodes stranger -> 200"]);
 }
 
+/// Shows MC-W46.
 #[tokio::test(start_paused = true)]
 async fn one_node_that_cannot_be_written_stops_no_other() {
     let cluster = TestCluster::new(2);
@@ -55,6 +57,7 @@ async fn one_node_that_cannot_be_written_stops_no_other() {
     assert!(is_marked(&cluster, "a"), "it is tried again");
 }
 
+/// Shows MC-W48.
 #[tokio::test(start_paused = true)]
 async fn a_wrong_mark_is_taken_off_at_once() {
     let cluster = TestCluster::new(3);

@@ -24,6 +24,7 @@ fn sever(cluster: &TestCluster, lasting: Duration) {
     cluster.server.faults().on_any().by_agent(CONTROLLER).until(until).disconnect();
 }
 
+/// Shows HTT-2.
 #[tokio::test(start_paused = true)]
 async fn neither_a_lost_api_server_nor_a_freeze_looks_like_a_loop_that_has_stopped() {
     let cluster = TestCluster::new(1);
@@ -40,6 +41,7 @@ async fn neither_a_lost_api_server_nor_a_freeze_looks_like_a_loop_that_has_stopp
     assert_eq!(process.cluster.tasks().watchdog().stuck(), []);
 }
 
+/// Shows HTT-2.
 #[tokio::test(start_paused = true)]
 async fn an_api_server_that_answers_nothing_for_hours_does_not_look_like_a_loop_that_has_stopped() {
     let cluster = TestCluster::new(2);
@@ -52,6 +54,7 @@ async fn an_api_server_that_answers_nothing_for_hours_does_not_look_like_a_loop_
     stays_healthy(&process, 3 * HOUR).await;
 }
 
+/// Shows HTT-2.
 #[tokio::test(start_paused = true)]
 async fn a_standby_that_waits_for_hours_and_a_quiet_leader_do_not_look_like_loops_that_have_stopped() {
     let cluster = TestCluster::new(3);
@@ -66,6 +69,7 @@ async fn a_standby_that_waits_for_hours_and_a_quiet_leader_do_not_look_like_loop
     }
 }
 
+/// Shows HTT-2.
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_never_answers_does_not_look_like_a_loop_that_has_stopped() {
     let cluster = TestCluster::new(4);

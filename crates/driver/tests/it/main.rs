@@ -12,6 +12,7 @@ use toy::{Flaw, Toy, UNSEEN};
 /// A cloud that may be late, on a clock that costs nothing.
 const LATE: Timing = Timing { shows_within: Duration::from_secs(30), ..Timing::AT_ONCE };
 
+/// Shows DRV-1.
 #[tokio::test(start_paused = true)]
 async fn a_good_driver_passes_every_case() {
     let report = conformance::run(|| Toy::new(Capabilities::ALL, None)).await;
@@ -19,6 +20,7 @@ async fn a_good_driver_passes_every_case() {
     assert_eq!(report.skipped(), [], "{report}");
 }
 
+/// Shows DRV-3.
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_can_only_create_and_delete_passes_too_and_the_rest_is_named() {
     let report = conformance::run(|| Toy::new(Capabilities::MINIMAL, None)).await;
@@ -27,6 +29,7 @@ async fn a_driver_that_can_only_create_and_delete_passes_too_and_the_rest_is_nam
     assert_eq!(report.skipped(), moot, "{report}");
 }
 
+/// Shows DRV-1, DRV-2, DRV-7.
 #[rstest]
 #[case(Flaw::DoublesOnRepeat, Case::CreatingTwiceMakesOneVm)]
 #[case(Flaw::DoublesInARace, Case::CreatingAtOnceMakesOneVm)]
@@ -53,6 +56,7 @@ async fn each_flaw_is_found_by_its_case(#[case] flaw: Flaw, #[case] case: Case) 
     assert!(report.broken().contains(&case), "{flaw:?} was not found:\n{report}");
 }
 
+/// Shows DRV-8.
 #[rstest]
 #[case(Flaw::DoublesOnRepeat, Case::CreatingTwiceMakesOneVm)]
 #[case(Flaw::DoublesUnseen, Case::CreatingTwiceMakesOneVm)]
@@ -71,6 +75,7 @@ async fn patience_with_a_late_cloud_forgives_no_flaw(#[case] flaw: Flaw, #[case]
 }
 
 /// All that a paused clock leaves out.
+/// Shows DRV-8.
 #[tokio::test]
 async fn a_good_driver_passes_in_real_time() {
     let timing = Timing { poll: Duration::from_millis(5), ..Timing::real(Duration::from_millis(20)) };
@@ -79,6 +84,7 @@ async fn a_good_driver_passes_in_real_time() {
     assert_eq!(report.skipped(), [], "{report}");
 }
 
+/// Shows DRV-8.
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_never_answers_ends_its_case() {
     let toy = Toy::timed(Capabilities::ALL, Some(Flaw::IgnoresLimits), LATE);
@@ -88,6 +94,7 @@ async fn a_driver_that_never_answers_ends_its_case() {
     assert_eq!(how, "it did not end within 86400 s");
 }
 
+/// Shows DRV-8.
 #[tokio::test(start_paused = true)]
 async fn what_the_cases_left_is_deleted_or_told() {
     let toy = Toy::timed(Capabilities::ALL, None, LATE);
@@ -100,6 +107,7 @@ async fn what_the_cases_left_is_deleted_or_told() {
     assert!(told.starts_with("still there: toy/1 of pool-a-"), "{told}");
 }
 
+/// Shows DRV-3.
 #[tokio::test(start_paused = true)]
 async fn a_driver_may_leave_out_one_call() {
     let modest = Capabilities { list: Support::NotOffered, ..Capabilities::ALL };

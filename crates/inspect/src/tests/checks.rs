@@ -12,6 +12,7 @@ fn checked(snapshot: &Snapshot) -> Report {
     of(&Input { snapshot, documents: &[], references: References::Known, about: None })
 }
 
+/// Shows OPR-7.
 #[test]
 fn nothing_is_found_in_a_pool_that_is_well() {
     assert_eq!(checked(&World::healthy().snapshot()), Report::default());
@@ -60,6 +61,7 @@ fn alone(kind: &str) -> Value {
     }
 }
 
+/// Shows MC-M1, OPR-7.
 #[rstest]
 #[case::class_missing("machinedeployment/pool spec.template.spec.class.name", |world: &mut World| template(world, "/spec/class/name", json!("large")))]
 #[case::class_of_another_kind("machinedeployment/pool spec.template.spec.class.kind", |world: &mut World| template(world, "/spec/class/kind", json!("AWSMachineClass")))]
@@ -169,6 +171,7 @@ fn written(kind: &str, mut object: Value) -> Value {
     object
 }
 
+/// Shows OPR-7.
 #[test]
 fn a_misspelt_field_in_a_file_is_found_with_the_one_that_was_meant() {
     let mut deployment = super::fixture::deployment();
@@ -186,6 +189,7 @@ fn what_is_not_in_the_files_may_be_in_the_cluster() {
     assert_eq!(report.not_checked, ["whether MachineClass \"small\" exists"]);
 }
 
+/// Shows OPR-9.
 #[test]
 fn files_are_read_as_lists_with_secrets_and_budgets() {
     let budget = json!({ "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "db" }, "spec": { "maxUnavailable": 0 } });
@@ -208,6 +212,7 @@ fn an_object_that_cannot_be_read_and_a_kind_that_is_not_there_are_found() {
     assert_eq!(places, ["awsmachineclass/old", "machinedeployment/pool"], "{}", report.text());
 }
 
+/// Shows OPR-7.
 #[test]
 fn files_over_a_cluster_are_judged_by_what_is_there_and_nothing_else_is() {
     let mut world = World::healthy();
@@ -225,6 +230,7 @@ fn files_over_a_cluster_are_judged_by_what_is_there_and_nothing_else_is() {
     assert_eq!(report.findings[0].field, "spec.template.spec.class.name");
 }
 
+/// Shows OPR-3.
 #[test]
 fn what_may_not_be_read_is_named_as_not_checked() {
     let mut snapshot = World::healthy().snapshot();

@@ -44,6 +44,7 @@ fn budget(name: &str, healthy: i32, allowed: i32) -> Value {
     })
 }
 
+/// Shows OPR-2.
 #[rstest]
 #[case::healthy("healthy", |_: &mut World| ())]
 #[case::class_missing("class-missing", |world: &mut World| world.classes.clear())]
@@ -86,6 +87,7 @@ fn unknown(world: &mut World, minutes: i64) {
     world.nodes[2]["status"]["conditions"][0]["status"] = json!("Unknown");
 }
 
+/// Shows OPR-2.
 #[rstest]
 #[case::joining("joining", |world: &mut World| { pending(world, 3); world.nodes.truncate(2); })]
 #[case::joined_not_ready("joined-not-ready", |world: &mut World| { pending(world, 3); world.nodes[2]["status"]["conditions"][0]["status"] = json!("False"); })]
@@ -116,6 +118,7 @@ fn a_machine_that_was_made(#[case] name: &str, #[case] spoil: fn(&mut World)) {
     same_as(&format!("explain-{name}"), &third(&world));
 }
 
+/// Shows OPR-2.
 #[rstest]
 #[case::draining("draining", |world: &mut World| world.pods = vec![pod("db-0", &json!([]))])]
 #[case::budget_never("budget-never", |world: &mut World| { world.pods = vec![pod("db-0", &json!([]))]; world.budgets = vec![budget("db", 2, 0)]; })]
@@ -159,6 +162,7 @@ fn a_machine_that_is_being_deleted(#[case] name: &str, #[case] spoil: fn(&mut Wo
     same_as(&format!("explain-{name}"), &third(&world));
 }
 
+/// Shows OPR-2.
 #[rstest]
 #[case::healthy("set-healthy", |_: &mut World| ())]
 #[case::frozen("set-frozen", |world: &mut World| {
@@ -173,6 +177,7 @@ fn a_set(#[case] name: &str, #[case] spoil: fn(&mut World)) {
     same_as(&format!("explain-{name}"), &told(&world.snapshot(), Explained::MachineSet, SET));
 }
 
+/// Shows OPR-2.
 #[rstest]
 #[case::paused("deployment-paused", |world: &mut World| world.deployments[0]["spec"]["paused"] = json!(true))]
 #[case::invalid("deployment-invalid", |world: &mut World| world.deployments[0]["spec"]["strategy"]["type"] = json!("Rolling"))]
@@ -189,6 +194,7 @@ fn a_roll_out_names_the_machine_that_holds_it_up() {
     same_as("explain-deployment-rolling", &told(&snapshot, Explained::MachineDeployment, "pool"));
 }
 
+/// Shows OPR-3.
 #[test]
 fn an_object_that_cannot_be_read_is_not_called_missing() {
     let mut snapshot = World::healthy().snapshot();
@@ -214,6 +220,7 @@ fn a_machine_without_a_target_cluster_has_no_node_to_wait_for() {
 }
 
 /// The text of the reference for a driver that is away names no cause.
+/// Shows OPR-25.
 #[test]
 fn deletion_is_in_trouble_when_the_driver_is_away() {
     let mut world = World::shrinking(4);
@@ -227,6 +234,7 @@ fn deletion_is_in_trouble_when_the_driver_is_away() {
     assert_eq!(explanation.verdict.standing, Standing::Troubled, "{}", explanation.text());
 }
 
+/// Shows MC-M1.
 #[test]
 fn secret_of_another_namespace_is_reported_as_not_read() {
     let mut world = World::growing();

@@ -5,6 +5,7 @@ use serde_json::json;
 use super::fixture::World;
 use crate::picture::{Picture, changes, of};
 
+/// Shows OPR-10.
 #[test]
 fn a_roll_out_goes_from_the_old_set_to_the_new_one() {
     let picture = of(&super::rollouts::rolling().snapshot());
@@ -31,6 +32,7 @@ fn a_machine_of_nobody_is_drawn_too() {
     assert_eq!(kinds, [Some("machinedeployment"), Some("machineset"), None]);
 }
 
+/// Shows OPR-10.
 #[test]
 fn only_what_has_changed_is_drawn_anew() {
     let (before, now) = (of(&World::healthy().snapshot()), of(&World::shrinking(1).snapshot()));

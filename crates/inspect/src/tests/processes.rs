@@ -27,6 +27,7 @@ fn drained(world: &mut World) {
     world.pods = vec![pod("db-0", &json!([]))];
 }
 
+/// Shows OPR-18.
 #[rstest]
 #[case::creating("creating", |_: &mut World| (), json!({
     "leader": "yes", "limiter": { "calls": call("create"), "credentials": credential(1, 0, false) },
@@ -63,6 +64,7 @@ fn a_machine_of_which_the_leader_told(#[case] name: &str, #[case] spoil: fn(&mut
     same_as(&format!("explain-told-{name}"), &told(&snapshot, Explained::Machine, &format!("{SET}-c")));
 }
 
+/// Shows OPR-18.
 #[rstest]
 #[case::no_right(
     "no-right",
@@ -75,6 +77,7 @@ fn a_leader_that_could_not_be_asked_is_named_with_the_reason(#[case] name: &str,
     same_as(&format!("explain-silent-{name}"), &told(&snapshot, Explained::Machine, &format!("{SET}-c")));
 }
 
+/// Shows OPR-18.
 #[test]
 fn a_leader_that_could_not_be_asked_about_a_deployment_is_named_too() {
     let mut snapshot = World::healthy().snapshot();
@@ -82,6 +85,7 @@ fn a_leader_that_could_not_be_asked_about_a_deployment_is_named_too() {
     same_as("explain-silent-deployment", &told(&snapshot, Explained::MachineDeployment, "pool"));
 }
 
+/// Shows OPR-18.
 #[test]
 fn a_deployment_shows_what_the_manager_decided_last() {
     let mut snapshot = World::healthy().snapshot();

@@ -50,6 +50,7 @@ fn deployment(change: impl Fn(&mut Value)) -> api::MachineDeployment {
     serde_json::from_value(json).unwrap()
 }
 
+/// Shows OPR-6.
 #[rstest]
 #[case::not_observed(json!({ "metadata": { "generation": 2 } }), "Waiting for machinedeployment spec update to be observed...")]
 #[case::new_ones_missing(json!({ "status": { "updatedReplicas": 1 } }), "1 out of 3 new machines have been updated")]
@@ -110,6 +111,7 @@ fn refused(change: &Change) -> &str {
     }
 }
 
+/// Shows OPR-6.
 #[test]
 fn an_undo_asks_the_manager_for_the_revision_before() {
     for to in [0, 1] {
@@ -124,6 +126,7 @@ fn an_undo_to_where_it_is_writes_nothing() {
     assert!(matches!(undone(2, |_| ()), Change::Nothing(why) if why.contains("already matches revision 2")));
 }
 
+/// Shows OPR-6.
 #[test]
 fn an_undo_that_cannot_be_answered_is_refused_with_the_reason() {
     assert_eq!(refused(&undone(7, |_| ())), "unable to find specified revision 7 in history");
@@ -136,6 +139,7 @@ fn an_undo_that_cannot_be_answered_is_refused_with_the_reason() {
     assert!(refused(&first).contains("no rollout history found"));
 }
 
+/// Shows OPR-6.
 #[test]
 fn pausing_twice_is_an_error_as_with_kubectl() {
     let (running, paused) = (deployment(|_| ()), deployment(|json| json["spec"]["paused"] = json!(true)));
@@ -149,6 +153,7 @@ fn pausing_twice_is_an_error_as_with_kubectl() {
     assert!(refused(&pause(&running, false)).contains("is not paused"));
 }
 
+/// Shows OPR-6.
 #[test]
 fn a_restart_changes_the_template_and_nothing_else() {
     let before = deployment(|_| ());

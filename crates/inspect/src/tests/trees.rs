@@ -9,6 +9,7 @@ fn shown(world: &World) -> String {
     render(&tree::of(&world.snapshot(), &[]).unwrap(), Fold::Fine, Paint::Plain)
 }
 
+/// Shows OPR-1.
 #[test]
 fn a_pool_that_is_well_is_folded() {
     same_as("status-healthy", &shown(&World::healthy()));
@@ -20,6 +21,7 @@ fn a_pool_is_unfolded_when_asked() {
     same_as("status-unfolded", &render(&tree, Fold::Nothing, Paint::Plain));
 }
 
+/// Shows OPR-1.
 #[test]
 fn a_machine_that_is_not_well_is_unfolded_with_reason_and_deadline() {
     let mut world = World::healthy();
@@ -28,11 +30,13 @@ fn a_machine_that_is_not_well_is_unfolded_with_reason_and_deadline() {
     same_as("status-unhealthy", &shown(&world));
 }
 
+/// Shows OPR-1.
 #[test]
 fn a_roll_out_shows_how_far_it_is() {
     same_as("status-rolling", &shown(&super::rollouts::rolling()));
 }
 
+/// Shows OPR-4.
 #[test]
 fn no_leader_is_the_first_line() {
     let world = World { renewed: 9, ..World::healthy() };
@@ -51,6 +55,7 @@ fn a_deployment_that_is_not_there_is_named() {
     assert_eq!(error, "there is no MachineDeployment \"poool\" in namespace \"default\"");
 }
 
+/// Shows OPR-5.
 #[test]
 fn colours_only_repeat_what_a_mark_says() {
     let tree = tree::of(&World::growing().snapshot(), &[]).unwrap();
@@ -63,6 +68,7 @@ fn colours_only_repeat_what_a_mark_says() {
     assert_eq!(bare, plain);
 }
 
+/// Shows OPR-3.
 #[test]
 fn machines_that_cannot_be_read_are_counted_and_named() {
     let mut snapshot = World::healthy().snapshot();
@@ -78,6 +84,7 @@ fn machines_that_cannot_be_read_are_counted_and_named() {
     same_as("status-unreadable", &render(&tree, Fold::Fine, Paint::Plain));
 }
 
+/// Shows OPR-3.
 #[test]
 fn nodes_that_may_not_be_read_leave_the_words_of_the_status() {
     let mut snapshot = World::growing().snapshot();
@@ -88,6 +95,7 @@ fn nodes_that_may_not_be_read_leave_the_words_of_the_status() {
 }
 
 /// Fields of objects that would paint on a terminal, forge a line, or hide: in no view a character of them is shown raw.
+/// Shows OPR-24.
 #[test]
 fn views_escape_control_and_bidi_characters_of_objects() {
     const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;t\u{7}\u{202e}\u{200b}\n✓ machine/forged";

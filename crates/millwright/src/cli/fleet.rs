@@ -42,6 +42,7 @@ mod tests {
         fleet: Fleet,
     }
 
+    /// Shows MS-W9, MS-W19.
     #[test]
     fn without_flags_sets_do_as_the_reference_does_and_each_flag_changes_one_thing() {
         let policy = |flags: &[&str]| {

@@ -160,6 +160,7 @@ mod tests {
         MachineCommand::try_parse_from(["x"].iter().chain(flags)).map(|command| command.machine)
     }
 
+    /// Shows MC-W71.
     #[test]
     fn without_flags_machines_are_looked_after_as_the_reference_does_it() {
         assert_eq!(with(&[]).unwrap().apply(planner::Policy::default()), planner::Policy::default());
@@ -196,6 +197,7 @@ mod tests {
         assert_eq!(named(&[]), "");
     }
 
+    /// Shows THR-9.
     #[test]
     fn a_wrong_flag_is_told_in_a_sentence_that_names_the_fix() {
         let said = |flags: &[&str]| with(flags).unwrap_err().to_string();

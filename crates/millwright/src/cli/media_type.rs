@@ -56,6 +56,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows FLG-8.
     #[rstest]
     #[case("application/vnd.kubernetes.protobuf", Ok(()))]
     #[case("application/json; charset=utf-8", Ok(()))]

@@ -72,6 +72,7 @@ mod tests {
     use super::*;
     use clap::Arg;
 
+    /// Shows LIM-14.
     #[test]
     fn a_creation_timeout_of_zero_is_taken_as_the_reference_takes_it_and_told() {
         let definition = || {

@@ -79,6 +79,7 @@ fn meaning(arg: &Arg) -> String {
     meaning.replace('|', "\\|")
 }
 
+/// Shows FLG-10.
 #[test]
 #[allow(clippy::disallowed_methods, reason = "whoever changes a flag says by a variable that the page is to follow")]
 fn the_page_of_flags_says_what_the_program_knows() {

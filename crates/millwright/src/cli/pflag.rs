@@ -128,6 +128,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// Shows FLG-4.
         #[test]
         fn a_line_that_is_spelled_out_stays_as_it_is(
             line in prop::collection::vec(

@@ -84,6 +84,7 @@ fn flags_in(words: &[&str]) -> Vec<String> {
     names.filter(|name| name.starts_with(char::is_alphabetic) && name.chars().all(spelled)).collect()
 }
 
+/// Shows DEP-7.
 #[test]
 fn every_flag_and_every_command_line_that_a_page_shows_is_ours() {
     let mut pages = vec![root().join("README.md"), root().join("deploy/README.md")];
@@ -122,6 +123,7 @@ fn every_flag_and_every_command_line_that_a_page_shows_is_ours() {
     assert!(seen > 100 && lines > 10, "{seen} flags and {lines} lines are too few to be all");
 }
 
+/// Shows DEP-7.
 #[test]
 fn every_flag_in_a_manifest_is_ours() {
     let mut manifests = Vec::new();

@@ -96,6 +96,7 @@ fn run(flags: &[&str]) -> Servers {
     servers(&[&["millwright", "run"], flags].concat())
 }
 
+/// Shows FLG-1.
 #[rstest]
 fn every_flag_of_the_reference_is_there_with_its_default(
     #[values("manager", "machine-controller", "run")] command: &str,
@@ -113,6 +114,7 @@ fn every_flag_of_the_reference_is_there_with_its_default(
     assert_eq!(found, expected);
 }
 
+/// Shows FLG-10.
 #[test]
 fn every_flag_stands_under_a_heading_and_says_what_it_is_for() {
     let all = definition();
@@ -125,6 +127,7 @@ fn every_flag_stands_under_a_heading_and_says_what_it_is_for() {
     }
 }
 
+/// Shows FLG-2.
 #[test]
 fn the_manager_that_gardener_starts_is_understood() {
     let asked = line(&[
@@ -155,6 +158,7 @@ fn the_manager_that_gardener_starts_is_understood() {
     assert_eq!(servers.policy(), planner::Policy::default());
 }
 
+/// Shows FLG-2.
 #[rstest]
 fn the_machine_controller_that_gardener_starts_is_understood(
     #[values("--target-kubeconfig=none", "--target-kubeconfig=/var/run/kubeconfig")] target: &str,
@@ -189,6 +193,7 @@ fn the_machine_controller_that_gardener_starts_is_understood(
     assert_eq!(servers.policy(), policy);
 }
 
+/// Shows FLG-9.
 #[test]
 fn both_components_in_one_process_keep_what_is_theirs_until_told_otherwise() {
     let told = |flags: &[&str]| {
@@ -200,6 +205,7 @@ fn both_components_in_one_process_keep_what_is_theirs_until_told_otherwise() {
     assert_eq!(told(&["--concurrent-syncs=30", "--port=1", "--manager-port=2"]), (2, 30, 1, 30));
 }
 
+/// Shows THR-9, FLG-4.
 #[rstest]
 #[case::behind_a_sign(&["--namespace=x", "--v=3"])]
 #[case::in_the_next_word(&["--namespace", "x", "-v", "3"])]
@@ -213,6 +219,7 @@ fn a_value_is_read_as_pflag_reads_it(#[case] flags: &[&str]) {
     assert_eq!((servers.common.clusters.namespace.as_str(), servers.common.log.verbosity), ("x", 3));
 }
 
+/// Shows FLG-4.
 #[rstest]
 #[case(&["--leader-elect"], true)]
 #[case(&["--leader-elect=false", "--leader_elect"], true)]
@@ -228,6 +235,7 @@ fn a_boolean_takes_its_value_behind_a_sign_only(#[case] flags: &[&str], #[case] 
     assert_eq!(run(flags).common.election.leader_elect, elect);
 }
 
+/// Shows FLG-4.
 #[test]
 fn our_own_booleans_are_spelled_alike() {
     let all = definition();
@@ -241,6 +249,7 @@ fn our_own_booleans_are_spelled_alike() {
     }
 }
 
+/// Shows FLG-4.
 #[rstest]
 #[case("machine_safety-orphan_vms-period=1h")]
 #[case("machine-safety-orphan-vms-period=1h")]
@@ -250,6 +259,7 @@ fn underscores_in_names_are_dashes(#[case] flag: &str) {
     assert_eq!(policy.safety.orphan_period.as_secs(), 3600);
 }
 
+/// Shows FLG-6.
 #[rstest]
 #[case(&["--nonsense"], ErrorKind::UnknownArgument, "--nonsense")]
 #[case(&["-namespace=x"], ErrorKind::UnknownArgument, "unknown shorthand flag: 'n' in -namespace=x")]
@@ -271,6 +281,7 @@ fn what_cannot_be_read_is_refused_with_usage(#[case] flags: &[&str], #[case] kin
     assert!(said.contains(words) && said.contains("Usage: millwright run"), "{said}");
 }
 
+/// Shows FLG-3.
 #[rstest]
 #[case("machine-controller-manager", "Usage: machine-controller-manager [OPTIONS]")]
 #[case("./machine-controller-manager", "Usage: machine-controller-manager [OPTIONS]")]
@@ -283,6 +294,7 @@ fn called_by_a_name_of_the_reference_it_is_that_process(#[case] program: &str, #
     }
 }
 
+/// Shows FLG-10.
 #[test]
 fn help_is_grouped_wrapped_and_tells_defaults() {
     let help = line(&["millwright", "run", "--help"]).unwrap_err().to_string();
@@ -296,6 +308,7 @@ fn help_is_grouped_wrapped_and_tells_defaults() {
     assert!(help.contains("[default: 50 for machines, 10 for sets and deployments]"), "{help}");
 }
 
+/// Shows FLG-7.
 #[test]
 fn all_that_is_wrong_is_told_at_once_by_flag_and_remedy() {
     let asked = line(&[
@@ -344,6 +357,7 @@ fn all_that_is_wrong_is_told_at_once_by_flag_and_remedy() {
     assert_eq!(complaints.len(), expected.len(), "{complaints:#?}");
 }
 
+/// Shows FLG-7.
 #[rstest]
 #[case("--port=65536", "1 to 65535")]
 #[case("--port=-1", "1 to 65535")]
@@ -363,12 +377,14 @@ fn a_value_out_of_range_is_one_complaint(#[case] flag: &str, #[case] words: &str
     assert!(complaints[0].contains(words), "{complaints:?}");
 }
 
+/// Shows FLG-7.
 #[test]
 fn an_election_that_is_off_has_no_rules() {
     let flags = ["--leader-elect=false", "--leader-elect-resource-lock=endpoints", "--leader-elect-lease-duration=0"];
     assert_eq!(line(&[&["millwright", "run", "--provider=virtual"], &flags[..]].concat()).unwrap().complaints, [""; 0]);
 }
 
+/// Shows FLG-11.
 #[rstest]
 #[case("run", &[], 1)]
 #[case("machine-controller", &[], 1)]
@@ -399,6 +415,7 @@ fn containers(manifest: &str) -> Vec<Vec<String>> {
     found
 }
 
+/// Shows FLG-2.
 #[rstest]
 #[case(include_str!("../../../../deploy/one-process/deployment.yaml"), "run")]
 #[case(include_str!("../../../../deploy/two-processes/manager.yaml"), "manager")]

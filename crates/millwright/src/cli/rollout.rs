@@ -60,6 +60,7 @@ mod tests {
         rollout: RolloutFlags,
     }
 
+    /// Shows MS-R19.
     #[test]
     fn without_flags_deployments_roll_as_the_reference_does_and_each_flag_changes_one_thing() {
         let policy = |flags: &[&str]| {

@@ -104,6 +104,7 @@ mod tests {
         assert_eq!(policy(&[]), Ok(SafetyPolicy::default()));
     }
 
+    /// Shows MC-W45.
     #[test]
     fn safety_flags_are_spelled_as_in_existing_manifests() {
         let given = policy(&[

@@ -180,6 +180,7 @@ mod tests {
     const AWS: BuiltIn<'_> = BuiltIn { name: "AWS", choice: Choice::OnRequest };
     const OWN: BuiltIn<'_> = BuiltIn { name: "mycloud", choice: Choice::ByDefault };
 
+    /// Shows AWS-30.
     #[rstest]
     #[case(&["virtual"], &[VIRTUAL], &[])]
     #[case(&["AWS"], &[AWS, VIRTUAL], &[])]

@@ -239,6 +239,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows FLG-5.
     #[rstest]
     #[case("10", Some(10))]
     #[case("+10", Some(10))]
@@ -270,6 +271,7 @@ mod tests {
         assert_eq!(go_int(text).ok(), value);
     }
 
+    /// Shows FLG-5.
     #[rstest]
     #[case("20", Some(20.0))]
     #[case("+1.5", Some(1.5))]
@@ -282,6 +284,7 @@ mod tests {
         assert_eq!(go_float(text).ok(), value);
     }
 
+    /// Shows FLG-5.
     #[rstest]
     #[case("0.0.0.0", true)]
     #[case(" 10.0.0.1 ", true)]
@@ -295,6 +298,7 @@ mod tests {
         assert_eq!(go_ip(text).is_ok(), sound);
     }
 
+    /// Shows FLG-5.
     #[rstest]
     #[case("", true)]
     #[case("lease*=4,server=2,", true)]

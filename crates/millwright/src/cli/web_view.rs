@@ -67,6 +67,7 @@ mod tests {
         ui: WebViewFlags,
     }
 
+    /// Shows OPR-11.
     #[rstest]
     #[case(&[], true)]
     #[case(&["--ui"], true)]

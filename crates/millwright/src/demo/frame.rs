@@ -220,6 +220,7 @@ mod tests {
         lines.iter().flat_map(|line| [line.text.as_str(), "\n"]).collect()
     }
 
+    /// Shows OPR-16.
     #[rstest]
     #[case::nothing_yet(
         &Picture::default(),
@@ -260,6 +261,7 @@ mod tests {
         assert_eq!(text(&drawn(picture, told, WIDE)), expected);
     }
 
+    /// Shows OPR-16.
     #[rstest]
     #[case(100, 30)]
     #[case(40, 24)]

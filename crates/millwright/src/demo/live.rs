@@ -152,6 +152,7 @@ mod tests {
         vec![line(Style::Heading, "act"), line(Style::Plain, "pool"), line(Style::Reason, "because")]
     }
 
+    /// Shows OPR-16.
     #[rstest]
     #[case::the_first(0, Paint::Plain, "act\x1b[K\npool\x1b[K\nbecause\x1b[J\n")]
     #[case::over_one_that_was_higher(5, Paint::Plain, "\x1b[5A\ract\x1b[K\npool\x1b[K\nbecause\x1b[J\n")]

@@ -76,6 +76,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows OPR-17.
     #[rstest]
     #[case("Unavailable=1", Script::next(Method::Create, Fault::Fail(Code::Unavailable)))]
     #[case("Internal=3", Script::next(Method::Create, Fault::Fail(Code::Internal)).times(3))]

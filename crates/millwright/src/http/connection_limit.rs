@@ -63,6 +63,7 @@ impl Drop for LimitedConnection {
 mod tests {
     use super::*;
 
+    /// Shows HTT-7.
     #[test]
     fn the_oldest_goes_when_there_are_too_many_and_who_left_is_not_counted() {
         let connection_limit = ConnectionLimit::default();

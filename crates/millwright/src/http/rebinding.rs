@@ -35,6 +35,7 @@ mod tests {
     use http::HeaderName;
     use rstest::rstest;
 
+    /// Shows HTT-10.
     #[rstest]
     #[case::site("evil.example", "accept-language", true)]
     #[case::site_with_port("evil.example:10258", "accept-language", true)]

@@ -103,6 +103,7 @@ fn is_empty(value: &Value) -> bool {
 mod tests {
     use super::*;
 
+    /// Shows HTT-6.
     #[test]
     fn people_get_a_line_for_every_value_and_none_for_what_is_empty() {
         let state = json!({

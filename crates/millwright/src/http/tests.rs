@@ -23,6 +23,7 @@ async fn ask(pages: &Pages, uri: &str) -> (StatusCode, String, String) {
     (status, form, String::from_utf8(body.to_vec()).unwrap())
 }
 
+/// Shows HTT-1.
 #[tokio::test(start_paused = true)]
 async fn a_stuck_worker_makes_it_unhealthy_and_its_end_healthy_again() {
     let tasks = Tasks::new();
@@ -53,6 +54,7 @@ fn queue_metrics() -> Metrics {
     Metrics::new().unwrap()
 }
 
+/// Shows HTT-2.
 #[tokio::test(start_paused = true)]
 async fn a_process_that_was_stopped_for_an_hour_and_goes_on_is_healthy() {
     let tasks = Tasks::new();
@@ -64,6 +66,7 @@ async fn a_process_that_was_stopped_for_an_hour_and_goes_on_is_healthy() {
     assert_eq!(ask(&pages, "/healthz").await.0, StatusCode::OK);
 }
 
+/// Shows HTT-3.
 #[tokio::test]
 async fn before_there_are_controllers_it_is_healthy_but_not_ready() {
     let pages = Pages::new(served(&Tasks::new(), StatePage::Shown));
@@ -74,6 +77,7 @@ async fn before_there_are_controllers_it_is_healthy_but_not_ready() {
     assert_eq!(ask(&pages, "/debug/state").await.0, StatusCode::OK);
 }
 
+/// Shows HTT-5.
 #[tokio::test]
 async fn pages_have_the_forms_that_others_expect() {
     let pages = Pages::new(served(&Tasks::new(), StatePage::Hidden));
@@ -91,6 +95,7 @@ async fn pages_have_the_forms_that_others_expect() {
     assert_eq!(refused.headers()["allow"], "GET, HEAD");
 }
 
+/// Shows HTT-10.
 #[tokio::test]
 async fn pages_are_refused_when_a_browser_uses_a_foreign_name() {
     let pages = Pages::new(served(&Tasks::new(), StatePage::Shown));
@@ -125,6 +130,7 @@ async fn get(address: SocketAddr, request: &str) -> String {
     said
 }
 
+/// Shows HTT-7.
 #[tokio::test]
 async fn whoever_hangs_on_does_not_keep_the_probe_out() {
     let (address, _open) = open().await;

@@ -170,6 +170,7 @@ mod tests {
         json!({ "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": "no" }).to_string()
     }
 
+    /// Shows OPR-18.
     #[tokio::test]
     async fn the_leader_that_the_lease_names_is_asked_by_the_proxy_to_its_pod() {
         let (process, paths) = asked("mc-0_00ff", 200, json!({ "leader": "yes" }).to_string()).await;
@@ -206,6 +207,7 @@ mod tests {
         assert!(matches!(process, Process::NotAsked) && paths.is_empty(), "{process:?} {paths:?}");
     }
 
+    /// Shows OPR-18.
     #[rstest]
     #[case::no_right("mc-0_1", 403, refusal(403, "Forbidden"), "you may not get pods/proxy in namespace \"shoot\"")]
     #[case::no_pod("laptop_1", 404, refusal(404, "NotFound"), "the leader \"laptop\" is no pod of namespace \"shoot\"")]

@@ -44,6 +44,7 @@ mod tests {
         assert_eq!(object(&words, None).unwrap(), (kind, "a".to_owned()));
     }
 
+    /// Shows OPR-8.
     #[rstest]
     #[case("a", None, "names no kind")]
     #[case("pod/a", None, "not a kind that is known here")]

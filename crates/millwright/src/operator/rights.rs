@@ -267,6 +267,7 @@ mod tests {
         report
     }
 
+    /// Shows OPR-19.
     #[tokio::test]
     async fn the_service_account_of_the_leaders_pod_is_asked_about() {
         assert_eq!(checked(&[], &Account::OfTheLeader).await, Report::default());
@@ -275,6 +276,7 @@ mod tests {
         assert_eq!(checked(&[], &nobody).await.findings.len(), missing);
     }
 
+    /// Shows OPR-19.
     #[tokio::test]
     async fn a_verb_that_is_missing_is_found_and_a_patch_only_if_nothing_stands_in_for_it() {
         let report = checked(&["watch pods"], &Account::OfTheLeader).await;

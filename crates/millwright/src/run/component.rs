@@ -267,6 +267,7 @@ mod tests {
     use super::*;
     use runtime::client::ConnectionUse;
 
+    /// Shows CLI-6.
     #[test]
     fn leases_travel_on_connections_of_their_own_and_are_given_up_at_their_deadline() {
         let any = || ClientSpec::new(UserAgent::new("test", "v0", "none"));

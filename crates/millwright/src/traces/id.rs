@@ -88,6 +88,7 @@ impl Sampling {
 mod tests {
     use super::*;
 
+    /// Shows TRC-2.
     #[test]
     fn every_process_finds_the_same_ids_and_each_life_its_own() {
         let creation = TraceId::of("u-1", TraceKind::Creation);
@@ -99,6 +100,7 @@ mod tests {
         assert_ne!(creation.root(), TraceId::of("u-1", TraceKind::Deletion).root());
     }
 
+    /// Shows TRC-2.
     #[test]
     fn the_documented_way_to_a_trace_leads_there() {
         // printf %s 0a1b/creation | sha256sum | cut -c-32
@@ -106,6 +108,7 @@ mod tests {
         assert_eq!(hex, "a02f75a1d2c87d074cb60d7d24e9b192");
     }
 
+    /// Shows TRC-5.
     #[test]
     fn a_tenth_of_all_lives_is_about_a_tenth() {
         let traces = || (0..2000).map(|n| TraceId::of(&format!("uid-{n}"), TraceKind::Creation));

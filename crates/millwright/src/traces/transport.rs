@@ -190,6 +190,7 @@ mod tests {
         assert_eq!(uri("https://collector/otlp/v1/traces").unwrap(), "https://collector/otlp/v1/traces");
     }
 
+    /// Shows TRC-6.
     #[test]
     fn a_wrong_endpoint_is_told_with_its_fix_and_a_password_is_not_repeated() {
         for wrong in ["collector:4318", "grpc://collector:4317", "not a url"] {

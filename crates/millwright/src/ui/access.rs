@@ -175,6 +175,7 @@ mod tests {
         HeaderMap::from_iter([(name, HeaderValue::from_str(value).unwrap())])
     }
 
+    /// Shows OPR-11.
     #[rstest]
     #[case("127.0.0.1:80", true)]
     #[case("localhost:1", true)]
@@ -224,6 +225,7 @@ mod tests {
         access.check(&Uri::from_static("/events"), &headers(AUTHORIZATION, header)).await.err().map(|no| no.status)
     }
 
+    /// Shows OPR-11.
     #[tokio::test(start_paused = true)]
     async fn a_token_is_reviewed_and_the_answer_is_good_for_a_minute() {
         let (access, asked) = reviews(true);
@@ -238,12 +240,14 @@ mod tests {
         assert_eq!(asked.lock().len(), before + 2);
     }
 
+    /// Shows OPR-11.
     #[tokio::test]
     async fn who_is_known_and_not_allowed_is_refused() {
         let (access, _) = reviews(false);
         assert_eq!(status(&access, "Bearer good").await, Some(StatusCode::FORBIDDEN));
     }
 
+    /// Shows OPR-11.
     #[tokio::test(start_paused = true)]
     async fn who_listens_is_asked_about_every_minute_and_loses_the_events_with_the_right() {
         let (access, _, allowed) = revocable(true);
@@ -262,6 +266,7 @@ mod tests {
         assert_eq!(begin.elapsed().as_secs(), 240);
     }
 
+    /// Shows OPR-11.
     #[tokio::test(start_paused = true)]
     async fn on_loopback_nobody_is_asked_about_again() {
         let (uri, headers) = (Uri::from_static("/events"), headers(HOST, "localhost"));

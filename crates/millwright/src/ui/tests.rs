@@ -30,6 +30,7 @@ fn request(method: Method, path: &str, host: &str) -> Request<()> {
     Request::builder().method(method).uri(path).header("host", host).body(()).unwrap()
 }
 
+/// Shows OPR-12.
 #[tokio::test]
 async fn the_page_is_given_to_anyone_and_loads_nothing_from_elsewhere() {
     let (answering, environment) = answering();
@@ -47,6 +48,7 @@ async fn the_page_is_given_to_anyone_and_loads_nothing_from_elsewhere() {
     environment.clear().await;
 }
 
+/// Shows OPR-11.
 #[tokio::test]
 async fn what_it_shows_is_not_given_under_a_foreign_name() {
     let (answering, environment) = answering();
@@ -65,6 +67,7 @@ async fn what_it_shows_is_not_given_under_a_foreign_name() {
     environment.clear().await;
 }
 
+/// Shows OPR-10.
 #[tokio::test]
 async fn the_first_event_holds_everything() {
     let (answering, environment) = answering();

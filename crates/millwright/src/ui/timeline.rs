@@ -119,6 +119,7 @@ mod tests {
         Timeline::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()))
     }
 
+    /// Shows OPR-10.
     #[tokio::test(start_paused = true)]
     async fn what_did_nothing_is_left_out_and_what_keeps_failing_is_told_once() {
         let timeline = timeline();

@@ -66,12 +66,14 @@ fn request(state: &Path, cluster: &str, machine: &str) -> MachineRequest {
 mod tests {
     use super::*;
 
+    /// Shows HST-19.
     #[tokio::test]
     async fn what_is_not_up_is_taken_down_without_a_word() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!down(&Layout::at(&folder.path().join("up"))).await.unwrap());
     }
 
+    /// Shows HST-19.
     #[test]
     fn machines_are_found_by_their_directories() {
         let folder = tempfile::tempdir().unwrap();

@@ -84,6 +84,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows HST-19.
     #[rstest]
     #[case::unshare(&["unshare", "--net", "sh", "-c", "x", "/bin/millwright", "up", "--in-namespaces", "--directory=/a b"], true)]
     #[case::the_inner_half(&["/bin/millwright", "up", "--in-namespaces", "--directory=/a b", "--machines=2"], true)]

@@ -101,6 +101,7 @@ mod tests {
         assert_eq!(layout.told().unwrap(), ["one", "two"]);
     }
 
+    /// Shows HST-19.
     #[test]
     fn a_directory_that_holds_somebody_else_s_files_is_not_ours_to_remove() {
         let folder = tempfile::tempdir().unwrap();

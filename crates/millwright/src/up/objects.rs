@@ -82,6 +82,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows HST-19.
     #[rstest]
     #[case::usable("True", json!([]), 1)]
     #[case::not_ready("False", json!([]), 0)]

@@ -22,6 +22,7 @@ fn lasting(said: &[String]) -> String {
     said.iter().map(line).collect::<String>().replace('\x1b', "<esc>")
 }
 
+/// Shows OPR-22.
 #[test]
 fn dev_prints_its_banner_first() {
     let mut dev = Program::start_talking(&["dev"]);
@@ -31,6 +32,7 @@ fn dev_prints_its_banner_first() {
 }
 
 /// It has no colours, so whoever asks for none gets the same.
+/// Shows OPR-22.
 #[test]
 #[allow(clippy::print_stderr, reason = "what is skipped is said")]
 fn on_a_terminal_the_banner_of_dev_is_the_same_and_ctrl_c_ends_it() {

@@ -44,6 +44,7 @@ fn field(server: &Server, machine: &str, pointer: &str) -> String {
     machine.pointer(pointer).and_then(|value| value.as_str()).unwrap_or_default().to_owned()
 }
 
+/// Shows AWS-30.
 #[tokio::test(flavor = "multi_thread")]
 async fn two_drivers_in_one_process_are_each_asked_for_their_own_classes_and_no_other_class_leaves() {
     let folder = TempDir::new().unwrap();

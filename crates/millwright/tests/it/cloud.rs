@@ -104,6 +104,7 @@ impl CloudFixture {
     }
 }
 
+/// Shows REM-8.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_controller_that_is_killed_finds_its_ten_vms_again_and_makes_no_more() {
     let (fixture, tasks) = (CloudFixture::new().await, Tasks::new());
@@ -130,6 +131,7 @@ async fn a_controller_that_is_killed_finds_its_ten_vms_again_and_makes_no_more()
     assert!(!std::path::Path::new(&fixture.path("cloud.sock")).exists(), "the socket went with its owner");
 }
 
+/// Shows REM-5.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_is_not_there_is_waited_for_until_it_is() {
     let fixture = CloudFixture::new().await;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::program::{run, text};
 use crate::terminal::{on_a_terminal, without_escapes};
 
+/// Shows THR-1, OPR-16.
 #[test]
 fn the_demo_tells_the_story_of_a_pool_and_exits_zero() {
     let output = run(&["demo"]);
@@ -27,6 +28,7 @@ fn the_demo_tells_the_story_of_a_pool_and_exits_zero() {
     assert!(!said.contains('\x1b') && !said.contains("What happened:"), "a pipe gets lines and nothing else:\n{said}");
 }
 
+/// Shows OPR-16.
 #[test]
 #[allow(clippy::print_stderr, reason = "what is skipped is said")]
 fn on_a_terminal_the_demo_is_a_live_view_with_a_summary() {
@@ -51,6 +53,7 @@ fn on_a_terminal_the_demo_is_a_live_view_with_a_summary() {
     assert!(!shown.contains("\x1b[?"), "a mode of the terminal would have to be restored when it is interrupted");
 }
 
+/// Shows OPR-16.
 #[test]
 #[allow(clippy::print_stderr, reason = "what is skipped is said")]
 fn on_a_terminal_too_lines_are_printed_for_whoever_asks_or_has_no_room() {
@@ -82,12 +85,14 @@ fn heard_to_the_first_line(arguments: &[&str]) -> (ExitStatus, String) {
     (output.status, text(&output.stderr))
 }
 
+/// Shows FLG-13.
 #[test]
 fn the_demo_does_not_mind_a_reader_who_leaves_after_the_first_line() {
     let (status, said) = heard_to_the_first_line(&["demo"]);
     assert!(status.success() && said.is_empty(), "{status}: {said}");
 }
 
+/// Shows FLG-13.
 #[test]
 fn the_definitions_do_not_mind_a_reader_who_leaves_after_the_first_line() {
     let (status, said) = heard_to_the_first_line(&["crds"]);

@@ -39,6 +39,7 @@ async fn until_running(machines: &Api<Machine>, wanted: usize) {
     panic!("waited two minutes in vain until {wanted} machines run");
 }
 
+/// Shows HTT-8.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_pool_comes_up_can_be_scaled_and_nothing_is_left_behind() {
     let mut program = Program::start_talking(&["dev"]);
@@ -56,6 +57,7 @@ async fn a_pool_comes_up_can_be_scaled_and_nothing_is_left_behind() {
     assert!(!path.exists() && !path.parent().unwrap().exists(), "{} is left behind", path.display());
 }
 
+/// Shows OPR-21.
 #[tokio::test(flavor = "multi_thread")]
 async fn with_a_data_dir_the_same_machines_and_vms_are_there_after_a_restart() {
     let folder = TempDir::new().unwrap();
@@ -116,6 +118,7 @@ fn asked(address: &str, path: &str, enough: impl Fn(&str) -> bool) -> String {
     said
 }
 
+/// Shows OPR-10.
 #[test]
 fn the_web_view_shows_the_pool_as_it_comes_up_and_explains_it() {
     let mut program = Program::start_talking(&["dev"]);
@@ -130,6 +133,7 @@ fn the_web_view_shows_the_pool_as_it_comes_up_and_explains_it() {
     assert_eq!(program.interrupt().code(), Some(0));
 }
 
+/// Shows OPR-17.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cloud_with_little_room_and_failures_makes_what_it_has_room_for() {
     let flags = ["--machines=4", "--boot-time=100ms", "--quota=2", "--fail=Unavailable=1"];
@@ -148,6 +152,7 @@ async fn a_cloud_with_little_room_and_failures_makes_what_it_has_room_for() {
     assert_eq!(program.interrupt().code(), Some(0));
 }
 
+/// Shows OPR-17.
 #[rstest]
 #[case("--machines=1001", "0..=1000")]
 #[case("--machines=some", "invalid digit")]
@@ -166,6 +171,7 @@ fn a_value_of_dev_that_makes_no_sense_is_refused_with_its_flag_and_what_helps(#[
     assert!(first.contains(name) && first.contains(helps), "{said}");
 }
 
+/// Shows HTT-8.
 #[test]
 fn a_file_that_was_there_before_is_neither_overwritten_nor_removed() {
     let folder = TempDir::new().unwrap();

@@ -72,6 +72,7 @@ fn result_of<'a>(report: &'a Value, case: &str) -> (&'a str, &'a str) {
     (found["result"].as_str().unwrap(), found["why"].as_str().unwrap_or_default())
 }
 
+/// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_good_driver_that_is_late_passes_the_check_and_its_cloud_is_left_empty() {
     let lag = Duration::from_millis(60);
@@ -86,6 +87,7 @@ async fn a_good_driver_that_is_late_passes_the_check_and_its_cloud_is_left_empty
     assert!(cloud.vms().is_empty(), "{:?}", cloud.vms());
 }
 
+/// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_doubles_fails_the_check_by_the_name_of_the_case() {
     let place = Place::new();
@@ -99,6 +101,7 @@ async fn a_driver_that_doubles_fails_the_check_by_the_name_of_the_case() {
     assert!(why.contains("was made as"), "{why}");
 }
 
+/// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hostile_driver_is_told_on_one_line_and_without_secrets() {
     let place = Place::new();
@@ -166,6 +169,7 @@ async fn troubled(trouble: Trouble) -> (Place, Output) {
     (place, output)
 }
 
+/// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_hangs_ends_each_case_at_its_deadline() {
     let (_place, output) = troubled(Trouble::Hangs).await;
@@ -177,6 +181,7 @@ async fn a_driver_that_hangs_ends_each_case_at_its_deadline() {
     assert_eq!(report["cases"].as_array().unwrap().len(), 19);
 }
 
+/// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_dies_in_the_middle_is_told_for_every_case_that_is_left() {
     let (_place, output) = troubled(Trouble::Dies).await;
@@ -188,6 +193,7 @@ async fn a_driver_that_dies_in_the_middle_is_told_for_every_case_that_is_left() 
     assert!(!report["left"].is_null(), "nobody could delete what was made");
 }
 
+/// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
 async fn where_nothing_can_be_tried_the_check_says_why_and_ends_with_two() {
     let place = Place::new();

@@ -42,6 +42,7 @@ impl Person {
     }
 }
 
+/// Shows OPR-23.
 #[test]
 fn every_command_does_on_dev_what_its_page_says() {
     let mut dev = Program::start_talking(&["dev", "--machines=2", "--boot-time=50ms"]);

@@ -15,6 +15,7 @@ fn called(name: &str, arguments: &[&str]) -> Output {
     Command::new(format!("./{name}")).current_dir(&folder).args(arguments).output().unwrap()
 }
 
+/// Shows FLG-3.
 #[rstest]
 #[case("machine-controller-manager", "--safety-up", "--machine-drain-timeout")]
 #[case("machine-controller", "--machine-drain-timeout", "--safety-up")]
@@ -33,6 +34,7 @@ fn a_symlink_with_a_name_of_the_reference_is_that_process(
     assert!(text(&unknown.stderr).contains(&format!("Usage: {name} ")), "{}", text(&unknown.stderr));
 }
 
+/// Shows FLG-6.
 #[test]
 fn a_flag_that_cannot_be_read_is_told_with_usage_and_exit_code_two() {
     for flags in [["--port=http"], ["--nonsense"], ["-port=1"], ["--machine-safety-overshooting-period=1"]] {
@@ -43,6 +45,7 @@ fn a_flag_that_cannot_be_read_is_told_with_usage_and_exit_code_two() {
     }
 }
 
+/// Shows FLG-7.
 #[test]
 fn flags_that_make_no_sense_are_told_together_with_exit_code_one() {
     let output = run(&["machine-controller", "--port=0", "--machine-drain-timeout=-1s", "--contention-profiling"]);
@@ -53,6 +56,7 @@ fn flags_that_make_no_sense_are_told_together_with_exit_code_one() {
     }
 }
 
+/// Shows FLG-8.
 #[test]
 fn a_flag_without_effect_says_so_once_and_verbosity_two_lists_them_all() {
     let flags =

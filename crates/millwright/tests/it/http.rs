@@ -46,6 +46,7 @@ fn start(ports: [u16; 2], kubeconfig: &str, more: &[&str]) -> Program {
     Program::start(&[&arguments, more].concat())
 }
 
+/// Shows HTT-3, DEP-13.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_waits_for_its_api_server_is_healthy_and_not_ready() {
     let folder = TempDir::new().unwrap();
@@ -70,6 +71,7 @@ async fn a_process_that_waits_for_its_api_server_is_healthy_and_not_ready() {
     assert_eq!(get(ports[0], "/healthz"), None);
 }
 
+/// Shows HTT-4.
 #[tokio::test(flavor = "multi_thread")]
 async fn leader_and_standby_are_ready_and_say_which_they_are_also_when_the_api_server_goes_away() {
     let folder = TempDir::new().unwrap();
@@ -101,6 +103,7 @@ async fn leader_and_standby_are_ready_and_say_which_they_are_also_when_the_api_s
     assert_eq!(get(first[0], "/healthz").unwrap(), (200, "OK".to_owned()));
 }
 
+/// Shows HTT-5, HTT-6.
 #[tokio::test(flavor = "multi_thread")]
 async fn each_half_has_its_numbers_and_the_state_shows_what_is_waited_for_and_nothing_secret() {
     let folder = TempDir::new().unwrap();
@@ -158,6 +161,7 @@ async fn each_half_has_its_numbers_and_the_state_shows_what_is_waited_for_and_no
     assert!(program.terminate().success());
 }
 
+/// Shows HTT-3.
 #[test]
 fn a_port_that_is_taken_ends_the_start_with_255() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();

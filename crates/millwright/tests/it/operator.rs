@@ -60,6 +60,7 @@ impl Pool {
     }
 }
 
+/// Shows OPR-5.
 #[test]
 fn a_pool_is_shown_rolled_taken_back_and_explained() {
     let pool = Pool::start();
@@ -104,6 +105,7 @@ fn whoever_watches_through_a_pipe_is_told_when_something_changes() {
     assert!(pictures <= 3, "it is printed again and again: {:?}", watch.heard_so_far());
 }
 
+/// Shows OPR-8.
 #[test]
 fn what_cannot_be_answered_is_told_in_one_sentence() {
     let pool = Pool::start();
@@ -118,6 +120,7 @@ fn what_cannot_be_answered_is_told_in_one_sentence() {
     assert!(!missing.status.success() && text(&missing.stderr).contains("--kubeconfig"), "{}", text(&missing.stderr));
 }
 
+/// Shows OPR-9.
 #[test]
 fn mistakes_are_found_in_files_without_a_cluster_and_in_a_cluster() {
     let pool = Pool::start();
@@ -163,6 +166,7 @@ fn shells_and_man_are_told_of_every_command() {
     assert!(page.contains("to\\-revision"), "{page}");
 }
 
+/// Shows OPR-14.
 #[test]
 fn a_plan_tells_what_would_happen_and_changes_nothing() {
     let pool = Pool::start();

@@ -51,6 +51,7 @@ fn holder(server: &Server) -> Value {
         .map_or(Value::Null, |lease| lease["spec"]["holderIdentity"].clone())
 }
 
+/// Shows LEA-5.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_runs_over_real_connections_and_the_lease_is_given_back_at_the_end() {
     let folder = TempDir::new().unwrap();

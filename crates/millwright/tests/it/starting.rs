@@ -32,12 +32,14 @@ fn start(kubeconfig: &Path) -> Program {
     Program::start(&["run", "--target-kubeconfig", &kubeconfig.to_string_lossy(), "--leader-elect=false"])
 }
 
+/// Shows CLI-10.
 #[test]
 fn a_kubeconfig_that_is_not_there_ends_the_start_with_its_path_and_its_flag() {
     let said = failing(&["run", "--provider=virtual", "--target-kubeconfig=/no/such/kubeconfig"]);
     assert!(said.contains("/no/such/kubeconfig") && said.contains("--target-kubeconfig"), "{said}");
 }
 
+/// Shows CLI-10.
 #[test]
 fn a_kubeconfig_that_is_no_kubeconfig_ends_the_start() {
     let folder = TempDir::new().unwrap();
@@ -64,6 +66,7 @@ fn outside_a_pod_the_start_says_that_it_needs_a_kubeconfig() {
     assert!(said.contains("kubeconfig") || said.contains("KUBERNETES_SERVICE_HOST"), "{said}");
 }
 
+/// Shows FLG-11.
 #[test]
 fn without_a_cloud_the_start_is_refused_by_the_two_flags_that_choose_one() {
     for command in ["run", "machine-controller"] {
@@ -74,6 +77,7 @@ fn without_a_cloud_the_start_is_refused_by_the_two_flags_that_choose_one() {
     assert!(manager.contains("/no/such/kubeconfig"), "the manager needs no cloud: {manager}");
 }
 
+/// Shows THR-9.
 #[test]
 fn a_wrong_flag_is_told_with_exit_code_two() {
     let output = run(&["run", "--machine-creation-timeout=20"]);
@@ -97,6 +101,7 @@ fn election_durations_that_make_no_sense_are_refused() {
     assert!(text(&output.stderr).contains("lease"), "{}", text(&output.stderr));
 }
 
+/// Shows CLI-11.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_api_server_that_does_not_answer_is_waited_for() {
     let folder = TempDir::new().unwrap();
@@ -108,6 +113,7 @@ async fn an_api_server_that_does_not_answer_is_waited_for() {
     assert!(program.terminate().success(), "asked to end while waiting, it ends cleanly");
 }
 
+/// Shows FLG-12.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_nobody_vouches_for_is_warned_about_once() {
     let folder = TempDir::new().unwrap();
@@ -131,6 +137,7 @@ async fn a_server_that_nobody_vouches_for_is_warned_about_once() {
     assert!(program.terminate().success());
 }
 
+/// Shows CLI-11.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_token_is_waited_for_and_named() {
     let folder = TempDir::new().unwrap();
@@ -144,6 +151,7 @@ async fn a_refused_token_is_waited_for_and_named() {
     program.kill();
 }
 
+/// Shows CLI-11.
 #[tokio::test(flavor = "multi_thread")]
 async fn missing_definitions_are_waited_for_until_they_are_there() {
     let folder = TempDir::new().unwrap();

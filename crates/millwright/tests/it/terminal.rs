@@ -71,6 +71,7 @@ fn without_times(line: &str) -> String {
     out
 }
 
+/// Shows OPR-22.
 #[test]
 #[allow(clippy::print_stderr, reason = "what is skipped is said")]
 fn each_command_shows_a_terminal_and_a_pipe_what_it_should() {
@@ -92,6 +93,7 @@ fn each_command_shows_a_terminal_and_a_pipe_what_it_should() {
     }
 }
 
+/// Shows OPR-22.
 #[test]
 #[allow(clippy::print_stderr, reason = "what is skipped is said")]
 fn a_watched_status_is_drawn_anew_on_a_terminal_and_leaves_it_as_it_was() {
@@ -107,6 +109,7 @@ fn a_watched_status_is_drawn_anew_on_a_terminal_and_leaves_it_as_it_was() {
     assert!(shown.contains("\x1b[") && !shown.contains("\x1b[?1049"), "{shown}");
 }
 
+/// Shows OPR-22.
 #[test]
 #[allow(clippy::print_stderr, reason = "what is skipped is said")]
 fn no_color_takes_the_colours_and_nothing_else() {

@@ -207,6 +207,7 @@ impl TracesFixture {
     }
 }
 
+/// Shows TRC-1, TRC-2.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_machines_trace_reaches_a_collector_and_a_restart_in_mid_creation_carries_it_on() {
     let fixture = TracesFixture::new().await;
@@ -257,6 +258,7 @@ async fn one_machines_trace_reaches_a_collector_and_a_restart_in_mid_creation_ca
     fixture.tasks.shut_down(Duration::from_secs(5)).await;
 }
 
+/// Shows EVT-10.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_either() {
     let fixture = TracesFixture::new().await;
@@ -323,6 +325,7 @@ fn page(port: &str, path: &str) -> String {
     shown
 }
 
+/// Shows TRC-6.
 #[test]
 fn an_endpoint_that_makes_no_sense_ends_the_start_with_its_fix() {
     let flags = ["--provider=virtual", "--target-kubeconfig=/no/such", "--tracing-endpoint=collector:4317"];

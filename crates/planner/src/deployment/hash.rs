@@ -292,6 +292,7 @@ mod tests {
         })
     }
 
+    /// Shows MD-D16, MD-D17.
     #[rstest]
     #[case(plain(), None, "2832037949", "md-6d764")]
     #[case(plain(), Some(0), "3124241117", "md-75686")]

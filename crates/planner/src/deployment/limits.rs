@@ -87,6 +87,7 @@ mod tests {
         Limits::of(&serde_json::from_value(deployment).unwrap())
     }
 
+    /// Shows MD-S9.
     #[rstest]
     #[case(10, json!(3), json!(2), (3, 2))]
     #[case(10, json!("25%"), json!("25%"), (3, 2))]
@@ -107,6 +108,7 @@ mod tests {
         assert_eq!((rolling.surge, rolling.unavailable), expected);
     }
 
+    /// Shows MD-S9.
     #[test]
     fn recreate_has_neither_and_manual_updates_have_no_surge() {
         let block = json!({ "maxSurge": 2, "maxUnavailable": 1, "orchestrationType": "Manual" });

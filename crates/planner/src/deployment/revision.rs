@@ -158,6 +158,7 @@ fn with(history: Option<&str>, revision: i64) -> String {
 mod tests {
     use super::*;
 
+    /// Shows MD-D5.
     #[test]
     fn a_history_is_bounded_and_forgets_the_oldest() {
         assert_eq!(with(None, 1), "1");

@@ -47,6 +47,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
+    /// Shows MD-D18, MD-S8.
     #[rstest]
     #[case::hash_label(json!({"metadata": {"labels": {"a": "b", "machine-template-hash": "1"}}}), true)]
     #[case::empty_label(json!({"metadata": {"labels": {"a": "b", "c": ""}}}), true)]

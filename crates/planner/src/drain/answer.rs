@@ -124,6 +124,7 @@ mod tests {
         Answer::Failed(Failure { text: text.into(), outlook, retry_after })
     }
 
+    /// Shows DR-Q6, DR-8.
     #[rstest]
     #[case::spent_budget(429, "Cannot evict pod", "", &["DisruptionBudget"], None, BUDGET)]
     #[case::plain_429(429, "no", "", &[], None, BUDGET)]

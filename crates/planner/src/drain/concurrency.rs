@@ -122,6 +122,7 @@ mod tests {
         assert!(admissions(&all, Caps::default()).values().all(|turn| *turn == Admission::Now));
     }
 
+    /// Shows DR-14.
     #[test]
     fn who_was_asked_first_goes_first_and_the_name_breaks_ties() {
         let caps = Caps { overall: Some(2), per_deployment: None };
@@ -138,6 +139,7 @@ mod tests {
         assert_eq!(turns["d"], Admission::Now);
     }
 
+    /// Shows DR-14.
     #[test]
     fn a_deployment_at_its_limit_does_not_hold_up_another() {
         let caps = Caps { overall: Some(3), per_deployment: Some(1) };
@@ -152,6 +154,7 @@ mod tests {
         assert_eq!(turns["b"], Admission::Wait { ahead: 0 });
     }
 
+    /// Shows DR-14.
     #[test]
     fn a_limit_is_never_the_reason_for_force() {
         let limits = super::super::Limits::default();
@@ -167,6 +170,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows DR-14.
         #[test]
         fn limits_hold_for_all_that_can_be_held_back(
             all in prop::collection::vec((0usize..4, 0usize..3, 0i64..5), 0..30),

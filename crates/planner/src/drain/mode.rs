@@ -107,6 +107,7 @@ mod tests {
         json!({"type": kind, "status": status, "lastTransitionTime": since.to_string()})
     }
 
+    /// Shows DR-3, MC-W18.
     #[rstest]
     #[case::healthy(json!([condition("Ready", "True", 60)]), None)]
     #[case::not_ready(json!([condition("Ready", "False", 6)]), Some(Cause::NotReady))]
@@ -133,6 +134,7 @@ mod tests {
         assert_eq!(mode, expected.map_or(Mode::Gentle, Mode::Forced));
     }
 
+    /// Shows DR-4.
     #[test]
     fn time_in_which_nobody_could_look_does_not_count_for_an_illness() {
         let limits = Limits::default();
@@ -156,6 +158,7 @@ mod tests {
         assert_eq!(mode_at(&outages, "2026-01-01T12:33:00.001Z").0, Mode::Forced(Cause::NotReady));
     }
 
+    /// Shows DR-4.
     #[test]
     fn a_deadline_that_stands_still_is_not_looked_at_in_a_tight_loop() {
         let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
@@ -177,6 +180,7 @@ mod tests {
         Mode::of(&request, now.parse().unwrap())
     }
 
+    /// Shows DR-Q11.
     #[test]
     fn the_deadline_forces_once_it_lies_in_the_past_and_not_before() {
         let limits = Limits::default();
@@ -192,6 +196,7 @@ mod tests {
         assert_eq!(mode_at("", &limits, "2026-01-01T10:00:00.1Z").0, Mode::Forced(Cause::Overdue));
     }
 
+    /// Shows DR-13.
     #[test]
     fn who_never_forces_is_forced_by_the_label_alone() {
         let limits = Limits { force: Force::OnlyWhenAsked, ..Limits::default() };

@@ -75,6 +75,7 @@ mod tests {
         Blocker { obstacle, pod: pod.into() }
     }
 
+    /// Shows DR-11.
     #[test]
     fn what_needs_help_comes_first_and_a_crowd_is_told_in_one_line() {
         let budget = || Obstacle::Budget { budget: "ns/b".into(), needed: 2, healthy: 2 };
@@ -93,6 +94,7 @@ mod tests {
         assert_eq!(progress(&[]), "Drain in progress.");
     }
 
+    /// Shows DR-11.
     #[rstest]
     #[case("a", "a", 3600, Worth::Nothing)]
     #[case("a", "b", 30, Worth::Now)]

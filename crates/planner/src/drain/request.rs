@@ -175,6 +175,7 @@ mod tests {
         serde_json::from_value(more).unwrap()
     }
 
+    /// Shows DR-Q10.
     #[rstest]
     #[case(json!({}), 7200, 360)]
     #[case(json!({"drainTimeout": "1h"}), 3600, 180)]
@@ -197,6 +198,7 @@ mod tests {
         assert_eq!((request.timeout, request.evict_retries), (Duration::from_secs(seconds), retries));
     }
 
+    /// Shows DR-3.
     #[rstest]
     #[case("force-deletion", "True", true, false)]
     #[case("force-deletion", "1", true, false)]
@@ -219,6 +221,7 @@ mod tests {
         assert_eq!(forced(Request::for_preservation(&machine, "n", Presence::Absent, &limits, none)), others);
     }
 
+    /// Shows DR-4.
     #[test]
     fn each_caller_has_its_own_clock_and_time_of_an_outage_is_given_back() {
         let limits = Limits::default();
@@ -254,6 +257,7 @@ mod tests {
         assert_eq!(other.deadline(now), None);
     }
 
+    /// Shows DR-Q19, MC-W18.
     #[test]
     fn health_is_the_node_s_own_and_the_machine_s_copy_only_once_the_node_is_gone() {
         let limits = Limits::default();

@@ -90,6 +90,7 @@ mod tests {
         json!({"metadata": {"name": "p", "namespace": "ns", "ownerReferences": [owner]}})
     }
 
+    /// Shows DR-1.
     #[rstest]
     #[case::mirror(json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": ""}}}), false)]
     #[case::daemon(owned("DaemonSet", true), false)]
@@ -111,6 +112,7 @@ mod tests {
         assert_eq!(has_to_leave(&pod(value), &limits), expected);
     }
 
+    /// Shows DR-13.
     #[test]
     fn by_default_nobody_is_told_to_stay_and_nobody_goes_last() {
         let labelled = pod(json!({"metadata": {"labels": {"drain": "skip"}}}));
@@ -125,6 +127,7 @@ mod tests {
         assert!(has_to_leave(&pod(json!({})), &limits));
     }
 
+    /// Shows DR-Q7.
     #[rstest]
     #[case::claim(json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}}), true, true)]
     #[case::ephemeral(json!({"name": "v", "ephemeral": {}}), false, true)]
@@ -136,6 +139,7 @@ mod tests {
         assert_eq!(has_volumes(&pod, &limits), asked);
     }
 
+    /// Shows DR-Q9, MC-W64.
     #[test]
     fn a_missing_priority_is_zero_and_ties_are_broken_by_namespace_and_name() {
         let make = |name: &str, priority: Option<i32>| {

@@ -83,6 +83,7 @@ mod tests {
         assert_eq!((request.capacity_use, request.priority), (CapacityUse::Takes, CallPriority::Making));
     }
 
+    /// Shows LIM-13.
     #[test]
     fn a_create_that_had_to_wait_does_not_leave_while_we_are_disconnected() {
         assert!(!request(Call::Create, "").capacity_use.may_leave(Connectivity::Frozen));

@@ -43,6 +43,7 @@ fn pools(limiter: &CallLimiter, admitted: &[CallId]) -> Vec<String> {
     admitted.iter().map(|id| limiter.requests[id].0.pool.clone()).collect()
 }
 
+/// Shows LIM-2.
 #[test]
 fn every_deployment_has_its_turn_however_many_wait_in_another() {
     let mut limiter = limiter(1);
@@ -56,6 +57,7 @@ fn every_deployment_has_its_turn_however_many_wait_in_another() {
     assert_eq!(limiter.admit(SECOND), [small]);
 }
 
+/// Shows LIM-2.
 #[test]
 fn a_deployment_whose_calls_hang_leaves_places_for_others() {
     let mut limiter = limiter(50);
@@ -72,6 +74,7 @@ fn a_deployment_whose_calls_hang_leaves_places_for_others() {
     }
 }
 
+/// Shows LIM-3.
 #[test]
 fn deletions_and_creations_of_a_deployment_take_turns() {
     let mut limiter = limiter(1);
@@ -87,6 +90,7 @@ fn deletions_and_creations_of_a_deployment_take_turns() {
     assert_eq!(order, [CallPriority::Ending, CallPriority::Making].repeat(4));
 }
 
+/// Shows LIM-1.
 #[test]
 fn credentials_do_not_share_places() {
     let mut limiter = limiter(1);
@@ -105,6 +109,7 @@ fn who_is_given_up_in_the_line_leaves_no_gap() {
     assert_eq!(limiter.traffic()["keys"], Traffic { out: 1, waiting: 0, paused: false });
 }
 
+/// Shows LIM-5.
 #[test]
 fn an_exhausted_class_is_held_back_and_everything_else_goes_on() {
     let mut limiter = limiter(2);
@@ -129,6 +134,7 @@ fn an_exhausted_class_is_held_back_and_everything_else_goes_on() {
     assert!(limiter.room("other", 2 * SECOND).is_none());
 }
 
+/// Shows LIM-5.
 #[test]
 fn after_the_wait_one_tries_and_success_lets_twice_as_many() {
     let mut limiter = limiter(8);
@@ -165,6 +171,7 @@ fn after_the_wait_one_tries_and_success_lets_twice_as_many() {
     assert_eq!(limiter.classes_held_back(now).count(), 0);
 }
 
+/// Shows LIM-5.
 #[test]
 fn a_question_before_the_try_takes_its_turn_so_that_not_everybody_asks() {
     let mut limiter = limiter(8);
@@ -179,6 +186,7 @@ fn a_question_before_the_try_takes_its_turn_so_that_not_everybody_asks() {
     assert!(limiter.room("c", now).is_none(), "an answer to a question says nothing about room");
 }
 
+/// Shows LIM-5.
 #[test]
 fn a_try_that_takes_longer_than_a_wait_does_not_hold_up_its_class() {
     let mut limiter = limiter(8);
@@ -201,6 +209,7 @@ fn throttle(limiter: &mut CallLimiter, machines: usize, now: Moment) {
     }
 }
 
+/// Shows LIM-4.
 #[test]
 fn one_machine_that_is_always_refused_does_not_pause_the_others() {
     let mut limiter = limiter(10);
@@ -216,6 +225,7 @@ fn one_machine_that_is_always_refused_does_not_pause_the_others() {
     }
 }
 
+/// Shows LIM-4.
 #[test]
 fn a_throttling_cloud_is_left_alone_then_one_call_tries_for_all() {
     let mut limiter = limiter(10);
@@ -237,6 +247,7 @@ fn a_throttling_cloud_is_left_alone_then_one_call_tries_for_all() {
     assert!(limiter.traffic().is_empty());
 }
 
+/// Shows LIM-4.
 #[test]
 fn a_try_that_is_not_refused_at_once_has_been_let_in() {
     let mut limiter = limiter(10);
@@ -248,6 +259,7 @@ fn a_try_that_is_not_refused_at_once_has_been_let_in() {
     assert_eq!(limiter.admit(12 * SECOND), [next]);
 }
 
+/// Shows LIM-4.
 #[test]
 fn a_pause_grows_no_longer_than_its_bound() {
     let mut limiter = limiter(1);
@@ -284,6 +296,7 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 }
 
 proptest! {
+    /// Shows LIM-1.
     #[test]
     fn places_are_never_overspent_and_nobody_waits_for_ever(places in 1usize..6, acts in acts()) {
         let mut limiter = limiter(places);

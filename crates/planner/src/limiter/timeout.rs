@@ -43,6 +43,7 @@ mod tests {
         serde_json::from_value(json!({ "metadata": { "name": "m", "annotations": annotations } })).unwrap()
     }
 
+    /// Shows LIM-14.
     #[rstest]
     #[case::of_the_flag("", 3 * MINUTE)]
     #[case::its_own("2h", 120 * MINUTE)]
@@ -51,6 +52,7 @@ mod tests {
         assert_eq!(call_timeout(Call::Create, &machine(own), &policy()), expected);
     }
 
+    /// Shows LIM-14.
     #[rstest]
     fn no_other_call_is_bounded_by_the_creation_timeout(
         #[values(Call::Status, Call::Initialize, Call::Delete)] call: Call,

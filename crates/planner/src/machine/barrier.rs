@@ -98,6 +98,7 @@ mod tests {
         serde_json::from_value(json!({ "metadata": { "name": "n" }, "spec": spec })).unwrap()
     }
 
+    /// Shows MC-S3.
     #[test]
     fn a_barrier_that_the_answer_does_not_show_was_not_kept() {
         let taint = Taint { key: taints::PRESERVED.into(), effect: TaintEffect::NoSchedule, ..Taint::default() };
@@ -116,6 +117,7 @@ mod tests {
         assert_eq!(not_kept(&NodeWrite::default(), &node(&json!({}))), []);
     }
 
+    /// Shows MC-S3.
     #[test]
     fn pauses_grow_with_each_attempt_and_not_with_each_barrier_of_one() {
         let policy = Policy::default();

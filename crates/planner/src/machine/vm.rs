@@ -191,6 +191,7 @@ mod tests {
         ));
     }
 
+    /// Shows MC-W56.
     #[test]
     fn an_uninitialized_vm_is_known_only_if_the_driver_says_which_one() {
         let known = VmState::after_failure(failure(Call::Status, Code::Uninitialized), Some(vm()), None);

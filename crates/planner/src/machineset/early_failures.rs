@@ -108,6 +108,7 @@ mod tests {
         NOW.parse().unwrap()
     }
 
+    /// Shows MS-R26.
     #[rstest]
     #[case::no_failure(0, None)]
     #[case::first(1, None)]
@@ -124,6 +125,7 @@ mod tests {
         assert_eq!(failures.delay(&SetPolicy::default(), over), None);
     }
 
+    /// Shows MS-R26.
     #[rstest]
     #[case::running("Running", "2026-01-01T12:00:01Z", "2026-01-01T12:05:00Z", 0)]
     #[case::older("Running", "2026-01-01T11:59:59Z", "2026-01-01T12:05:00Z", 5)]
@@ -145,6 +147,7 @@ mod tests {
         assert_eq!(current.replacements, expected);
     }
 
+    /// Shows MS-R26.
     #[rstest]
     #[case::at_once("2026-01-01T12:00:00Z", true)]
     #[case::in_its_first_minutes("2026-01-01T12:04:59Z", true)]

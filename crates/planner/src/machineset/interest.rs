@@ -141,6 +141,7 @@ mod tests {
         assert_eq!(matters(&machine(&json!({})), &machine(&change)), expected);
     }
 
+    /// Shows MS-R21.
     #[rstest]
     #[case::nothing(json!({}), true)]
     #[case::counts(json!({ "status": { "replicas": 3 }, "metadata": { "resourceVersion": "8" } }), true)]
@@ -190,6 +191,7 @@ mod tests {
         })
     }
 
+    /// Shows MS-R24.
     #[rstest]
     #[case::nothing(json!({}), true)]
     #[case::counts(json!({ "status": { "replicas": 3 }, "metadata": { "resourceVersion": "8" } }), true)]
@@ -210,6 +212,7 @@ mod tests {
         assert_eq!(is_sent(&sent, &change), expected);
     }
 
+    /// Shows MS-R24.
     #[rstest]
     #[case::one_too_many(3, Asked::First, true)]
     #[case::no_longer_too_many(2, Asked::First, false)]
@@ -223,6 +226,7 @@ mod tests {
         assert_eq!(is_sent(&sent, &json!({})), expected);
     }
 
+    /// Shows MS-R24.
     #[rstest]
     #[case::failed(json!({}), true)]
     #[case::preserved(json!({ "metadata": { "annotations": { annotations::PRESERVE: "now" } } }), false)]

@@ -149,6 +149,7 @@ mod tests {
         serde_json::from_value(json!({ "metadata": { "name": name }, "spec": { "providerID": vm } })).unwrap()
     }
 
+    /// Shows MC-W43.
     #[rstest]
     #[case::alone("vm-1", "vm-1", &[], NodeAssignment::Undisputed)]
     #[case::alone_with_an_id_that_proves_nothing("vm-1", "another", &[], NodeAssignment::Undisputed)]
@@ -183,6 +184,7 @@ mod tests {
         serde_json::from_value(json!({ "metadata": { "name": name }, "spec": { "providerID": vm } })).unwrap()
     }
 
+    /// Shows MC-S5.
     #[rstest]
     fn control_plane_node_is_never_a_machines_node(
         #[values("node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master")] role: &str,
@@ -198,6 +200,7 @@ mod tests {
         assert!(!assignment.holds());
     }
 
+    /// Shows MC-S6.
     #[rstest]
     #[case::the_label_wins(Some(("n", "aws:///a/vm-1")), &[("x", "aws:///a/vm-1")], Some("n"))]
     #[case::an_id_that_proves_nothing(Some(("n", "")), &[("x", "aws:///a/vm-1")], Some("n"))]

@@ -85,6 +85,7 @@ mod tests {
         (claim, json!(write.capacity))
     }
 
+    /// Shows MC-W39.
     #[rstest]
     #[case::wanted_and_not_there(json!({ "cpu": "4" }), json!(null), json!({ "hc.x/m": "1Gi" }), Some(json!({ "hc.x/m": "1Gi" })), json!({ "hc.x/m": "1Gi" }))]
     #[case::wanted_and_there_in_another_notation(json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1024Mi" }), None, json!({}))]
@@ -121,6 +122,7 @@ mod tests {
 
     proptest! {
         /// The process may die after the claim and before the capacity, and the class may change meanwhile.
+        /// Shows MC-W39.
         #[test]
         fn whatever_is_interrupted_nothing_of_ours_is_left_behind(
             theirs in amounts(),

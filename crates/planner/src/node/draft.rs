@@ -225,6 +225,7 @@ mod tests {
         assert_eq!(draft.finish(), None);
     }
 
+    /// Shows MC-W38.
     #[test]
     fn all_wishes_become_one_write_and_later_ones_see_earlier_ones() {
         let node = node();
@@ -260,6 +261,7 @@ mod tests {
         );
     }
 
+    /// Shows MC-W53.
     #[test]
     fn another_reason_is_another_transition() {
         let node = node();

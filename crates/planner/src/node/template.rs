@@ -156,6 +156,7 @@ mod tests {
         json!({ LAST_APPLIED_TEMPLATE: value.to_string() })
     }
 
+    /// Shows MC-W39, MC-W40.
     #[rstest]
     #[case::a_label_is_missing(
         json!({}), json!({ "metadata": { "labels": { "a": "1" } } }),
@@ -215,6 +216,7 @@ mod tests {
         assert_eq!(oddities, []);
     }
 
+    /// Shows MC-W40.
     #[test]
     fn a_node_that_the_reference_has_served_is_left_as_it_is() {
         let wanted = json!({
@@ -238,6 +240,7 @@ mod tests {
         assert_eq!(kept(&node, &template(&json!({ "metadata": { "labels": { "a": "1" } } }))), (None, vec![]));
     }
 
+    /// Shows MC-W39.
     #[test]
     fn a_record_that_cannot_be_read_is_replaced_and_told_once() {
         let mut there = json!({ "metadata": {
@@ -309,6 +312,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows MC-W40.
         #[test]
         fn what_is_not_ours_is_never_touched_and_one_write_is_enough(
             (their_labels, their_annotations, their_taints) in (texts(), texts(), taints()),

@@ -46,6 +46,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
+    /// Shows DR-Q3.
     #[rstest]
     #[case::unwanted(json!([]), Departure::ScaleDown, Some(("ScaleDown", "Machine Controller is scaling down machine")))]
     #[case::failed(json!([]), Departure::Unhealthy, Some(("Unhealthy", "Machine Controller is terminating failed machine")))]

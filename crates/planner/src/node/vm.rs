@@ -41,6 +41,7 @@ mod tests {
     use super::*;
     use rstest::rstest;
 
+    /// Shows MC-W66.
     #[rstest]
     #[case::aws("aws:///eu-west-1a/i-0abc", "aws:///eu-west-1/i-0abc", true)]
     #[case::gcp("gce://project/zone-b/m-1", "gce:///project/zone-b/m-1", true)]
@@ -59,6 +60,7 @@ mod tests {
         assert_eq!(is_same_vm(&vm.into(), &node.into()), same);
     }
 
+    /// Shows MC-S4.
     #[rstest]
     #[case::another_instance("aws:///eu-west-1/i-0abc", "aws:///eu-west-1/i-0def", true)]
     #[case::another_instance_in_another_form("openstack:///region/5e2f", "openstack:///77aa", true)]

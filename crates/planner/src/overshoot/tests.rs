@@ -107,6 +107,7 @@ fn patched<T: serde::Serialize + DeserializeOwned>(object: &T, changes: &Value) 
     read(value)
 }
 
+/// Shows MS-W13.
 #[rstest]
 #[case::rolling(3, rolling(1), 6, 5)]
 #[case::percent(4, rolling("50%"), 8, 7)]
@@ -147,6 +148,7 @@ fn a_set_of_its_own_may_have_twice_its_size() {
     assert_eq!(fixture.frozen(), [true]);
 }
 
+/// Shows MS-W13.
 #[test]
 fn a_rapid_scale_down_freezes_its_set_until_enough_machines_are_gone() {
     let mut fixture = OvershootFixture::new(Some(deployment(2, &rolling(2))), vec![(set("s", 2), 6)]);
@@ -161,6 +163,7 @@ fn a_rapid_scale_down_freezes_its_set_until_enough_machines_are_gone() {
     assert_eq!(fixture.told, [messages::froze("s"), messages::unfroze("s")]);
 }
 
+/// Shows MS-R19.
 #[test]
 fn where_deleting_machines_do_not_count_a_rapid_scale_down_freezes_nothing() {
     let of = |generation, observed| {
@@ -181,6 +184,7 @@ fn where_deleting_machines_do_not_count_a_rapid_scale_down_freezes_nothing() {
     assert_eq!(fixture.plan(), []);
 }
 
+/// Shows MS-W13.
 #[test]
 fn each_set_is_looked_at_once_however_many_deployments_there_are() {
     let deployments: Vec<MachineDeployment> = (0..100)
@@ -207,6 +211,7 @@ fn each_set_is_looked_at_once_however_many_deployments_there_are() {
     assert_eq!(LOOKS.with(Cell::get), 100);
 }
 
+/// Shows MS-W13.
 #[test]
 fn all_sets_are_judged_in_one_reconcile() {
     let mut fixture = OvershootFixture::new(None, vec![(set("a", 1), 9), (set("b", 1), 9), (set("c", 1), 1)]);
@@ -225,6 +230,7 @@ fn the_reason_is_there_before_the_label() {
     assert_eq!(parts, [Part::Status, Part::Metadata]);
 }
 
+/// Shows MD-D25.
 #[test]
 fn a_deployment_follows_its_sets() {
     let mut frozen = set("s", 3);
@@ -355,6 +361,7 @@ fn a_users_wish_to_thaw_outlives_a_reconcile_that_ends_after_any_step() {
 }
 
 /// They have as many machines as before, so that nothing but the wish can thaw them.
+/// Shows MS-W13.
 #[test]
 fn every_set_hears_of_its_deployments_wish_wherever_the_reconcile_ends_that_hands_it_down() {
     for end in 0..8 {

@@ -51,6 +51,7 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
+    /// Shows LIM-25.
     #[rstest]
     #[case::agrees(160, 60, None)]
     #[case::within_the_tolerance(170, 60, None)]
@@ -70,6 +71,7 @@ mod tests {
         assert_eq!(later, None, "each step is reported once");
     }
 
+    /// Shows LIM-25.
     #[test]
     fn small_steps_add_up() {
         let mut watch = ClockWatch::default();

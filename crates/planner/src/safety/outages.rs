@@ -196,6 +196,7 @@ mod tests {
         outages
     }
 
+    /// Shows MC-W27.
     #[test]
     fn a_deadline_moves_by_the_time_of_an_outage_that_lies_behind_it() {
         let outages = outages_of(&[(0, 10), (50, 80)]);
@@ -219,6 +220,7 @@ mod tests {
         assert_eq!(outages.last_ended(), Some(at(1000)));
     }
 
+    /// Shows DR-4.
     #[test]
     fn deadline_passes_during_an_outage_if_its_credit_is_bounded() {
         let mut outages = Outages::NONE;
@@ -269,6 +271,7 @@ mod tests {
         assert_eq!(outages.since(Duration::MAX, at(100)), Timestamp::MIN);
     }
 
+    /// Shows LIM-25.
     #[test]
     fn deadline_moves_by_a_forward_step_of_the_clock() {
         let mut outages = Outages::NONE;
@@ -282,6 +285,7 @@ mod tests {
         assert_eq!(outages.within(at(0), at(4000)), Duration::from_secs(1800 + 1150), "no time counts twice");
     }
 
+    /// Shows LIM-25.
     #[test]
     fn outages_end_now_when_the_clock_steps_backward() {
         let mut outages = outages_of(&[(10, 30)]);

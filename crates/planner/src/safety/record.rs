@@ -124,6 +124,7 @@ mod tests {
         Record::read(&record.text().unwrap()).unwrap()
     }
 
+    /// Shows LIM-20.
     #[test]
     fn an_accusation_goes_on_where_the_last_leader_left_it() {
         let mut theirs = Outages::NONE;
@@ -137,6 +138,7 @@ mod tests {
         assert_eq!(until, at(31), "nine minutes were watched, eleven are left");
     }
 
+    /// Shows LIM-25.
     #[test]
     fn record_counts_observed_time_when_the_clock_steps() {
         let mut outages = Outages::NONE;
@@ -146,6 +148,7 @@ mod tests {
         assert_eq!(taken_over["vm"], at(30), "six minutes were observed");
     }
 
+    /// Shows LIM-20.
     #[test]
     fn a_record_that_nobody_has_kept_up_accuses_nobody_and_protects_all_the_same() {
         let name = MachineName::from("m");
@@ -154,6 +157,7 @@ mod tests {
         assert_eq!(record.forgotten(), (&BTreeSet::from([name]), false));
     }
 
+    /// Shows LIM-20, LIM-26.
     #[test]
     fn what_does_not_fit_protects_everybody_and_accuses_those_accused_for_longest() {
         let names: Vec<MachineName> = (0..5000).map(|n| format!("machine-{n:04}").into()).collect();

@@ -132,12 +132,14 @@ mod tests {
         assert_eq!(look(&marked(), Owner::Nobody, 1000), Management::Leave, "nothing is left to do with it");
     }
 
+    /// Shows MC-W48.
     #[test]
     fn a_wrong_mark_goes_as_soon_as_a_machine_is_linked() {
         let Management::Reclaim(write) = look(&marked(), Owner::Linked, 0) else { panic!("expected a write") };
         assert_eq!((mark(&write), write.finalizers.clone()), (Mark::TakenOff, None));
     }
 
+    /// Shows MC-W48.
     #[test]
     fn a_node_of_a_slow_machine_is_given_that_machines_own_time() {
         let machine = json!({

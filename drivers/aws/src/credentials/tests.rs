@@ -57,6 +57,7 @@ fn keys(id: &str) -> Keys {
     Keys { id: id.into(), secret: SecretString::from("k"), session_token: None }
 }
 
+/// Shows AWS-9.
 #[tokio::test(start_paused = true)]
 async fn keys_of_a_secret_are_used_as_they_are() {
     let (_, clock) = clock();
@@ -67,6 +68,7 @@ async fn keys_of_a_secret_are_used_as_they_are() {
     assert_eq!(cloud.asked().iter().map(signer).collect::<Vec<_>>(), ["old", "rotated"]);
 }
 
+/// Shows AWS-9.
 #[tokio::test]
 async fn a_web_identity_is_exchanged_once_and_its_file_is_read_again_for_the_next() {
     let folder = tempfile::tempdir().unwrap();
@@ -92,6 +94,7 @@ async fn a_web_identity_is_exchanged_once_and_its_file_is_read_again_for_the_nex
     assert_eq!(signer(&asked[4]), "B");
 }
 
+/// Shows AWS-9.
 #[tokio::test(start_paused = true)]
 async fn a_role_is_taken_on_with_the_keys_of_the_secret() {
     let (_, clock) = clock();
@@ -129,6 +132,7 @@ async fn old_keys_are_used_while_they_are_good_and_new_ones_cannot_be_had() {
     assert_eq!(ask(&aws, &source).await.unwrap_err().code(), Code::Unavailable);
 }
 
+/// Shows AWS-9.
 #[tokio::test(start_paused = true)]
 async fn keys_that_aws_refuses_are_forgotten() {
     let (_, clock) = clock();
@@ -149,6 +153,7 @@ fn ambient(variables: &'static [(&str, &str)]) -> Settings {
     Settings::from_environment(|name| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).into()))
 }
 
+/// Shows AWS-9.
 #[tokio::test(start_paused = true)]
 async fn the_profile_of_the_instance_is_asked_for_with_a_token() {
     let (_, clock) = clock();
@@ -191,6 +196,7 @@ async fn without_any_credentials_nobody_is_asked() {
     assert!(cloud.asked().is_empty());
 }
 
+/// Shows AWS-11.
 #[rstest]
 #[case("InvalidIdentityToken", Code::Unauthenticated)]
 #[case("AccessDenied", Code::PermissionDenied)]

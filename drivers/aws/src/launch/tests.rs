@@ -27,6 +27,7 @@ fn launch_with(changes: &Value, placement: Option<&Placement>) -> Query {
     run_instances(&launch).unwrap()
 }
 
+/// Shows AWS-4.
 #[rstest]
 #[case("ImageId", "ami-1")]
 #[case("InstanceType", "m5.large")]
@@ -52,6 +53,7 @@ fn a_plain_spec_becomes_a_plain_request(#[case] name: &str, #[case] value: &str)
     assert_eq!(launch(&json!({})).get(name), Some(value));
 }
 
+/// Shows AWS-4.
 #[test]
 fn what_is_not_configured_is_not_sent() {
     let query = launch(&json!({}));
@@ -73,6 +75,7 @@ fn what_is_not_configured_is_not_sent() {
     }
 }
 
+/// Shows AWS-5, AWS-C8.
 #[test]
 fn no_tag_of_the_class_overrides_the_machine_s_name() {
     let query = launch(&json!({}));
@@ -83,6 +86,7 @@ fn no_tag_of_the_class_overrides_the_machine_s_name() {
     }
 }
 
+/// Shows AWS-5, AWS-C8.
 #[test]
 fn the_root_disk_takes_the_name_that_the_image_gives_it() {
     let disk = |name: &str, kind: &str| json!({ "deviceName": name, "ebs": { "volumeSize": 1, "volumeType": kind, "iops": 100, "throughput": 125, "encrypted": true, "deleteOnTermination": false, "snapshotID": "snap-1" } });
@@ -112,6 +116,7 @@ fn an_image_without_a_root_device_name_is_refused() {
     assert_eq!(run_instances(&launch).unwrap_err().code(), driver::Code::InvalidArgument);
 }
 
+/// Shows AWS-4.
 #[test]
 fn every_option_of_an_interface_is_sent() {
     let first = json!({ "subnetID": "s", "securityGroupIDs": ["g"], "associatePublicIPAddress": false, "deleteOnTermination": false,
@@ -139,6 +144,7 @@ fn every_option_of_an_interface_is_sent() {
     }
 }
 
+/// Shows AWS-4.
 #[rstest]
 #[case::spot_price(json!({ "spotPrice": "0.1" }), &[("InstanceMarketOptions.MarketType", Some("spot")), ("InstanceMarketOptions.SpotOptions.SpotInstanceType", Some("one-time")), ("InstanceMarketOptions.SpotOptions.MaxPrice", Some("0.1"))])]
 #[case::empty_spot_price(json!({ "spotPrice": "" }), &[("InstanceMarketOptions.MarketType", Some("spot")), ("InstanceMarketOptions.SpotOptions.MaxPrice", None)])]
@@ -158,6 +164,7 @@ fn each_option_is_sent_as_ec2_names_it(#[case] changes: Value, #[case] sent: &[(
     }
 }
 
+/// Shows AWS-5, AWS-C8.
 #[test]
 fn the_class_places_a_machine_before_its_annotation_does() {
     let annotated = Placement { group_name: "by annotation".into(), ..Placement::default() };

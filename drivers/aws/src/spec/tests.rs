@@ -36,6 +36,7 @@ fn refused(spec: &Value) -> String {
     error.message().strip_prefix("error while validating ProviderSpec: ").unwrap().to_owned()
 }
 
+/// Shows AWS-1.
 #[test]
 fn a_class_of_the_references_users_is_accepted_as_it_is() {
     let (spec, scope) = Spec::for_create(&example(), Faults::default()).unwrap();
@@ -44,6 +45,7 @@ fn a_class_of_the_references_users_is_accepted_as_it_is() {
     assert_eq!(scope.marks.role, "kubernetes.io/role/node");
 }
 
+/// Shows AWS-1.
 #[test]
 fn keys_in_any_case_and_fields_that_are_never_sent_are_accepted() {
     let mut spec = example();
@@ -58,6 +60,7 @@ fn keys_in_any_case_and_fields_that_are_never_sent_are_accepted() {
     assert_eq!((read.ami.as_str(), read.placement), ("ami-12345678", None));
 }
 
+/// Shows AWS-2, AWS-C1.
 #[rstest]
 #[case("/ami", json!(""), "providerSpec.ami: Required value")]
 #[case("/region", Value::Null, "providerSpec.region: Required value")]
@@ -104,6 +107,7 @@ fn each_fault_of_a_spec_is_named(#[case] path: &str, #[case] value: Value, #[cas
     assert!(told.starts_with(beginning), "{told}");
 }
 
+/// Shows AWS-2.
 #[rstest]
 #[case("/dev/sdb", true)]
 #[case("/dev/xvda", true)]
@@ -118,6 +122,7 @@ fn with_several_disks_each_has_a_name_that_linux_gives(#[case] name: &str, #[cas
     assert_eq!(Spec::for_create(&spec, Faults::default()).is_ok(), accepted);
 }
 
+/// Shows AWS-2.
 #[test]
 fn several_disks_have_exactly_one_root_and_no_name_twice() {
     let disk = |name: &str| json!({ "deviceName": name, "ebs": { "volumeSize": 1, "volumeType": "gp2" } });
@@ -127,6 +132,7 @@ fn several_disks_have_exactly_one_root_and_no_name_twice() {
     assert_eq!(told, "providerSpec.blockDevices[1].deviceName: Duplicate value: \"/root\"");
 }
 
+/// Shows AWS-2, OPR-20.
 #[test]
 fn every_fault_is_told_at_once_with_those_of_the_secret() {
     let mut secret = Faults::default();
@@ -138,6 +144,7 @@ fn every_fault_is_told_at_once_with_those_of_the_secret() {
     assert!(error.message().contains("secretRef.userData: Required value"), "{error}");
 }
 
+/// Shows AWS-W8.
 #[test]
 fn to_find_a_vm_region_and_tags_are_enough() {
     let spec = json!({ "region": "eu-west-1", "iam": 7, "tags": { "kubernetes.io/cluster/c": "", "kubernetes.io/role/n": "" } });
@@ -148,6 +155,7 @@ fn to_find_a_vm_region_and_tags_are_enough() {
     }
 }
 
+/// Shows AWS-W7.
 #[test]
 fn of_several_cluster_tags_the_first_in_the_alphabet_counts() {
     let tags = json!({ "kubernetes.io/cluster/b": "1", "kubernetes.io/cluster/a": "1", "kubernetes.io/role/z": "", "kubernetes.io/role/y": "" });
@@ -158,6 +166,7 @@ fn of_several_cluster_tags_the_first_in_the_alphabet_counts() {
     );
 }
 
+/// Shows AWS-5.
 #[rstest]
 #[case(None, Ok(None))]
 #[case(Some(""), Ok(None))]

@@ -26,6 +26,7 @@ fn without(path: &str) -> Value {
     spec
 }
 
+/// Shows AWS-17.
 #[rstest]
 #[case("/ami", "providerSpec.ami: Required value: AMI is required")]
 #[case("/region", "providerSpec.region: Required value: Region is required")]
@@ -50,6 +51,7 @@ async fn each_missing_field_is_named_with_what_it_takes_and_no_call_leaves(#[cas
     assert!(said.contains(told), "{said}");
 }
 
+/// Shows AWS-17.
 #[rstest]
 #[case::profile(json!({ "iam": { "arn": "arn:aws:iam::1:role/nodes" } }), "providerSpec.iam.arn: Invalid value: \"arn:aws:iam::1:role/nodes\": must have the form arn:aws:iam::<account>:instance-profile/<name>")]
 #[case::no_arn(json!({ "iam": { "arn": "nodes" } }), "providerSpec.iam.arn: Invalid value: \"nodes\": must have the form")]
@@ -66,6 +68,7 @@ async fn each_wrong_value_is_shown_with_what_would_be_right_and_no_call_leaves(
     assert!(said.contains(told), "{said}");
 }
 
+/// Shows AWS-17.
 #[rstest]
 #[case::nothing(&[("userData", "#!")], &["secretRef.providerAccessKeyId: Required value: Mention providerAccessKeyId or accessKeyID", "secretRef.providerSecretAccessKey: Required value"])]
 #[case::empty(&[("userData", "#!"), ("accessKeyID", "AKIA1"), ("secretAccessKey", "")], &["secretRef.providerSecretAccessKey: Required value"])]
@@ -81,6 +84,7 @@ async fn a_secret_that_lacks_something_is_told_what_and_no_call_leaves(
     assert!(told.iter().all(|part| said.contains(part)) && !said.contains("hunter2"), "{said}");
 }
 
+/// Shows AWS-17.
 #[tokio::test(start_paused = true)]
 async fn everything_that_is_wrong_with_a_class_and_its_secret_is_one_message() {
     let spec = json!({ "region": "mars-north-1", "iam": { "arn": "nodes" }, "networkInterfaces": [{}] });
@@ -103,6 +107,7 @@ async fn everything_that_is_wrong_with_a_class_and_its_secret_is_one_message() {
     }
 }
 
+/// Shows AWS-17.
 #[rstest]
 #[case::undecodable(json!("spec"))]
 #[case::a_list(json!([1]))]
@@ -119,6 +124,7 @@ async fn a_class_that_says_not_where_to_look_is_refused_by_every_call_before_any
     assert!(memory.asked().is_empty());
 }
 
+/// Shows AWS-17, AWS-C1.
 #[tokio::test(start_paused = true)]
 async fn a_class_of_another_provider_and_a_secret_without_keys_are_refused_by_every_call() {
     let memory = Memory::new(Settings::default());
@@ -135,6 +141,7 @@ async fn a_class_of_another_provider_and_a_secret_without_keys_are_refused_by_ev
     assert!(memory.asked().is_empty());
 }
 
+/// Shows AWS-W10.
 #[tokio::test(start_paused = true)]
 async fn user_data_beyond_what_ec2_takes_is_refused_before_anything_is_sent() {
     let mut large = secret();

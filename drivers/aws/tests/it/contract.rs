@@ -98,6 +98,7 @@ impl Bench for Environment {
     }
 }
 
+/// Shows AWS-14, AWS-W6.
 #[tokio::test(start_paused = true)]
 async fn the_aws_driver_keeps_the_contract_and_no_case_is_skipped() {
     let report = run(Environment::fresh).await;
@@ -105,6 +106,7 @@ async fn the_aws_driver_keeps_the_contract_and_no_case_is_skipped() {
     assert_eq!(report.skipped(), [], "{report}");
 }
 
+/// Shows AWS-14.
 #[tokio::test(start_paused = true)]
 async fn aws_driver_keeps_the_contract_if_ec2_shows_named_vms_late() {
     let report = run(Environment::shown_late).await;
@@ -112,6 +114,7 @@ async fn aws_driver_keeps_the_contract_if_ec2_shows_named_vms_late() {
     assert_eq!(report.skipped(), [], "{report}");
 }
 
+/// Shows AWS-14.
 #[tokio::test(start_paused = true)]
 async fn the_aws_driver_keeps_the_contract_on_an_ec2_that_shows_late_what_it_did() {
     let report = run(Environment::late).await;

@@ -119,6 +119,7 @@ impl Bench for Environment<'_> {
     }
 }
 
+/// Shows AWS-14, AWS-C6.
 #[tokio::test]
 async fn the_aws_driver_keeps_the_contract_on_moto_in_real_time() {
     let test = "the_aws_driver_keeps_the_contract_on_moto_in_real_time";

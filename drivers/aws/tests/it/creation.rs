@@ -12,6 +12,7 @@ use crate::memory::{Memory, known, request, secret, spec, with_secret};
 
 const SECOND: Duration = Duration::from_secs(1);
 
+/// Shows AWS-15, AWS-W5.
 #[tokio::test(start_paused = true)]
 async fn create_takes_four_requests_and_three_if_the_image_is_known() {
     let memory = Memory::new(Settings::default());
@@ -27,6 +28,7 @@ async fn create_takes_four_requests_and_three_if_the_image_is_known() {
     assert_eq!(memory.alive(), 1, "the token of an instance that was terminated is used up");
 }
 
+/// Shows AWS-W5, AWS-C3.
 #[tokio::test(start_paused = true)]
 async fn a_machine_whose_instance_shows_late_gets_the_same_instance_from_the_next_process() {
     let memory = Memory::new(Settings { shows_after: 60 * SECOND, ..Settings::default() });
@@ -50,6 +52,7 @@ fn only_id(memory: &Memory) -> String {
     })
 }
 
+/// Shows AWS-31.
 #[tokio::test(start_paused = true)]
 async fn create_waits_until_ec2_shows_the_instance() {
     let memory = Memory::new(Settings { shows_after: 20 * SECOND, ..Settings::default() });
@@ -60,6 +63,7 @@ async fn create_waits_until_ec2_shows_the_instance() {
     assert_eq!((found.provider_id, found.node_name), (made.provider_id, made.node_name));
 }
 
+/// Shows AWS-31.
 #[tokio::test(start_paused = true)]
 async fn create_fails_if_ec2_does_not_show_the_instance_in_time() {
     let memory = Memory::new(Settings { shows_after: Duration::from_hours(1), ..Settings::default() });
@@ -74,6 +78,7 @@ async fn create_fails_if_ec2_does_not_show_the_instance_in_time() {
     assert_eq!(memory.alive(), 1);
 }
 
+/// Shows AWS-W5.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_after_the_effect_makes_no_second_instance() {
     let memory = Memory::new(Settings { shows_after: 10 * SECOND, ..Settings::default() });
@@ -86,6 +91,7 @@ async fn an_answer_that_is_lost_after_the_effect_makes_no_second_instance() {
     assert_eq!(memory.alive(), 1);
 }
 
+/// Shows AWS-W5.
 #[tokio::test(start_paused = true)]
 async fn other_user_data_for_a_token_that_is_known_finds_the_instance_that_was_made() {
     let memory = Memory::new(Settings { shows_after: 10 * SECOND, ..Settings::default() });
@@ -97,6 +103,7 @@ async fn other_user_data_for_a_token_that_is_known_finds_the_instance_that_was_m
     assert_eq!((second.provider_id.as_str(), memory.alive()), (only_id(&memory).as_str(), 1));
 }
 
+/// Shows AWS-19, AWS-C8.
 #[tokio::test(start_paused = true)]
 async fn a_dns_name_that_comes_late_is_waited_for() {
     let memory = Memory::new(Settings { named_after: 20 * SECOND, ..Settings::default() });
@@ -105,6 +112,7 @@ async fn a_dns_name_that_comes_late_is_waited_for() {
     assert!(!made.node_name.is_empty() && begun.elapsed() >= 20 * SECOND && begun.elapsed() < 60 * SECOND);
 }
 
+/// Shows AWS-19.
 #[tokio::test(start_paused = true)]
 async fn a_dns_name_that_never_comes_leaves_the_instance_for_the_next_attempt() {
     let memory = Memory::new(Settings { named_after: Duration::from_hours(1), ..Settings::default() });
@@ -113,6 +121,7 @@ async fn a_dns_name_that_never_comes_leaves_the_instance_for_the_next_attempt() 
     assert!(error.message().contains("private DNS name"), "{error}");
 }
 
+/// Shows AWS-W9.
 #[tokio::test(start_paused = true)]
 async fn the_wait_for_a_dns_name_ends_when_its_call_is_canceled() {
     let memory = Memory::new(Settings { named_after: Duration::from_hours(1), ..Settings::default() });
@@ -125,6 +134,7 @@ async fn the_wait_for_a_dns_name_ends_when_its_call_is_canceled() {
     assert_eq!(answer.unwrap_err().code(), Code::Canceled);
 }
 
+/// Shows AWS-18, AWS-C4.
 #[tokio::test(start_paused = true)]
 async fn two_instances_of_one_name_are_out_of_range_and_no_third_is_made() {
     let memory = Memory::new(Settings::default());

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::memory::{MACHINE, Memory, known, request, spec, with_secret, with_spec};
 
+/// Shows AWS-15.
 #[tokio::test(start_paused = true)]
 async fn a_delete_takes_two_requests_and_one_when_there_is_nothing() {
     let memory = Memory::new(Settings::default());
@@ -19,6 +20,7 @@ async fn a_delete_takes_two_requests_and_one_when_there_is_nothing() {
     assert_eq!(memory.alive(), 0);
 }
 
+/// Shows AWS-32.
 #[tokio::test(start_paused = true)]
 async fn delete_terminates_an_instance_that_ec2_does_not_show_yet() {
     let memory = Memory::new(Settings { shows_after: std::time::Duration::from_mins(1), ..Settings::default() });
@@ -29,6 +31,7 @@ async fn delete_terminates_an_instance_that_ec2_does_not_show_yet() {
     assert_eq!(memory.with(|cloud, now| cloud.state(now, &id)), Some(State::Terminated));
 }
 
+/// Shows AWS-32.
 #[tokio::test(start_paused = true)]
 async fn delete_succeeds_if_ec2_does_not_know_the_id_at_all() {
     let memory = Memory::new(Settings::default());
@@ -37,6 +40,7 @@ async fn delete_succeeds_if_ec2_does_not_know_the_id_at_all() {
     assert_eq!(memory.asked(), ["DescribeInstances", "TerminateInstances"]);
 }
 
+/// Shows AWS-32.
 #[tokio::test(start_paused = true)]
 async fn delete_of_a_terminated_instance_terminates_nothing() {
     for cluster in ["kubernetes.io/cluster/shoot", "kubernetes.io/cluster/theirs"] {
@@ -50,6 +54,7 @@ async fn delete_of_a_terminated_instance_terminates_nothing() {
     }
 }
 
+/// Shows AWS-W8.
 #[tokio::test(start_paused = true)]
 async fn a_class_that_can_make_nothing_any_more_still_deletes() {
     let memory = Memory::new(Settings::default());
@@ -63,6 +68,7 @@ async fn a_class_that_can_make_nothing_any_more_still_deletes() {
     assert_eq!(memory.alive(), 0);
 }
 
+/// Shows AWS-20.
 #[tokio::test(start_paused = true)]
 async fn an_instance_of_another_cluster_is_not_terminated() {
     let memory = Memory::new(Settings::default());
@@ -82,6 +88,7 @@ async fn a_provider_id_that_names_no_instance_is_refused_without_asking() {
     assert!(memory.asked().is_empty());
 }
 
+/// Shows AWS-29.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_vanishes_between_the_look_and_its_termination_is_deleted() {
     let memory = Memory::new(Settings::default());
@@ -91,6 +98,7 @@ async fn an_instance_that_vanishes_between_the_look_and_its_termination_is_delet
     driver.delete(&Call::default(), &known(&request(spec()), made.provider_id.as_str())).await.unwrap();
 }
 
+/// Shows AWS-29.
 #[tokio::test(start_paused = true)]
 async fn of_several_instances_one_that_vanishes_does_not_hide_the_others() {
     let memory = Memory::new(Settings::default());

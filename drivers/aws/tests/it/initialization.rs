@@ -22,6 +22,7 @@ fn wanting() -> Value {
     }))
 }
 
+/// Shows AWS-W1, AWS-C8.
 #[tokio::test(start_paused = true)]
 async fn checks_and_prefixes_are_set_once_and_efa_is_left_alone() {
     let memory = Memory::new(Settings::default());
@@ -41,6 +42,7 @@ async fn checks_and_prefixes_are_set_once_and_efa_is_left_alone() {
     assert_eq!(memory.asked(), ["DescribeInstances"], "a repeated one changes nothing");
 }
 
+/// Shows AWS-W1.
 #[tokio::test(start_paused = true)]
 async fn a_step_that_fails_does_not_keep_the_others_from_being_done() {
     let memory = Memory::new(Settings::default());
@@ -55,6 +57,7 @@ async fn a_step_that_fails_does_not_keep_the_others_from_being_done() {
     driver.initialize(&Call::default(), &request).await.unwrap();
 }
 
+/// Shows AWS-15.
 #[tokio::test(start_paused = true)]
 async fn a_class_that_leaves_nothing_to_do_costs_no_request() {
     let memory = Memory::new(Settings::default());

@@ -5,6 +5,7 @@ use driver::{Call, Code, Driver};
 
 use crate::memory::{MACHINE, Memory, known, listed, request, spec};
 
+/// Shows AWS-W4, AWS-C7.
 #[tokio::test(start_paused = true)]
 async fn an_instance_that_was_terminated_is_not_found_although_ec2_shows_it() {
     let memory = Memory::new(Settings::default());
@@ -16,6 +17,7 @@ async fn an_instance_that_was_terminated_is_not_found_although_ec2_shows_it() {
     assert!(listed(&driver).await.is_empty());
 }
 
+/// Shows AWS-21, AWS-C7.
 #[tokio::test(start_paused = true)]
 async fn a_list_of_many_pages_is_read_to_its_end() {
     let memory = Memory::new(Settings::default());

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::memory::{Memory, request, spec_with};
 
+/// Shows AWS-16.
 #[tokio::test(start_paused = true)]
 async fn a_class_that_says_all_there_is_to_say_is_a_request_that_aws_knows() {
     let disk = |name: &str, kind: &str| json!({ "deviceName": name, "ebs": { "volumeSize": 7, "volumeType": kind, "iops": 300, "throughput": 125, "encrypted": true, "deleteOnTermination": false, "snapshotID": "snap-1" } });
@@ -27,6 +28,7 @@ async fn a_class_that_says_all_there_is_to_say_is_a_request_that_aws_knows() {
     assert_eq!(memory.alive(), 1);
 }
 
+/// Shows AWS-16.
 #[test]
 fn every_member_that_is_read_exists_in_aws_s_description() {
     let instance = "instancesSet.item";

@@ -31,6 +31,7 @@ pub(crate) async fn spec(moto: &Moto) -> Value {
     spec_with(&json!({ "networkInterfaces": [nic], "srcAndDstChecksEnabled": false }))
 }
 
+/// Shows AWS-14, AWS-C2.
 #[tokio::test]
 async fn a_machine_lives_and_dies_on_moto() {
     let Some(moto) = moto::for_test("a_machine_lives_and_dies_on_moto").await.unwrap() else { return };
@@ -54,6 +55,7 @@ async fn a_machine_lives_and_dies_on_moto() {
     moto.stop().await.unwrap();
 }
 
+/// Shows AWS-14.
 #[tokio::test]
 async fn an_answer_that_is_lost_on_its_way_from_moto_leaves_one_instance() {
     let test = "an_answer_that_is_lost_on_its_way_from_moto_leaves_one_instance";

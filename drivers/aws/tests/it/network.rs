@@ -26,6 +26,7 @@ async fn refused(endpoint: &str) -> DriverError {
     error
 }
 
+/// Shows AWS-24.
 #[tokio::test]
 async fn a_refused_connection_is_unavailable_and_says_what_to_check() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -34,6 +35,7 @@ async fn a_refused_connection_is_unavailable_and_says_what_to_check() {
     assert!(error.message().contains("check the endpoint, name resolution and egress rules"), "{error}");
 }
 
+/// Shows AWS-24.
 #[tokio::test]
 async fn tls_that_fails_is_unavailable_and_says_what_to_check() {
     let ec2 = Ec2::start(Cloud::default()).await.unwrap();
@@ -70,6 +72,7 @@ async fn told_of(ec2: &Ec2, request: &MachineRequest, sent: &str) -> String {
     told.join("\n")
 }
 
+/// Shows AWS-11.
 #[tokio::test]
 async fn no_key_token_signature_or_user_data_is_in_any_log_line_error_or_metric() {
     let log = Log::of_this_process().unwrap();

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use crate::memory::{Memory, every_call, known, request, spec, spec_with, with_spec};
 
+/// Shows AWS-23.
 #[tokio::test(start_paused = true)]
 async fn a_zone_without_capacity_is_not_asked_again_at_once_by_its_class_but_by_others() {
     let memory = Memory::new(Settings::default());
@@ -27,6 +28,7 @@ async fn a_zone_without_capacity_is_not_asked_again_at_once_by_its_class_but_by_
     driver.create(&Call::default(), &elsewhere).await.unwrap();
 }
 
+/// Shows AWS-23, AWS-C5.
 #[tokio::test(start_paused = true)]
 async fn an_account_that_is_throttled_is_slowed_down_and_says_so() {
     let memory = Memory::new(Settings::default());
@@ -45,6 +47,7 @@ async fn an_account_that_is_throttled_is_slowed_down_and_says_so() {
     assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
+/// Shows AWS-23.
 #[tokio::test(start_paused = true)]
 async fn what_ec2_says_of_the_account_is_reported_for_the_metrics() {
     let memory = Memory::new(Settings::default());
@@ -71,6 +74,7 @@ async fn what_ec2_says_of_the_account_is_reported_for_the_metrics() {
     panic!("the account never recovered");
 }
 
+/// Shows AWS-24, AWS-C5.
 #[rstest]
 #[case("AuthFailure", 401, Code::Unauthenticated, "check the credentials")]
 #[case("RequestExpired", 400, Code::Unauthenticated, "check the clock")]
@@ -90,6 +94,7 @@ async fn what_an_operator_can_repair_is_told_with_what_to_do(
     assert!(error.message().contains(advice), "{error}");
 }
 
+/// Shows CLD-13.
 #[rstest]
 #[case("DescribeInstances", 503, "RequestLimitExceeded", 3)]
 #[case("DescribeInstances", 503, "ServiceUnavailable", 3)]
@@ -117,6 +122,7 @@ async fn reads_are_sent_up_to_three_times_and_writes_once(
     assert_eq!((sent, survived.alive()), (if action == "RunInstances" { 1 } else { most as usize }, 1));
 }
 
+/// Shows AWS-24.
 #[tokio::test(start_paused = true)]
 async fn keys_that_ec2_does_not_know_are_unauthenticated() {
     let known = Some(["AKIA2".to_owned()].into());
@@ -125,6 +131,7 @@ async fn keys_that_ec2_does_not_know_are_unauthenticated() {
     assert_eq!(error.code(), Code::Unauthenticated);
 }
 
+/// Shows AWS-11.
 #[tokio::test(start_paused = true)]
 async fn a_secret_that_a_cloud_repeats_is_not_told_on() {
     let memory = Memory::new(Settings::default());
@@ -141,6 +148,7 @@ async fn a_secret_that_a_cloud_repeats_is_not_told_on() {
     }
 }
 
+/// Shows AWS-22.
 #[tokio::test(start_paused = true)]
 async fn each_request_is_counted_under_the_reference_s_words() {
     let memory = Memory::new(Settings::default());

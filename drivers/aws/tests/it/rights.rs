@@ -95,6 +95,7 @@ async fn every_call(endpoint: String, request: &MachineRequest) -> Result<(), Dr
     driver.delete(&call, &known).await.map(drop)
 }
 
+/// Shows AWS-28.
 #[tokio::test]
 async fn the_policy_on_the_page_is_enough_and_no_action_of_it_is_too_much() {
     let test = "the_policy_on_the_page_is_enough_and_no_action_of_it_is_too_much";

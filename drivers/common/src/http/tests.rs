@@ -72,6 +72,7 @@ fn post(scheme: &str, address: SocketAddr) -> Request<Bytes> {
     Request::post(format!("{scheme}://{address}/")).body(Bytes::from_static(b"body")).unwrap()
 }
 
+/// Shows CLD-6.
 #[tokio::test]
 async fn a_connection_is_used_again() {
     let server = start(Server::Answers(ANSWER)).await;
@@ -83,6 +84,7 @@ async fn a_connection_is_used_again() {
     assert_eq!(server.connections.load(Ordering::SeqCst), 1);
 }
 
+/// Shows CLD-4, AWS-C5.
 #[tokio::test]
 async fn a_refused_connection_has_had_no_effect() {
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
@@ -94,6 +96,7 @@ async fn a_refused_connection_has_had_no_effect() {
     assert!(told.message().contains("refused") && told.message().contains("check the endpoint"), "{told}");
 }
 
+/// Shows CLD-5.
 #[tokio::test]
 async fn a_server_that_speaks_no_tls_is_told_from_one_that_is_not_there() {
     let server = start(Server::Answers(ANSWER)).await;
@@ -114,6 +117,7 @@ async fn a_server_that_speaks_no_tls_is_told_from_one_that_is_not_there() {
     drop(server);
 }
 
+/// Shows CLD-5.
 #[tokio::test]
 async fn a_certificate_that_nobody_vouches_for_is_a_tls_error() {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
@@ -136,6 +140,7 @@ async fn a_certificate_that_nobody_vouches_for_is_a_tls_error() {
     assert!(matches!(error.unwrap_err(), HttpError::Tls { .. }));
 }
 
+/// Shows CLD-4.
 #[tokio::test]
 async fn a_connection_that_breaks_after_the_request_may_have_had_an_effect_and_is_not_repeated() {
     let server = start(Server::ClosesAfterReading).await;
@@ -148,6 +153,7 @@ async fn a_connection_that_breaks_after_the_request_may_have_had_an_effect_and_i
     assert!(told.message().contains("unknown"), "{told}");
 }
 
+/// Shows CLD-4, AWS-C5.
 #[tokio::test]
 async fn a_server_that_never_answers_is_left_after_the_time_of_one_request() {
     let server = start(Server::NeverAnswers).await;
@@ -157,6 +163,7 @@ async fn a_server_that_never_answers_is_left_after_the_time_of_one_request() {
     assert_eq!((error.effect(), DriverError::from(error).code()), (Effect::Possible, Code::Unavailable));
 }
 
+/// Shows CLD-4.
 #[tokio::test]
 async fn a_request_ends_with_its_call() {
     let server = start(Server::NeverAnswers).await;
@@ -172,6 +179,7 @@ async fn a_request_ends_with_its_call() {
     assert_eq!(DriverError::from(canceled.unwrap_err()).code(), Code::Canceled);
 }
 
+/// Shows CLD-4.
 #[tokio::test]
 async fn an_answer_beyond_the_limit_is_not_read() {
     let server = start(Server::Answers("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123456789")).await;

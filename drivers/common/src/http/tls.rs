@@ -186,6 +186,7 @@ mod tests {
         answer.map(|answer| answer.status().as_u16())
     }
 
+    /// Shows OST-6.
     #[tokio::test]
     async fn an_authority_of_the_secret_is_trusted_instead_of_those_of_the_system() {
         let (server, other) = (certificate(), certificate());
@@ -194,6 +195,7 @@ mod tests {
         assert!(matches!(asked(&server, None, &trusting(&other)).await, Err(HttpError::Tls { .. })));
     }
 
+    /// Shows OST-6.
     #[tokio::test]
     async fn whoever_answers_is_believed_only_where_the_secret_says_so() {
         let (server, other) = (certificate(), certificate());
@@ -202,6 +204,7 @@ mod tests {
         assert_eq!(asked(&server, None, &believing).await.unwrap(), 200);
     }
 
+    /// Shows OST-6.
     #[tokio::test]
     async fn a_server_that_asks_for_the_client_s_certificate_is_shown_it() {
         let (server, us, other) = (certificate(), certificate(), certificate());
@@ -211,6 +214,7 @@ mod tests {
         assert!(asked(&server, Some(&us), &known(Some(identity(&other)))).await.is_err());
     }
 
+    /// Shows OST-6.
     #[test]
     fn what_is_no_pem_is_named_and_never_shown() {
         let text = || Some("hunter2".to_owned());

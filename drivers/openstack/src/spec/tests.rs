@@ -30,6 +30,7 @@ fn told(spec: &Value) -> String {
     Spec::for_create(spec, Faults::default()).map_or_else(|error| error.message().to_owned(), |_| String::new())
 }
 
+/// Shows OST-1.
 #[test]
 fn a_class_of_the_references_openstack_users_is_accepted_as_it_is() {
     let spec = with(&json!({
@@ -45,6 +46,7 @@ fn a_class_of_the_references_openstack_users_is_accepted_as_it_is() {
     assert_eq!((scope.marks.cluster.as_str(), scope.region.as_str()), ("kubernetes.io-cluster-shoot", "RegionOne"));
 }
 
+/// Shows OST-C1.
 #[rstest]
 #[case::old(json!({ "subnetID": "a", "podNetworkCidr": "100.96.0.0/11" }))]
 #[case::new(json!({ "subnetIDs": ["a"], "podNetworkCidr": "", "podNetworkCIDRs": ["100.96.0.0/11"] }))]
@@ -56,6 +58,7 @@ fn a_field_and_the_one_that_replaced_it_mean_the_same(#[case] changes: Value) {
     assert_eq!((spec.subnets, spec.pod_cidrs), (vec!["a".to_owned()], vec!["100.96.0.0/11".to_owned()]));
 }
 
+/// Shows OST-1.
 #[test]
 fn the_fields_alone_are_read_without_their_wrapper() {
     let (bare, _) = Spec::for_create(&fields(), Faults::default()).unwrap();
@@ -63,6 +66,7 @@ fn the_fields_alone_are_read_without_their_wrapper() {
     assert_eq!(Spec { path: inside.path, ..bare }, inside);
 }
 
+/// Shows OST-2, OST-C1.
 #[rstest]
 #[case(json!({ "imageID": "" }), "providerSpec.spec.imageName: Required value")]
 #[case(json!({ "region": null }), "providerSpec.spec.region: Required value: Region is required")]
@@ -89,6 +93,7 @@ fn each_fault_of_an_openstack_spec_is_named(#[case] changes: Value, #[case] faul
     assert!(told.starts_with(&format!("error while validating ProviderSpec: {fault}")), "{told}");
 }
 
+/// Shows OST-1.
 #[rstest]
 #[case(json!({ "spec": {} }), "providerSpec.apiVersion: Required value")]
 #[case(json!({ "apiVersion": "v1", "kind": "MachineProviderConfig", "spec": {} }), "providerSpec.apiVersion: Unsupported value: \"v1\"")]
@@ -101,6 +106,7 @@ fn a_wrapper_that_is_not_the_reference_s_is_refused_by_every_call(#[case] spec: 
     assert!(looking.message().contains(fault) && told(&spec).contains(fault), "{looking}");
 }
 
+/// Shows OST-2, OPR-20.
 #[test]
 fn every_fault_of_an_openstack_spec_is_told_at_once() {
     let told = told(&wrapped(&json!({})));

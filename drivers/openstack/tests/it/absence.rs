@@ -30,6 +30,7 @@ async fn delete(memory: &Memory, request: &MachineRequest) -> Result<(), DriverE
     memory.driver().delete(&Call::default(), request).await.map(drop)
 }
 
+/// Shows OST-15.
 #[rstest]
 #[case::servers_by_name("/compute/v2.1/servers/detail")]
 #[case::ports("/network/v2.0/ports?")]
@@ -51,6 +52,7 @@ async fn delete_is_not_done_if_a_list_is_answered_404(#[case] path: &'static str
     }
 }
 
+/// Shows OST-15.
 #[rstest]
 #[case::server("GET", "/compute/v2.1/servers/s-")]
 #[case::deletion_of_a_server("DELETE", "/compute/v2.1/servers/s-")]
@@ -70,6 +72,7 @@ async fn delete_is_not_done_if_a_gateway_answers_404(#[case] method: &'static st
     assert_eq!(memory.count(), NOTHING);
 }
 
+/// Shows OST-15.
 #[rstest]
 #[case::nova("/compute/", Code::Unavailable)]
 #[case::neutron("/network/", Code::Unavailable)]
@@ -90,6 +93,7 @@ async fn create_fails_and_loses_nothing_if_a_gateway_answers_404(#[case] service
     assert_eq!(memory.count(), ONE_EACH);
 }
 
+/// Shows OST-15.
 #[tokio::test(start_paused = true)]
 async fn status_is_not_not_found_if_a_gateway_answers_404() {
     let memory = Memory::new(Settings::default());
@@ -104,6 +108,7 @@ async fn status_is_not_not_found_if_a_gateway_answers_404() {
     }
 }
 
+/// Shows OST-15.
 #[tokio::test(start_paused = true)]
 async fn leftovers_stay_listed_if_a_gateway_answers_404() {
     let memory = Memory::new(Settings::default());

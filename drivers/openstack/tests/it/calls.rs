@@ -5,6 +5,7 @@ use driver::{Call, Driver, Reply};
 
 use crate::memory::{Memory, create_whole, known, own_spec, request, spec};
 
+/// Shows OST-12, OST-W11.
 #[tokio::test(start_paused = true)]
 async fn a_machine_needs_few_requests_and_names_are_asked_for_once() {
     let memory = Memory::new(Settings::default());
@@ -45,6 +46,7 @@ async fn a_machine_needs_few_requests_and_names_are_asked_for_once() {
     assert_eq!(memory.asked(), ["GET /compute/v2.1/servers/detail"]);
 }
 
+/// Shows OST-12.
 #[tokio::test(start_paused = true)]
 async fn a_machine_with_a_port_and_a_volume_of_its_own_needs_a_few_more() {
     let memory = Memory::new(Settings::default());
@@ -81,6 +83,7 @@ async fn a_machine_with_a_port_and_a_volume_of_its_own_needs_a_few_more() {
     assert_eq!(memory.asked(), list);
 }
 
+/// Shows OST-12.
 #[tokio::test(start_paused = true)]
 async fn each_request_is_counted_under_its_service() {
     let memory = Memory::new(Settings::default());

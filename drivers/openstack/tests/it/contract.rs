@@ -73,6 +73,7 @@ impl Bench for Environment {
     }
 }
 
+/// Shows OST-C1.
 #[tokio::test(start_paused = true)]
 async fn the_openstack_driver_keeps_the_contract_and_no_case_is_skipped() {
     let report = run(|| Environment::of(spec(), Settings::default())).await;
@@ -80,6 +81,7 @@ async fn the_openstack_driver_keeps_the_contract_and_no_case_is_skipped() {
     assert_eq!(report.skipped(), [], "{report}");
 }
 
+/// Shows OST-C3.
 #[tokio::test(start_paused = true)]
 async fn the_openstack_driver_keeps_the_contract_with_ports_and_volumes_of_its_own_in_a_slow_cloud() {
     let second = Duration::from_secs(1);

@@ -13,6 +13,7 @@ use crate::memory::{
     request, secret_with, spec, spec_with, with_secret,
 };
 
+/// Shows OST-8.
 #[tokio::test(start_paused = true)]
 async fn a_server_has_the_machine_s_name_its_address_and_the_reference_s_provider_id() {
     let memory = Memory::new(Settings::default());
@@ -28,6 +29,7 @@ async fn a_server_has_the_machine_s_name_its_address_and_the_reference_s_provide
     assert_eq!((port.device, volume.server), (server.id.clone(), server.id));
 }
 
+/// Shows OST-7.
 #[tokio::test(start_paused = true)]
 async fn fields_without_their_wrapper_and_networks_by_name_make_the_same_server() {
     let memory = Memory::new(Settings::default());
@@ -41,6 +43,7 @@ async fn fields_without_their_wrapper_and_networks_by_name_make_the_same_server(
     });
 }
 
+/// Shows OST-W2.
 #[tokio::test(start_paused = true)]
 async fn both_networks_of_pods_are_allowed_on_the_port_in_one_update_that_keeps_what_is_there() {
     let memory = Memory::new(Settings::default());
@@ -60,6 +63,7 @@ async fn both_networks_of_pods_are_allowed_on_the_port_in_one_update_that_keeps_
     driver.status(&Call::default(), &known).await.unwrap();
 }
 
+/// Shows OST-W6.
 #[tokio::test(start_paused = true)]
 async fn of_two_servers_that_were_made_for_one_machine_the_younger_is_removed() {
     let memory = Memory::new(Settings { builds_for: Duration::from_secs(3), ..Settings::default() });
@@ -78,6 +82,7 @@ async fn of_two_servers_that_were_made_for_one_machine_the_younger_is_removed() 
 }
 
 /// Clouds that changed Nova document another search than upstream has.
+/// Shows OST-16.
 #[rstest]
 #[case(Names::Pattern)]
 #[case(Names::Letters)]
@@ -95,6 +100,7 @@ async fn create_makes_one_server_however_nova_searches_names(#[case] names: Name
     assert_eq!(memory.count(), Count { servers: 1, ports: 0, volumes: 0 });
 }
 
+/// Shows OST-16.
 #[tokio::test(start_paused = true)]
 async fn delete_finds_the_server_of_a_create_that_was_cut_off() {
     let slow = Settings { names: Names::Never, builds_for: Duration::from_secs(9), ..Settings::default() };
@@ -105,6 +111,7 @@ async fn delete_finds_the_server_of_a_create_that_was_cut_off() {
     assert_eq!(memory.count(), NOTHING);
 }
 
+/// Shows OST-18.
 #[tokio::test(start_paused = true)]
 async fn create_adopts_a_port_that_has_no_tag_of_any_cluster() {
     for (tags, adopted) in [(vec![], true), (vec!["of-a-user"], true), (vec!["kubernetes.io-cluster-theirs"], false)] {
@@ -132,6 +139,7 @@ async fn create_adopts_a_port_that_has_no_tag_of_any_cluster() {
     }
 }
 
+/// Shows OST-W6.
 #[tokio::test(start_paused = true)]
 async fn a_double_is_listed_for_the_collector_while_the_machine_has_its_server() {
     let memory = Memory::new(Settings::default());
@@ -148,6 +156,7 @@ async fn a_double_is_listed_for_the_collector_while_the_machine_has_its_server()
     assert!(memory.with(|cloud, _| cloud.servers.iter().all(|server| server.id != double)));
 }
 
+/// Shows OST-C5.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_no_host_has_room_for_is_resource_exhausted_and_everything_is_cleaned_up() {
     let slow = Settings {
@@ -168,6 +177,7 @@ async fn a_server_that_no_host_has_room_for_is_resource_exhausted_and_everything
     assert_eq!((held.code(), memory.asked().len()), (Code::ResourceExhausted, 1), "the zone is left alone for a while");
 }
 
+/// Shows OST-W5.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_failed_while_nobody_looked_is_removed_and_told() {
     let memory = Memory::new(Settings { room: 0, builds_for: Duration::from_secs(2), ..Settings::default() });
@@ -183,6 +193,7 @@ async fn a_server_that_failed_while_nobody_looked_is_removed_and_told() {
     create_whole(&memory.driver(), &request).await.unwrap();
 }
 
+/// Shows OST-9.
 #[rstest]
 #[case(json!({ "imageName": "nope" }), Code::InvalidArgument, "spec.imageName: Invalid value: \"nope\"")]
 #[case(json!({ "imageName": "twice" }), Code::InvalidArgument, "has 2 of this name")]
@@ -209,6 +220,7 @@ async fn what_a_class_names_and_openstack_does_not_have_is_told_and_nothing_is_l
     assert_eq!(memory.count(), NOTHING);
 }
 
+/// Shows OST-W1.
 #[tokio::test(start_paused = true)]
 async fn each_quota_is_resource_exhausted_and_nothing_is_left() {
     for (servers, ports, volumes) in [(0, 9, 9), (9, 0, 9), (9, 9, 0)] {
@@ -223,6 +235,7 @@ async fn each_quota_is_resource_exhausted_and_nothing_is_left() {
     }
 }
 
+/// Shows OST-3, OST-W3.
 #[rstest]
 #[case::credential_by_id(&[("applicationCredentialID", "ac-1"), ("applicationCredentialSecret", "mcm-secret")])]
 #[case::credential_by_name(&[("applicationCredentialName", "ac"), ("applicationCredentialSecret", "mcm-secret")])]
@@ -237,6 +250,7 @@ async fn each_way_to_say_who_asks_is_accepted(#[case] changes: &[(&'static str, 
     assert_eq!(memory.count(), Count { servers: 1, ports: 1, volumes: 0 });
 }
 
+/// Shows OST-7.
 #[tokio::test(start_paused = true)]
 async fn a_config_drive_a_server_group_and_a_disk_of_nova_s_are_asked_for() {
     let memory = Memory::new(Settings::default());

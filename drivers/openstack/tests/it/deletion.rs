@@ -9,6 +9,7 @@ use crate::memory::{
     CLUSTER, MACHINE, Memory, NOTHING, ONE_EACH, ROLE, create_whole, known, listed, own_spec, request, spec, stub,
 };
 
+/// Shows OST-W9.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_was_deleted_behind_our_back_takes_its_port_and_volume_with_it_in_the_end() {
     let memory = Memory::new(Settings::default());
@@ -22,6 +23,7 @@ async fn a_server_that_was_deleted_behind_our_back_takes_its_port_and_volume_wit
     assert_eq!(memory.count(), NOTHING);
 }
 
+/// Shows OST-W4.
 #[tokio::test(start_paused = true)]
 async fn a_server_whose_metadata_lost_the_tags_is_deleted_by_its_id_and_not_called_deleted_by_its_name() {
     let memory = Memory::new(Settings::default());
@@ -35,6 +37,7 @@ async fn a_server_whose_metadata_lost_the_tags_is_deleted_by_its_id_and_not_call
     assert_eq!(memory.count(), NOTHING);
 }
 
+/// Shows OST-C7.
 #[tokio::test(start_paused = true)]
 async fn a_server_of_another_cluster_is_not_deleted_whatever_a_provider_id_says() {
     let memory = Memory::new(Settings::default());
@@ -51,6 +54,7 @@ async fn a_server_of_another_cluster_is_not_deleted_whatever_a_provider_id_says(
     assert_eq!(memory.count().servers, 2);
 }
 
+/// Shows OST-C6.
 #[tokio::test(start_paused = true)]
 async fn the_collector_removes_one_of_two_servers_and_leaves_the_other_with_its_port() {
     let memory = Memory::new(Settings::default());
@@ -63,6 +67,7 @@ async fn the_collector_removes_one_of_two_servers_and_leaves_the_other_with_its_
     assert_eq!(listed(&memory, &request).await, [(made.provider_id.as_str().to_owned(), MACHINE.to_owned())]);
 }
 
+/// Shows OST-W8.
 #[tokio::test(start_paused = true)]
 async fn a_port_that_a_server_uses_by_now_is_not_collected() {
     let memory = Memory::new(Settings::default());
@@ -76,6 +81,7 @@ async fn a_port_that_a_server_uses_by_now_is_not_collected() {
     assert_eq!(memory.count(), ONE_EACH);
 }
 
+/// Shows OST-W10.
 #[tokio::test(start_paused = true)]
 async fn a_conflict_while_deleting_is_waited_for() {
     let memory = Memory::new(Settings::default());
@@ -98,6 +104,7 @@ async fn with_untagged_port(memory: &Memory) -> driver::MachineRequest {
     known(&request, made.provider_id.as_str())
 }
 
+/// Shows OST-17.
 #[tokio::test(start_paused = true)]
 async fn delete_removes_an_untagged_port_of_the_server() {
     let memory = Memory::new(Settings::default());
@@ -106,6 +113,7 @@ async fn delete_removes_an_untagged_port_of_the_server() {
     assert_eq!(memory.count(), NOTHING);
 }
 
+/// Shows OST-17.
 #[tokio::test(start_paused = true)]
 async fn delete_that_ends_anywhere_leaves_no_untagged_port() {
     for fault in [Fault::HangBefore, Fault::HangAfter] {
@@ -128,6 +136,7 @@ async fn delete_that_ends_anywhere_leaves_no_untagged_port() {
     }
 }
 
+/// Shows OST-17.
 #[tokio::test(start_paused = true)]
 async fn delete_goes_on_if_a_port_cannot_be_tagged() {
     let memory = Memory::new(Settings::default());
@@ -138,6 +147,7 @@ async fn delete_goes_on_if_a_port_cannot_be_tagged() {
     assert_eq!(memory.count(), NOTHING);
 }
 
+/// Shows OST-17.
 #[tokio::test(start_paused = true)]
 async fn delete_leaves_an_untagged_port_that_nothing_uses() {
     let memory = Memory::new(Settings::default());
@@ -147,6 +157,7 @@ async fn delete_leaves_an_untagged_port_that_nothing_uses() {
     assert_eq!(memory.count().ports, 1, "whose it is cannot be known any more");
 }
 
+/// Shows OST-22.
 #[tokio::test(start_paused = true)]
 async fn delete_survives_a_nova_that_fails_for_a_moment() {
     let memory = Memory::new(Settings::default());
@@ -169,6 +180,7 @@ async fn delete_survives_a_nova_that_fails_for_a_moment() {
     assert_eq!(memory.count(), NOTHING);
 }
 
+/// Shows OST-21.
 #[tokio::test(start_paused = true)]
 async fn delete_reports_why_cinder_refuses_after_a_minute() {
     let memory = Memory::new(Settings::default());
@@ -191,6 +203,7 @@ async fn delete_reports_why_cinder_refuses_after_a_minute() {
     assert_eq!(memory.count(), NOTHING);
 }
 
+/// Shows OST-C7.
 #[tokio::test(start_paused = true)]
 async fn all_pages_of_a_list_are_read_and_what_is_not_ours_is_left_out() {
     let memory = Memory::new(Settings { page: 2, ..Settings::default() });

@@ -23,6 +23,7 @@ async fn created(memory: &Memory) {
     create_whole(&memory.driver(), &request(own_spec())).await.unwrap();
 }
 
+/// Shows OST-W7.
 #[tokio::test(start_paused = true)]
 async fn a_create_that_is_killed_at_any_call_is_finished_by_the_next_process_with_one_of_each() {
     for fault in DEATHS {
@@ -41,6 +42,7 @@ async fn a_create_that_is_killed_at_any_call_is_finished_by_the_next_process_wit
     }
 }
 
+/// Shows OST-W7.
 #[tokio::test(start_paused = true)]
 async fn a_machine_whose_create_was_killed_at_any_call_is_deleted_without_a_rest() {
     for fault in DEATHS {
@@ -56,6 +58,7 @@ async fn a_machine_whose_create_was_killed_at_any_call_is_deleted_without_a_rest
     }
 }
 
+/// Shows OST-W8.
 #[tokio::test(start_paused = true)]
 async fn what_a_killed_create_left_is_listed_and_collected_when_its_machine_is_gone() {
     for fault in DEATHS {
@@ -80,6 +83,7 @@ async fn what_a_killed_create_left_is_listed_and_collected_when_its_machine_is_g
     }
 }
 
+/// Shows OST-W7.
 #[tokio::test(start_paused = true)]
 async fn a_delete_that_is_killed_at_any_call_is_finished_by_the_next_process() {
     for fault in DEATHS {
@@ -101,6 +105,7 @@ async fn a_delete_that_is_killed_at_any_call_is_finished_by_the_next_process() {
     }
 }
 
+/// Shows OST-W7.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_at_any_call_leaves_one_of_each_after_the_next_attempt() {
     for at in 0.. {
@@ -118,6 +123,7 @@ async fn an_answer_that_is_lost_at_any_call_leaves_one_of_each_after_the_next_at
     }
 }
 
+/// Shows OST-W5.
 #[tokio::test(start_paused = true)]
 async fn a_create_that_is_canceled_ends_at_once_and_is_taken_up_again() {
     let memory = Memory::new(Settings { builds_for: std::time::Duration::from_mins(5), ..Settings::default() });

@@ -118,6 +118,7 @@ impl Bench for Environment {
     }
 }
 
+/// Shows OST-C6.
 #[tokio::test]
 async fn the_openstack_driver_keeps_the_contract_over_the_network_in_real_time() {
     let target = Target::find().await;
@@ -133,6 +134,7 @@ async fn the_openstack_driver_keeps_the_contract_over_the_network_in_real_time()
     }
 }
 
+/// Shows OST-C2.
 #[tokio::test]
 async fn a_machine_lives_and_dies_over_the_network() {
     let target = Target::find().await;
@@ -154,6 +156,7 @@ async fn a_machine_lives_and_dies_over_the_network() {
     assert!(driver.list(&call, &known.class_request()).await.unwrap().is_empty(), "no port is left");
 }
 
+/// Shows OST-C8.
 #[tokio::test]
 async fn a_root_disk_of_its_own_is_gone_with_its_server_over_the_network() {
     let target = Target::find().await;
@@ -169,6 +172,7 @@ async fn a_root_disk_of_its_own_is_gone_with_its_server_over_the_network() {
     assert!(driver.list(&call, &request.class_request()).await.unwrap().is_empty(), "no volume is left");
 }
 
+/// Shows OST-C3.
 #[tokio::test]
 async fn an_answer_that_is_lost_over_the_network_leaves_one_server() {
     let target = Target::find().await;
@@ -182,6 +186,7 @@ async fn an_answer_that_is_lost_over_the_network_leaves_one_server() {
     assert!(driver.list(&call, &request.class_request()).await.unwrap().is_empty());
 }
 
+/// Shows OST-C5.
 #[tokio::test]
 async fn a_flavor_without_a_host_and_a_wrong_password_have_their_codes_over_the_network() {
     let target = Target::find().await;
@@ -198,6 +203,7 @@ async fn a_flavor_without_a_host_and_a_wrong_password_have_their_codes_over_the_
     assert_eq!(error.code(), Code::Unauthenticated, "{error}");
 }
 
+/// Shows OST-C5.
 #[tokio::test]
 async fn a_cloud_where_nobody_listens_is_unavailable_and_one_that_is_silent_ends_with_the_call() {
     let target = Target::find().await;

@@ -25,6 +25,7 @@ async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverErro
     answers.into_iter().map(Result::unwrap_err).collect()
 }
 
+/// Shows OST-C5.
 #[tokio::test(start_paused = true)]
 async fn a_wrong_password_is_unauthenticated_and_says_what_to_check() {
     let memory = Memory::new(Settings::default());
@@ -34,6 +35,7 @@ async fn a_wrong_password_is_unauthenticated_and_says_what_to_check() {
     assert!(error.message().contains("check the credentials in the Secret"), "{error}");
 }
 
+/// Shows OST-5.
 #[tokio::test(start_paused = true)]
 async fn a_token_that_was_revoked_is_replaced_once_and_the_request_is_sent_again() {
     let memory = Memory::new(Settings::default());
@@ -48,6 +50,7 @@ async fn a_token_that_was_revoked_is_replaced_once_and_the_request_is_sent_again
     assert!(memory.asked().iter().all(|asked| !asked.contains("/auth/tokens")), "the fresh one is kept");
 }
 
+/// Shows OST-5.
 #[tokio::test(start_paused = true)]
 async fn many_calls_that_find_their_token_revoked_fetch_one_between_them() {
     let memory = Memory::new(Settings::default());
@@ -62,6 +65,7 @@ async fn many_calls_that_find_their_token_revoked_fetch_one_between_them() {
     assert_eq!(memory.asked().iter().filter(|asked| asked.contains("/auth/tokens")).count(), 1);
 }
 
+/// Shows OST-5.
 #[tokio::test(start_paused = true)]
 async fn a_service_that_refuses_every_token_is_unauthenticated_after_the_second() {
     let memory = Memory::new(Settings::default());
@@ -72,6 +76,7 @@ async fn a_service_that_refuses_every_token_is_unauthenticated_after_the_second(
     assert_eq!(memory.asked().iter().filter(|asked| asked.contains("/compute/")).count(), 2);
 }
 
+/// Shows OST-9, OST-C5.
 #[rstest]
 #[case(
     "POST",
@@ -124,6 +129,7 @@ async fn each_refusal_of_a_create_has_its_code_and_what_is_certain_is_cleaned_up
     assert_eq!(memory.count(), crate::memory::ONE_EACH);
 }
 
+/// Shows OST-10, OST-C5.
 #[rstest]
 #[case(429)]
 #[case(413)]
@@ -148,6 +154,7 @@ async fn a_project_that_asks_too_often_is_slowed_down_and_says_so(#[case] status
     assert!(begun.elapsed() > Duration::from_secs(1), "{:?}", begun.elapsed());
 }
 
+/// Shows OST-13.
 #[tokio::test(start_paused = true)]
 async fn a_nova_that_fails_for_a_while_does_not_end_a_create_that_waits_for_its_server() {
     let memory = Memory::new(Settings { builds_for: Duration::from_secs(30), ..Settings::default() });
@@ -165,6 +172,7 @@ async fn a_nova_that_fails_for_a_while_does_not_end_a_create_that_waits_for_its_
     assert_eq!(memory.count(), crate::memory::ONE_EACH);
 }
 
+/// Shows OST-22.
 #[rstest]
 #[case(503, None, 3)]
 #[case(500, None, 3)]
@@ -187,6 +195,7 @@ async fn read_is_sent_up_to_three_times(#[case] status: u16, #[case] retry_after
     assert_eq!(sent, most as usize);
 }
 
+/// Shows OST-22.
 #[tokio::test(start_paused = true)]
 async fn read_is_repeated_after_a_reset_and_a_write_is_not() {
     let memory = Memory::new(Settings::default());
@@ -198,6 +207,7 @@ async fn read_is_repeated_after_a_reset_and_a_write_is_not() {
     assert_eq!((error.code(), memory.count().servers), (Code::Unavailable, 0));
 }
 
+/// Shows OST-20.
 #[rstest]
 #[case::credential(
     r#"{"error": {"code": 404, "message": "Could not find Application Credential: ac-1.", "title": "Not Found"}}"#,
@@ -216,6 +226,7 @@ async fn deleted_application_credential_is_unauthenticated(#[case] body: &str, #
     assert!(error.message().contains("check the credentials in the Secret"), "{error}");
 }
 
+/// Shows OST-2.
 #[tokio::test(start_paused = true)]
 async fn bad_input_is_told_before_anybody_is_asked() {
     let memory = Memory::new(Settings::default());

@@ -56,6 +56,7 @@ async fn everything() -> Vec<String> {
     memory.asked()
 }
 
+/// Shows OST-14.
 #[tokio::test(start_paused = true)]
 async fn every_request_needs_an_access_rule_that_is_shipped_and_every_rule_is_needed() {
     let shipped = shipped();

@@ -17,6 +17,7 @@ const USER_DATA: &str = "#!/bin/sh canary-of-the-user-data";
 /// The first token that Keystone gives out.
 const TOKEN: &str = "gAAAA-token-000001";
 
+/// Shows OST-11.
 #[tokio::test]
 async fn no_password_token_or_user_data_is_in_any_log_line_error_or_metric() {
     let log = Log::of_this_process().unwrap();

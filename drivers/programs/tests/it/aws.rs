@@ -26,6 +26,7 @@ impl Drop for Running {
     }
 }
 
+/// Shows AWS-25.
 #[test]
 fn the_driver_of_aws_answers_probes_on_a_socket_of_its_own_until_it_is_asked_to_end() {
     let folder = tempfile::tempdir().unwrap();
@@ -50,6 +51,7 @@ fn the_driver_of_aws_answers_probes_on_a_socket_of_its_own_until_it_is_asked_to_
     assert!(!socket.exists(), "nothing is left behind");
 }
 
+/// Shows AWS-25.
 #[test]
 fn the_driver_of_aws_says_which_version_it_is_and_what_it_needs() {
     let version = text(&run(&["--version"]).stdout);
@@ -60,6 +62,7 @@ fn the_driver_of_aws_says_which_version_it_is_and_what_it_needs() {
     assert!(text(&bare.stderr).contains("--listen"), "{}", text(&bare.stderr));
 }
 
+/// Shows AWS-25.
 #[test]
 fn the_program_of_aws_needs_no_flag_that_names_the_driver() {
     let output = run(&["machine-controller", "--target-kubeconfig=/none"]);

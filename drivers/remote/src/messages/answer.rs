@@ -113,6 +113,7 @@ mod tests {
         Found { provider_id: "virtual:///vm-1".into(), node_name: "n".into(), addresses: vec![address] }
     }
 
+    /// Shows REM-7.
     #[test]
     fn every_code_keeps_its_number_and_its_name() {
         for code in Code::ALL.into_iter().filter(|code| *code != Code::Ok) {
@@ -150,6 +151,7 @@ mod tests {
         assert_eq!(owners(listed.clone().into()).unwrap(), listed);
     }
 
+    /// Shows REM-7.
     #[test]
     fn an_answer_without_a_vm_is_none_and_a_vm_without_names_is_left_to_whoever_asked() {
         assert_eq!(found(None).unwrap_err().code(), Code::Internal);
@@ -183,6 +185,7 @@ mod tests {
         });
     }
 
+    /// Shows REM-7.
     #[test]
     fn a_list_with_a_nameless_vm_is_refused_whole_because_it_would_be_deleted() {
         let good = Owner { provider_id: "id-1".into(), machine_name: "m-1".into() };

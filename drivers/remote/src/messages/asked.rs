@@ -143,6 +143,7 @@ mod tests {
         kept.take_pressure()
     }
 
+    /// Shows CLD-12.
     #[tokio::test(start_paused = true)]
     async fn what_a_cloud_says_of_an_account_arrives_as_it_was_and_bounded() {
         use driver::CloudPressure::{NoCapacity, Quota, Rate};
@@ -169,6 +170,7 @@ mod tests {
         assert_eq!(reported(&KnownWords::default(), vec![told.clone().into()]), [told]);
     }
 
+    /// Shows REM-11.
     #[tokio::test(start_paused = true)]
     async fn a_driver_cannot_make_series_without_end() {
         let words = KnownWords::default();

@@ -35,6 +35,7 @@ impl std::fmt::Debug for Secret {
 mod tests {
     use super::*;
 
+    /// Shows REM-9.
     #[test]
     fn debug_output_of_a_request_shows_no_secret() {
         let secret = Secret { data: [("token".to_owned(), b"hunter2".to_vec())].into() };

@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::wire::{Environment, Process, caller, now, request};
 
+/// Shows REM-4.
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_dies_mid_call_leaves_the_outcome_unknown_and_the_vm_to_be_found() {
     let environment = Environment::new(Config::default()).await;
@@ -34,6 +35,7 @@ async fn a_driver_that_dies_mid_call_leaves_the_outcome_unknown_and_the_vm_to_be
     assert_eq!(found.provider_id, environment.cloud.vms_of("m")[0].provider_id);
 }
 
+/// Shows REM-5.
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_is_not_there_is_not_hammered() {
     let environment = Environment::new(Config::default()).await;
@@ -54,6 +56,7 @@ async fn a_driver_that_is_not_there_is_not_hammered() {
     assert!((5..20).contains(&attempts), "{attempts} attempts in a minute");
 }
 
+/// Shows REM-13.
 #[tokio::test(start_paused = true)]
 async fn driver_that_closes_each_connection_is_reached_with_backoff() {
     let environment = Environment::new(Config::default()).await;
@@ -83,6 +86,7 @@ async fn driver_that_closes_each_connection_is_reached_with_backoff() {
     environment.driver.reach().await.unwrap();
 }
 
+/// Shows MC-W22.
 #[tokio::test(start_paused = true)]
 async fn another_version_at_the_other_end_is_told() {
     let environment = Environment::new(Config::default()).await;
@@ -113,6 +117,7 @@ async fn a_driver_that_comes_back_is_asked_again_what_it_can_do() {
     assert_eq!(environment.driver.capabilities(), Capabilities::MINIMAL);
 }
 
+/// Shows REM-5.
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_is_not_there_is_waited_for_and_said_once_a_while() {
     let (cloud, tasks, stop) = (VirtualCloud::new(Config::default(), now(), 1), Tasks::new(), CancellationToken::new());
@@ -171,6 +176,7 @@ impl Dial for Stranger {
     }
 }
 
+/// Shows REM-2.
 #[tokio::test(start_paused = true)]
 async fn a_service_without_our_protocol_is_called_that() {
     let dial = Box::new(Stranger { status: tonic::Code::Unimplemented, introduces_itself: false });
@@ -181,6 +187,7 @@ async fn a_service_without_our_protocol_is_called_that() {
 }
 
 /// Taken at its word, NOT_FOUND and UNIMPLEMENTED would mean "there is no VM", and RESOURCE_EXHAUSTED "the quota is full".
+/// Shows REM-2.
 #[rstest]
 #[case(tonic::Code::NotFound)]
 #[case(tonic::Code::Unimplemented)]

@@ -18,6 +18,7 @@ async fn report(config: &Config) -> Report {
     Report { results }
 }
 
+/// Shows REM-1.
 #[tokio::test(start_paused = true)]
 async fn the_virtual_cloud_keeps_the_contract_over_the_wire() {
     for initialize in [Support::Offered, Support::NotOffered] {
@@ -29,6 +30,7 @@ async fn the_virtual_cloud_keeps_the_contract_over_the_wire() {
     }
 }
 
+/// Shows REM-1.
 #[tokio::test(start_paused = true)]
 async fn a_cloud_without_optional_calls_keeps_the_contract_over_the_wire_too() {
     let report = report(&Config { capabilities: Capabilities::MINIMAL, ..Config::default() }).await;
@@ -39,6 +41,7 @@ async fn a_cloud_without_optional_calls_keeps_the_contract_over_the_wire_too() {
 const LAG: Duration = Duration::from_millis(100);
 
 /// On a real socket and a real clock, by a cloud that is late: all that the tests above leave out.
+/// Shows REM-1.
 #[tokio::test]
 async fn the_virtual_cloud_keeps_the_contract_over_a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();

@@ -73,6 +73,7 @@ fn socket(folder: &TempDir) -> String {
     format!("unix:{}", folder.path().join("driver.sock").display())
 }
 
+/// Shows REM-6.
 #[tokio::test]
 async fn a_unix_socket_is_open_to_its_owner_alone_and_leaves_nothing_behind() {
     let folder = tempfile::tempdir().unwrap();
@@ -109,6 +110,7 @@ async fn a_socket_that_is_not_there_is_told_with_its_path() {
     assert!(said.contains(&endpoint) && said.contains("start it"), "{said}");
 }
 
+/// Shows REM-6.
 #[tokio::test]
 async fn tls_lets_in_whom_the_authority_vouches_for_and_no_stranger() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,6 +143,7 @@ async fn a_certificate_for_another_name_is_told_apart() {
     assert!(said.contains("another name"), "{said}");
 }
 
+/// Shows REM-6.
 #[tokio::test]
 async fn a_rotated_certificate_needs_no_restart() {
     let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 #[path = "../../generated/generator.rs"]
 mod generator;
 
+/// Shows REM-9.
 #[test]
 fn the_generated_code_follows_the_proto() {
     let fresh = tempfile::tempdir().unwrap();

@@ -108,6 +108,7 @@ async fn create(answer: Answer) -> (driver::DriverError, usize) {
     (refused, raw.sent.load(Ordering::SeqCst))
 }
 
+/// Shows REM-10.
 #[tokio::test(start_paused = true)]
 async fn text_that_is_no_utf_8_is_a_lost_answer_and_no_crash() {
     let (error, _) = create(Answer::InvalidText).await;
@@ -115,6 +116,7 @@ async fn text_that_is_no_utf_8_is_a_lost_answer_and_no_crash() {
     assert!(error.message().contains("what the cloud did is unknown"), "{error}");
 }
 
+/// Shows REM-10.
 #[tokio::test(start_paused = true)]
 async fn an_answer_without_end_is_not_read_to_its_end() {
     let (error, sent) = create(Answer::Endless).await;
@@ -122,12 +124,14 @@ async fn an_answer_without_end_is_not_read_to_its_end() {
     assert!(sent < 80 * MEGABYTE, "{} MiB were read", sent / MEGABYTE);
 }
 
+/// Shows REM-10.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_says_it_is_huge_is_refused_before_it_is_read() {
     let (error, _) = create(Answer::Boast).await;
     assert_eq!(error.code(), Code::Unavailable, "{error}");
 }
 
+/// Shows DRV-7.
 #[tokio::test(start_paused = true)]
 async fn the_worst_texts_arrive_as_errors_and_cost_no_more_than_their_length() {
     for text in texts() {

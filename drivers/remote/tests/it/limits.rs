@@ -34,6 +34,7 @@ impl Driver for Patient {
     }
 }
 
+/// Shows REM-3.
 #[tokio::test(start_paused = true)]
 async fn the_deadline_of_a_call_reaches_the_driver() {
     let (patient, tasks) = (Patient::default(), Tasks::new());
@@ -56,6 +57,7 @@ async fn a_call_that_is_dropped_ends_at_the_driver() {
     assert!(learned.is_ok(), "the driver still works for a caller that is gone");
 }
 
+/// Shows REM-3.
 #[tokio::test(start_paused = true)]
 async fn a_canceled_call_ends_at_the_driver() {
     let environment = Environment::new(Config::default()).await;
@@ -72,6 +74,7 @@ async fn a_canceled_call_ends_at_the_driver() {
     assert_eq!(environment.cloud.calls()[0].end, CallEnd::Abandoned);
 }
 
+/// Shows REM-3.
 #[tokio::test(start_paused = true)]
 async fn a_caller_that_dies_ends_its_calls_at_the_driver() {
     let environment = Environment::new(Config::default()).await;

@@ -129,6 +129,7 @@ impl RemoteCloudFixture {
     }
 }
 
+/// Shows REM-4.
 #[tokio::test(start_paused = true)]
 async fn after_a_cloud_that_went_away_mid_create_status_is_asked_before_anything_else() {
     let fixture = RemoteCloudFixture::new();
@@ -149,6 +150,7 @@ async fn after_a_cloud_that_went_away_mid_create_status_is_asked_before_anything
     assert_eq!(fixture.cloud.vms_of("m").len(), 1);
 }
 
+/// Shows REM-8.
 #[tokio::test(start_paused = true)]
 async fn a_replica_that_takes_over_finds_the_vms_of_the_one_that_died() {
     let fixture = RemoteCloudFixture::new();

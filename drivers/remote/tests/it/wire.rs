@@ -174,6 +174,7 @@ impl Bench for Environment {
     }
 }
 
+/// Shows REM-11.
 #[tokio::test(start_paused = true)]
 async fn what_a_driver_asks_of_its_cloud_is_counted_at_the_caller() {
     let environment = Environment::new(Config::default()).await;

@@ -84,6 +84,7 @@ mod tests {
         Mount { volume: volume.into(), unique: format!("u/{volume}"), attaching: Attaching::Needed }
     }
 
+    /// Shows VIR-11.
     #[test]
     fn a_volume_is_in_use_as_long_as_one_pod_uses_it() {
         let mut mounts = Mounts::default();

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::bench::{Environment, SECOND};
 
+/// Shows VIR-4.
 #[tokio::test(start_paused = true)]
 async fn the_next_creates_fail_as_told_and_make_nothing() {
     let environment = Environment::new(Config::default());
@@ -19,6 +20,7 @@ async fn the_next_creates_fail_as_told_and_make_nothing() {
     assert_eq!(environment.cloud.vms().len(), 1);
 }
 
+/// Shows VIR-6.
 #[rstest]
 #[case(Doubles::Prevented, 1)]
 #[case(Doubles::Allowed, 2)]
@@ -35,6 +37,7 @@ async fn a_lost_answer_leaves_a_vm_behind_and_creating_again_shows_who_prevents_
     assert_eq!(environment.cloud.vms_of("m").len(), vms);
 }
 
+/// Shows VIR-4.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_hangs_after_its_effect_has_had_it() {
     let environment = Environment::new(Config::default());
@@ -45,6 +48,7 @@ async fn a_call_that_hangs_after_its_effect_has_had_it() {
     assert_eq!(environment.cloud.vms_of("m").len(), 1);
 }
 
+/// Shows VIR-4.
 #[tokio::test(start_paused = true)]
 async fn a_delayed_call_takes_that_much_longer() {
     let environment = Environment::new(Config::default());
@@ -54,6 +58,7 @@ async fn a_delayed_call_takes_that_much_longer() {
     assert_eq!(begun.elapsed(), 30 * SECOND);
 }
 
+/// Shows VIR-4.
 #[tokio::test(start_paused = true)]
 async fn the_same_seed_gives_the_same_day() {
     let day = || async {
@@ -70,6 +75,7 @@ async fn the_same_seed_gives_the_same_day() {
     assert!(one.iter().any(Result::is_ok) && one.iter().any(Result::is_err));
 }
 
+/// Shows VIR-3.
 #[tokio::test(start_paused = true)]
 async fn a_class_has_a_quota_of_its_own_and_leaves_room_for_others() {
     let environment = Environment::new(Config::default()).with_spec(serde_json::json!({ "quota": 1 }));

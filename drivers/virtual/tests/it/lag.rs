@@ -5,6 +5,7 @@ use driver_virtual::{Config, Doubles};
 
 use crate::bench::{Environment, SECOND};
 
+/// Shows VIR-5.
 #[tokio::test(start_paused = true)]
 async fn status_and_list_lag_behind_create_and_delete() {
     let environment = Environment::new(Config { status_lag: 5 * SECOND, list_lag: 20 * SECOND, ..Config::default() });
@@ -26,6 +27,7 @@ async fn status_and_list_lag_behind_create_and_delete() {
     assert!(environment.list().await.unwrap().is_empty());
 }
 
+/// Shows VIR-5.
 #[tokio::test(start_paused = true)]
 async fn a_create_is_not_fooled_by_the_lag() {
     let environment = Environment::new(Config { status_lag: 60 * SECOND, ..Config::default() });
@@ -34,6 +36,7 @@ async fn a_create_is_not_fooled_by_the_lag() {
     assert_eq!(environment.cloud.vms_of("m").len(), 1);
 }
 
+/// Shows VIR-6, MC-W49.
 #[tokio::test(start_paused = true)]
 async fn where_doubles_are_possible_status_shows_them_at_once() {
     let config = Config { doubles: Doubles::Allowed, status_lag: 60 * SECOND, ..Config::default() };

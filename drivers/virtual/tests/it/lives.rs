@@ -17,6 +17,7 @@ fn state(environment: &Environment) -> State {
     only_vm(environment).state(Instant::now())
 }
 
+/// Shows VIR-2.
 #[tokio::test(start_paused = true)]
 async fn a_vm_takes_its_time_to_come_and_to_go() {
     let spec = json!({ "createLatency": "2s", "bootLatency": "30s", "deleteLatency": "10s" });
@@ -35,6 +36,7 @@ async fn a_vm_takes_its_time_to_come_and_to_go() {
     assert!(environment.cloud.vms().is_empty());
 }
 
+/// Shows VIR-2.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_goes_on_when_its_caller_does_not_wait() {
     let environment = Environment::new(Config::default()).with_spec(json!({ "deleteLatency": "10s" }));
@@ -52,6 +54,7 @@ async fn a_deletion_goes_on_when_its_caller_does_not_wait() {
     environment.create("m").await.unwrap();
 }
 
+/// Shows VIR-7.
 #[tokio::test(start_paused = true)]
 async fn a_dead_vm_is_still_there_until_it_is_revived_and_boots_again() {
     let environment = Environment::new(Config::default()).with_spec(json!({ "bootLatency": "30s" }));
@@ -67,6 +70,7 @@ async fn a_dead_vm_is_still_there_until_it_is_revived_and_boots_again() {
     assert_eq!(state(&environment), State::Running);
 }
 
+/// Shows VIR-7.
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_hung_goes_on_where_it_stood() {
     let environment = Environment::new(Config::default());
@@ -79,6 +83,7 @@ async fn a_vm_that_hung_goes_on_where_it_stood() {
     assert_eq!((state(&environment), only_vm(&environment).boots), (State::Running, 1));
 }
 
+/// Shows VIR-7.
 #[tokio::test(start_paused = true)]
 async fn a_reclaimed_vm_is_gone_at_once() {
     let environment = Environment::new(Config::default());
@@ -112,6 +117,7 @@ async fn another_clusters_vm_is_not_deleted_even_by_its_id() {
     assert_eq!(environment.cloud.vms().len(), 1);
 }
 
+/// Shows VIR-10.
 #[tokio::test(start_paused = true)]
 async fn user_data_reaches_the_vm_and_shows_nowhere_else() {
     let environment = Environment::new(Config::default());

@@ -19,6 +19,7 @@ use driver::conformance::{self, Timing};
 use driver::{Capabilities, Support};
 use driver_virtual::Config;
 
+/// Shows DRV-2, VIR-1.
 #[tokio::test(start_paused = true)]
 async fn the_driver_keeps_the_contract() {
     for initialize in [Support::Offered, Support::NotOffered] {
@@ -30,6 +31,7 @@ async fn the_driver_keeps_the_contract() {
     }
 }
 
+/// Shows VIR-1.
 #[tokio::test(start_paused = true)]
 async fn a_cloud_without_optional_calls_keeps_the_contract_too() {
     let config = Config { capabilities: Capabilities::MINIMAL, ..Config::default() };
@@ -37,6 +39,7 @@ async fn a_cloud_without_optional_calls_keeps_the_contract_too() {
     assert!(report.passed(), "{report}");
 }
 
+/// Shows DRV-8.
 #[tokio::test(start_paused = true)]
 async fn a_cloud_that_shows_late_what_it_did_keeps_the_contract() {
     let config =

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use crate::bench::SECOND;
 use crate::fixture::NodeFixture;
 
+/// Shows VIR-8.
 #[tokio::test(start_paused = true)]
 async fn a_vm_that_has_booted_is_a_ready_node_with_a_lease() {
     let spec = json!({
@@ -35,6 +36,7 @@ async fn a_vm_that_has_booted_is_a_ready_node_with_a_lease() {
     assert_eq!(lease["metadata"]["ownerReferences"][0]["uid"], node["metadata"]["uid"]);
 }
 
+/// Shows VIR-12.
 #[tokio::test(start_paused = true)]
 async fn a_node_registers_before_it_is_ready_as_with_a_real_kubelet() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
@@ -47,6 +49,7 @@ async fn a_node_registers_before_it_is_ready_as_with_a_real_kubelet() {
     assert_eq!(*words.lock().unwrap(), ["False KubeletNotReady", "True KubeletReady"]);
 }
 
+/// Shows VIR-12.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_has_ended_says_how_before_it_is_gone_as_with_a_real_kubelet() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
@@ -71,6 +74,7 @@ async fn a_pod_that_has_ended_says_how_before_it_is_gone_as_with_a_real_kubelet(
     assert_eq!(ended, ["quick Succeeded Some(0)", "stubborn Failed Some(137)"], "{phases:?}");
 }
 
+/// Shows VIR-7.
 #[tokio::test(start_paused = true)]
 async fn a_vm_may_never_join_or_never_be_ready() {
     let fixture = NodeFixture::new(json!({ "join": "never" }), NodeLife::default());
@@ -84,6 +88,7 @@ async fn a_vm_may_never_join_or_never_be_ready() {
     assert_eq!(fixture.ready("m"), "False");
 }
 
+/// Shows VIR-8.
 #[tokio::test(start_paused = true)]
 async fn an_hour_of_a_healthy_node_is_leases_and_a_few_heartbeats() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
@@ -99,6 +104,7 @@ async fn an_hour_of_a_healthy_node_is_leases_and_a_few_heartbeats() {
     assert_eq!(fixture.ready("m"), "True");
 }
 
+/// Shows VIR-8.
 #[tokio::test(start_paused = true)]
 async fn a_dead_vm_falls_silent_is_marked_failed_after_the_grace_and_comes_back() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
@@ -193,6 +199,7 @@ async fn a_deleted_node_comes_back_only_with_a_reboot() {
     assert_eq!(fixture.lease("m").unwrap()["metadata"]["ownerReferences"][0]["uid"], uid);
 }
 
+/// Shows VIR-9.
 #[tokio::test(start_paused = true)]
 async fn a_pod_starts_on_its_node_and_ends_within_its_grace() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
@@ -241,6 +248,7 @@ async fn a_kubelet_has_the_last_word_on_whether_its_pods_are_ready() {
     assert_eq!(fixture.pod_ready("p"), "True");
 }
 
+/// Shows VIR-9.
 #[tokio::test(start_paused = true)]
 async fn the_pods_of_a_dead_vm_stay_until_it_is_back() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());

@@ -12,6 +12,7 @@ const V2: &str = "25 1 0:23 / /sys/fs/cgroup rw,nosuid shared:4 - cgroup2 cgroup
 
 const SIZE: Resources = Resources { cpu_millis: 1500, memory: 1 << 30 };
 
+/// Shows HST-10.
 #[test]
 fn hierarchies_are_found_by_what_is_mounted() {
     let first = Hierarchies::of(V1).unwrap();
@@ -38,6 +39,7 @@ fn read(root: &tempfile::TempDir, file: &str) -> String {
     fs::read_to_string(root.path().join(file)).unwrap_or_default()
 }
 
+/// Shows HST-10.
 #[test]
 fn a_v2_machine_has_limits_by_controllers_that_the_root_hands_on() {
     let files = [
@@ -65,6 +67,7 @@ fn a_v2_machine_has_limits_by_controllers_that_the_root_hands_on() {
     assert_eq!((joined, leaves), (vec![root.path().join("m")], vec![root.path().join("m/init")]));
 }
 
+/// Shows HST-10.
 #[test]
 fn a_v1_machine_has_limits_and_the_cpus_of_its_host() {
     let files = [
@@ -100,6 +103,7 @@ fn what_is_there_is_seen_and_processes_of_children_are_found() {
     assert_eq!((nobody.seen(), nobody.processes()), (steps::Cgroups::Absent, Vec::new()));
 }
 
+/// Shows HST-10.
 #[test]
 fn what_an_earlier_life_left_below_is_cleared_before_a_start() {
     let root = root(&[("m/cgroup.subtree_control", "memory\n")]);

@@ -52,6 +52,7 @@ fn a_class_that_says_everything_is_read() {
     assert_eq!(spec.budget.or(Resources::default()), Resources { cpu_millis: 2000, memory: 4 << 30 });
 }
 
+/// Shows HST-1.
 #[rstest]
 #[case("cluster", json!("a/b"), "providerSpec.cluster: Invalid value: \"a/b\"")]
 #[case("rootImage", json!("node"), "providerSpec.rootImage: Invalid value: \"node\": must be an absolute path")]
@@ -75,6 +76,7 @@ fn each_fault_of_a_class_is_named(#[case] key: &str, #[case] value: Value, #[cas
     assert!(told.contains(expected), "{told}");
 }
 
+/// Shows HST-1, OPR-20.
 #[test]
 fn everything_that_an_empty_class_lacks_is_told_at_once() {
     let told = told(&json!({}));
@@ -83,6 +85,7 @@ fn everything_that_an_empty_class_lacks_is_told_at_once() {
     }
 }
 
+/// Shows HST-1.
 #[test]
 fn a_class_that_can_make_nothing_still_says_where_to_look() {
     let scope = fields::scope_of(&json!({ "cluster": "shoot", "cpu": "much" }), STATE_DIRECTORY).unwrap();

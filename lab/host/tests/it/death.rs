@@ -15,6 +15,7 @@ async fn the_victim_of_the_other_test() {
     obey::<Fixture>().await;
 }
 
+/// Shows HST-4, HST-15.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_killed_at_any_moment_leaves_nothing_that_the_next_cannot_finish_or_remove() {
     if !inside("death::a_driver_killed_at_any_moment_leaves_nothing_that_the_next_cannot_finish_or_remove") {

@@ -20,6 +20,7 @@ async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     panic!("{what} did not come about within 10 s");
 }
 
+/// Shows HST-7.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own() {
     if !inside("life::the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own") {
@@ -52,6 +53,7 @@ async fn the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own() {
     assert_eq!(fixture.traces(), before);
 }
 
+/// Shows HST-6.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_process_finds_its_machines_and_starts_one_that_ended_again() {
     if inside("life::a_new_process_finds_its_machines_and_starts_one_that_ended_again") {
@@ -110,6 +112,7 @@ async fn freeze_and_delete() {
     assert_eq!(fixture.traces(), before);
 }
 
+/// Shows HST-11.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_frozen_machine_is_deleted_all_the_same() {
     if inside("life::a_frozen_machine_is_deleted_all_the_same") {
@@ -119,6 +122,7 @@ async fn a_frozen_machine_is_deleted_all_the_same() {
 
 /// In the mount namespace of this test only one hierarchy of version 2 is left. It has no controllers, where those are of version 1, but
 /// everything else: a root of its own for the machine, a leaf for its processes, a freezer.
+/// Shows HST-10.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_machine_lives_and_dies_under_cgroups_of_version_2() {
     if !inside("life::a_machine_lives_and_dies_under_cgroups_of_version_2") {
@@ -142,6 +146,7 @@ async fn a_machine_lives_and_dies_under_cgroups_of_version_2() {
     end_and_start_again().await;
 }
 
+/// Shows HST-2.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_host_lacks_is_told_before_anything_is_made() {
     if !inside("life::what_the_host_lacks_is_told_before_anything_is_made") {

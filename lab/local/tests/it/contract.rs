@@ -52,6 +52,7 @@ impl Bench for Environment {
     }
 }
 
+/// Shows HST-27.
 #[tokio::test(start_paused = true)]
 async fn the_local_driver_keeps_the_contract() {
     let report = conformance::run(|| {

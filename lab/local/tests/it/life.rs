@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use crate::fixture::{Fixture, MACHINES, PODS, class, request, secret};
 
+/// Shows HST-27.
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_a_pod_with_a_secret_and_a_service_that_go_with_it() {
     let fixture = Fixture::new(true);
@@ -24,6 +25,7 @@ async fn a_machine_is_a_pod_with_a_secret_and_a_service_that_go_with_it() {
     assert_eq!(fixture.object("secrets", "machine-m-userdata").unwrap()["data"]["userdata"], "IyEvYmluL3No");
 }
 
+/// Shows HST-27.
 #[tokio::test(start_paused = true)]
 async fn a_class_of_the_first_generation_has_its_pods_beside_its_machines_and_needs_no_kubeconfig() {
     let fixture = Fixture::new(true);
@@ -38,6 +40,7 @@ async fn a_class_of_the_first_generation_has_its_pods_beside_its_machines_and_ne
     assert_eq!(listed, [("machine-m", "m")]);
 }
 
+/// Shows HST-28.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_never_runs_is_told_with_its_reason_after_ten_minutes() {
     let fixture = Fixture::new(false);
@@ -49,6 +52,7 @@ async fn a_pod_that_never_runs_is_told_with_its_reason_after_ten_minutes() {
     assert!((590..=600).contains(&begin.elapsed().as_secs()), "{:?}", begin.elapsed());
 }
 
+/// Shows HST-29.
 #[tokio::test(start_paused = true)]
 async fn a_kubeconfig_that_cannot_be_used_is_told_and_never_shown() {
     let fixture = Fixture::new(true);
@@ -59,6 +63,7 @@ async fn a_kubeconfig_that_cannot_be_used_is_told_and_never_shown() {
     assert_eq!(error.message(), "credentialsSecretRef.kubeconfig: it is no kubeconfig");
 }
 
+/// Shows HST-28.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_waits_until_the_pod_is_gone() {
     let fixture = Fixture::new(true);

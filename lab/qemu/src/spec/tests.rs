@@ -12,6 +12,7 @@ fn with(key: &str, value: Value) -> Value {
     spec
 }
 
+/// Shows HST-21.
 #[test]
 fn a_short_class_of_virtual_machines_has_defaults() {
     let (scope, spec) = decode(&spec(), Faults::default()).unwrap();
@@ -22,6 +23,7 @@ fn a_short_class_of_virtual_machines_has_defaults() {
     assert_eq!(power_off_timeout(&with("powerOffSeconds", json!(0))), Duration::ZERO);
 }
 
+/// Shows HST-21.
 #[rstest]
 #[case("image", json!("images/debian.qcow2"), "providerSpec.image: Invalid value")]
 #[case("image", json!(""), "providerSpec.image: Required value")]
@@ -37,6 +39,7 @@ fn each_fault_of_a_class_of_virtual_machines_is_named(#[case] key: &str, #[case]
     assert!(error.message().contains(told), "{error}");
 }
 
+/// Shows OPR-20.
 #[test]
 fn everything_that_is_wrong_with_a_class_of_virtual_machines_is_told_at_once() {
     let wrong = json!({ "image": "debian.qcow2", "seed": "floppy", "cpu": "2", "memory": "2Gi", "diskSize": "big" });
@@ -48,6 +51,7 @@ fn everything_that_is_wrong_with_a_class_of_virtual_machines_is_told_at_once() {
     }
 }
 
+/// Shows HST-21.
 #[test]
 fn a_class_that_can_make_no_virtual_machine_still_says_where_to_look() {
     assert_eq!(

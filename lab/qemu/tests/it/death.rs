@@ -14,6 +14,7 @@ async fn the_victim_of_the_other_test() {
     obey::<Fixture>().await;
 }
 
+/// Shows HST-22.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_qemu_driver_killed_at_any_moment_leaves_nothing_that_the_next_cannot_finish_or_remove() {
     let test = "a_qemu_driver_killed_at_any_moment_leaves_nothing_that_the_next_cannot_finish_or_remove";

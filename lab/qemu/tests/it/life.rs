@@ -25,6 +25,7 @@ fn ask(fixture: &Fixture, machine: &str, command: &str) -> String {
     line
 }
 
+/// Shows HST-25.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_virtual_machine_has_a_disk_of_its_own_and_a_monitor_and_only_its_owner_may_look() {
     use std::os::unix::fs::PermissionsExt as _;
@@ -43,6 +44,7 @@ async fn a_virtual_machine_has_a_disk_of_its_own_and_a_monitor_and_only_its_owne
     assert!(fixture.traces().is_empty(), "{:?}", fixture.traces());
 }
 
+/// Shows HST-24.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_new_process_finds_its_virtual_machines_and_starts_one_that_was_switched_off_again() {
     let test = "a_new_process_finds_its_virtual_machines_and_starts_one_that_was_switched_off_again";
@@ -68,6 +70,7 @@ async fn a_new_process_finds_its_virtual_machines_and_starts_one_that_was_switch
     assert_eq!(other.status(&call, &request).await.unwrap_err().code(), Code::NotFound);
 }
 
+/// Shows HST-24.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_virtual_machine_that_does_not_end_when_asked_is_killed_after_its_time() {
     let test = "a_virtual_machine_that_does_not_end_when_asked_is_killed_after_its_time";
@@ -83,6 +86,7 @@ async fn a_virtual_machine_that_does_not_end_when_asked_is_killed_after_its_time
     assert!(fixture.traces().is_empty(), "{:?}", fixture.traces());
 }
 
+/// Shows HST-21.
 #[tokio::test(flavor = "multi_thread")]
 async fn what_the_host_lacks_for_virtual_machines_is_told_before_anything_is_made() {
     let test = "what_the_host_lacks_for_virtual_machines_is_told_before_anything_is_made";

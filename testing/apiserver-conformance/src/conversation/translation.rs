@@ -148,6 +148,7 @@ mod tests {
         json!({"metadata": {"namespace": "c-1", "uid": uid, "resourceVersion": version, "creationTimestamp": "2026-01-01T00:00:00Z"}})
     }
 
+    /// Shows TWO-2.
     #[test]
     fn servers_that_behave_alike_say_the_same() {
         let (mut ours, mut theirs) = (Translation::of("c-1"), Translation::of("c-22"));
@@ -165,6 +166,7 @@ mod tests {
         assert_eq!(translation.own("/<namespace>/a?v=<version 1>&u=<uid 0>"), "/c-1/a?v=8&u=u-1");
     }
 
+    /// Shows TWO-2.
     #[test]
     fn names_in_messages_are_translated_too_and_other_numbers_are_not() {
         let mut translation = Translation::of("c-1");
@@ -175,6 +177,7 @@ mod tests {
         assert_eq!(translation.shared(&json!(said)), json!(shared));
     }
 
+    /// Shows TWO-2.
     #[test]
     fn complaints_in_another_order_are_the_same() {
         let refusal = |first: &str, second: &str| {

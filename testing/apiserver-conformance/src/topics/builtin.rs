@@ -63,6 +63,7 @@ async fn a_key_of_a_config_map_must_be_a_key(s: Fixture) -> CaseResult {
     says(&status["message"], "data[not a key]: Invalid value: \"not a key\": a valid config key must consist of")
 }
 
+/// Shows SRV-12.
 async fn an_immutable_config_map_stays_as_it_is(s: Fixture) -> CaseResult {
     let mut object = config_map("a", &json!({}));
     object["data"] = json!({"k": "v"});

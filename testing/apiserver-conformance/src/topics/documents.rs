@@ -71,6 +71,7 @@ async fn a_group_that_nobody_serves_has_no_document(s: Fixture) -> CaseResult {
     Ok(())
 }
 
+/// Shows KIN-9.
 async fn a_strict_client_hears_of_fields_that_nobody_knows(s: Fixture) -> CaseResult {
     let mut object = config_map("a", &json!({}));
     object["dada"] = json!({});

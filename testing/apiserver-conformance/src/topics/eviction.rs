@@ -106,6 +106,7 @@ async fn an_eviction_must_name_its_pod(s: Fixture) -> CaseResult {
     Ok(())
 }
 
+/// Shows KIN-3.
 async fn an_eviction_may_say_which_pod_it_means(s: Fixture) -> CaseResult {
     let pod = running(&s, "a", "True").await?;
     let uid = |uid: &Value| Some(json!({"preconditions": {"uid": uid}}));
@@ -117,6 +118,7 @@ async fn an_eviction_may_say_which_pod_it_means(s: Fixture) -> CaseResult {
     Ok(())
 }
 
+/// Shows KIN-3.
 async fn an_eviction_brings_its_own_grace(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     evict(&s, "a", Some(json!({"gracePeriodSeconds": 7}))).await?.succeeds()?;
@@ -127,6 +129,7 @@ async fn an_eviction_brings_its_own_grace(s: Fixture) -> CaseResult {
     Ok(())
 }
 
+/// Shows KIN-1.
 async fn a_budget_that_is_spent_refuses_with_its_numbers(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     budget(&s, "b", &numbers(1, 1, 1), None).await?;
@@ -151,6 +154,7 @@ async fn an_eviction_spends_the_budget(s: Fixture) -> CaseResult {
     Ok(())
 }
 
+/// Shows KIN-1.
 async fn two_budgets_for_one_pod_are_too_many(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     budget(&s, "b", &numbers(1, 1, 1), None).await?;
@@ -178,6 +182,7 @@ async fn a_pod_that_has_ended_needs_no_budget(s: Fixture) -> CaseResult {
     Ok(())
 }
 
+/// Shows KIN-1.
 async fn a_pod_that_is_leaving_needs_no_budget(s: Fixture) -> CaseResult {
     running(&s, "a", "True").await?;
     budget(&s, "b", &numbers(1, 1, 1), None).await?;
@@ -186,6 +191,7 @@ async fn a_pod_that_is_leaving_needs_no_budget(s: Fixture) -> CaseResult {
     Ok(())
 }
 
+/// Shows KIN-1.
 async fn an_unready_pod_is_guarded_while_others_are_missing(s: Fixture) -> CaseResult {
     running(&s, "a", "False").await?;
     budget(&s, "b", &numbers(0, 1, 1), None).await?;

@@ -59,6 +59,7 @@ async fn leaving(s: &Fixture, name: &str) -> Result<Value, Difference> {
     s.until(&s.core(&format!("configmaps/{name}")), |object| object["metadata"]["deletionTimestamp"].is_string()).await
 }
 
+/// Shows KIN-6.
 async fn dependents_follow_their_owner(s: Fixture) -> CaseResult {
     let owner = s.config_map("owner", &json!({})).await?;
     dependent(&s, "a", &[owned_by(&owner, true)], &json!([])).await?;
@@ -90,6 +91,7 @@ async fn a_dependent_with_another_owner_stays_and_forgets_the_first(s: Fixture) 
     gone(&s, "a").await
 }
 
+/// Shows KIN-6.
 async fn an_owner_deleted_in_the_foreground_waits_for_those_who_block_it(s: Fixture) -> CaseResult {
     let owner = s.config_map("owner", &json!({})).await?;
     dependent(&s, "a", &[owned_by(&owner, true)], &json!(["example.com/hold"])).await?;
@@ -123,6 +125,7 @@ async fn a_dependent_with_two_owners_does_not_block_the_one_in_the_foreground(s:
     Ok(())
 }
 
+/// Shows KIN-6.
 async fn orphans_stay_and_forget_their_owner(s: Fixture) -> CaseResult {
     let owner = s.config_map("owner", &json!({})).await?;
     dependent(&s, "a", &[owned_by(&owner, true)], &json!([])).await?;

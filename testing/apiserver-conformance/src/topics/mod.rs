@@ -69,6 +69,7 @@ mod tests {
     use super::*;
     use crate::fixture::place;
 
+    /// Shows TWO-1, SRV-1.
     #[test]
     fn every_topic_has_cases_enough() {
         for topic in topics() {
@@ -76,6 +77,7 @@ mod tests {
         }
     }
 
+    /// Shows TWO-1, SRV-1.
     #[test]
     fn no_two_cases_play_in_the_same_place() {
         let places: Vec<_> =

@@ -29,6 +29,7 @@ async fn page(s: &Fixture, continued: &Value) -> Result<Value, Difference> {
     s.get(&s.core(&format!("configmaps?{OURS}&limit=2{token}"))).await?.succeeds()
 }
 
+/// Shows SRV-3.
 async fn pages_together_are_the_whole_list_in_order(s: Fixture) -> CaseResult {
     five(&s).await?;
     let first = page(&s, &Value::Null).await?;

@@ -63,6 +63,7 @@ async fn a_json_patch_is_carried_out_in_order(s: Fixture) -> CaseResult {
     same("data", &patched["data"], &json!({"k": "w", "l": "v"}))
 }
 
+/// Shows SRV-6.
 async fn a_json_patch_whose_test_fails_changes_nothing(s: Fixture) -> CaseResult {
     let made = s.config_map("a", &json!({"pool": "x"})).await?;
     let patch = json!([

@@ -51,6 +51,7 @@ fn grace(seconds: i64) -> Value {
     json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": seconds})
 }
 
+/// Shows KIN-4.
 async fn a_pod_is_bound_to_its_node_once(s: Fixture) -> CaseResult {
     make(&s, &new_pod("a", &json!({}), None)).await?;
     let answer = s.post(&s.core("pods/a/binding"), &binding("a", "node-1")).await?;
@@ -117,6 +118,7 @@ pub(super) async fn release(s: &Fixture, path: &str) -> CaseResult {
     Ok(())
 }
 
+/// Shows KIN-4.
 async fn a_shorter_grace_wins_and_a_longer_one_does_not(s: Fixture) -> CaseResult {
     make(&s, &new_pod("a", &json!({}), Some("node-1"))).await?;
     let left = |answer: &Value| answer["metadata"]["deletionGracePeriodSeconds"].clone();
@@ -167,6 +169,7 @@ async fn class(s: &Fixture, value: i64) -> Result<String, Difference> {
     Ok(format!("/apis/scheduling.k8s.io/v1/priorityclasses/{}", s.namespace()))
 }
 
+/// Shows KIN-4.
 async fn the_priority_of_a_pod_follows_its_class(s: Fixture) -> CaseResult {
     let path = class(&s, 1234).await?;
     let mut pod = new_pod("a", &json!({}), None);

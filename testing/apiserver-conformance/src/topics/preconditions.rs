@@ -29,6 +29,7 @@ async fn a_deletion_meant_for_another_uid_conflicts(s: Fixture) -> CaseResult {
     Ok(())
 }
 
+/// Shows SRV-5.
 async fn a_deletion_meant_for_another_version_conflicts(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let options = options(&json!({"resourceVersion": "1"}));

@@ -63,6 +63,7 @@ async fn a_scale_shows_what_is_wanted_counted_and_selected(s: Fixture) -> CaseRe
     same("status", &scale["status"], &json!({"replicas": 0, "selector": "a in (y,z),b=x"}))
 }
 
+/// Shows KIN-5.
 async fn a_scale_is_put_and_the_generation_follows(s: Fixture) -> CaseResult {
     set(&s).await?;
     let scale = s.put(&sets(&s, "a/scale"), &wanting(2, None)).await?.succeeds()?;
@@ -84,6 +85,7 @@ async fn a_scale_is_patched(s: Fixture) -> CaseResult {
     same("replicas", &set["spec"]["replicas"], &json!(0))
 }
 
+/// Shows KIN-5.
 async fn a_scale_can_conflict(s: Fixture) -> CaseResult {
     let old = set(&s).await?;
     let patch = json!({"metadata": {"labels": {"some": "body"}}});
@@ -148,6 +150,7 @@ async fn define(s: &Fixture) -> CaseResult {
     .await
 }
 
+/// Shows KIN-5.
 async fn a_custom_scale_stands_where_its_definition_says(s: Fixture) -> CaseResult {
     define(&s).await?;
     s.make_widget("a", &json!({"size": 3, "color": "red"})).await?;

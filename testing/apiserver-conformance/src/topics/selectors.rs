@@ -91,6 +91,7 @@ async fn a_field_that_a_kind_without_own_fields_does_not_offer_is_a_bad_request(
     says(&answer.fails(400, "BadRequest")?["message"], message)
 }
 
+/// Shows SRV-10.
 async fn pods_are_selected_by_the_node_they_run_on(s: Fixture) -> CaseResult {
     for (name, node) in [("a", Some("node-1")), ("b", Some("node-2")), ("c", None)] {
         let mut spec =

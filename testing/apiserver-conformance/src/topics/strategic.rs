@@ -42,6 +42,7 @@ fn conditions(pod: &Value) -> Value {
     list.map(|c| Value::from(format!("{}={}", text(&c["type"]), text(&c["status"])))).collect()
 }
 
+/// Shows KIN-9.
 async fn a_strategic_patch_finds_an_element_by_its_key(s: Fixture) -> CaseResult {
     pod(&s).await?;
     let change = json!({"spec": {"containers": [{"name": "b", "image": "none.invalid/b:2"}]}});

@@ -29,6 +29,7 @@ fn columns(table: &Value) -> Value {
     columns.map(|column| column["name"].clone()).collect()
 }
 
+/// Shows KIN-9.
 async fn a_list_is_shown_as_a_table(s: Fixture) -> CaseResult {
     for name in ["table-a", "table-b"] {
         s.config_map(name, &json!({"shown": "yes"})).await?;

@@ -62,6 +62,7 @@ async fn release(s: &Fixture, rest: &str) -> CaseResult {
     s.until_gone(&path(s)).await
 }
 
+/// Shows KIN-7.
 async fn a_namespace_takes_its_contents_along(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let claim = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
@@ -74,6 +75,7 @@ async fn a_namespace_takes_its_contents_along(s: Fixture) -> CaseResult {
     s.until_gone(&path(&s)).await
 }
 
+/// Shows KIN-7.
 async fn a_finalizer_holds_the_namespace_and_is_named(s: Fixture) -> CaseResult {
     let mut held = config_map("held", &json!({}));
     held["metadata"]["finalizers"] = json!(["example.com/hold"]);

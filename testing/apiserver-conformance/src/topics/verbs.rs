@@ -21,6 +21,7 @@ cases![
     a_collection_can_be_deleted_by_selector,
 ];
 
+/// Shows SRV-1.
 async fn a_created_object_carries_what_only_the_server_knows(s: Fixture) -> CaseResult {
     let answer = s.post(&s.core("configmaps"), &config_map("a", &json!({}))).await?;
     ensure!(answer.code == 201, "created with {}", answer.code);

@@ -81,6 +81,7 @@ async fn a_new_replica_set_is_completed_and_counts_nothing(s: Fixture) -> CaseRe
     same("replicas", &made["spec"]["replicas"], &json!(1))
 }
 
+/// Shows KIN-8.
 async fn a_new_deployment_is_completed(s: Fixture) -> CaseResult {
     let made = made(&s, "Deployment", "deployments").await?;
     let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}});
@@ -124,6 +125,7 @@ async fn a_new_daemon_set_is_completed(s: Fixture) -> CaseResult {
     same("status", &made["status"], &counts)
 }
 
+/// Shows KIN-8.
 async fn the_selector_of_a_workload_does_not_change(s: Fixture) -> CaseResult {
     made(&s, "ReplicaSet", "replicasets").await?;
     let patch = json!({"spec": {
@@ -271,6 +273,7 @@ async fn a_storage_class_is_completed_and_frozen(s: Fixture) -> CaseResult {
     same("kind", &answer["kind"], &json!("StorageClass"))
 }
 
+/// Shows KIN-8.
 async fn an_attachment_is_frozen_but_for_its_status(s: Fixture) -> CaseResult {
     let attachment = json!({
         "apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment",
@@ -398,6 +401,7 @@ async fn a_budget_is_a_number_or_a_share(s: Fixture) -> CaseResult {
     says(&status["message"], &format!("{path}: Invalid value: \"Odd\": not a valid selector operator"))
 }
 
+/// Shows KIN-8.
 async fn a_claim_waits_for_the_pods_that_use_it(s: Fixture) -> CaseResult {
     let claim = json!({
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "a"},

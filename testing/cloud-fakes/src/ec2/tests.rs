@@ -260,6 +260,7 @@ fn who_may_ask_is_checked_where_that_is_set_and_keys_of_a_role_are_good() {
     assert_eq!(code(&bad), "InvalidIdentityToken");
 }
 
+/// Shows DRV-9.
 #[test]
 fn every_member_that_it_shows_is_one_of_aws() {
     let mut cloud = Cloud::default();

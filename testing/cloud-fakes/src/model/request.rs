@@ -138,6 +138,7 @@ mod tests {
         assert_eq!(check_request("GetCallerIdentity", &[("Version", "2011-06-15")]), Ok(()));
     }
 
+    /// Shows DRV-9.
     #[rstest]
     #[case::misspelled("ImageID", "ami-1", "ImageID is no parameter")]
     #[case::of_the_sdk("NetworkInterfaces.1.DeviceIndex", "0", "NetworkInterfaces is no parameter")]

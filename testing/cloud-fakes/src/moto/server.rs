@@ -181,6 +181,7 @@ mod tests {
         assert!(exchange::get(port, "/").await.is_err());
     }
 
+    /// Shows AWS-28.
     #[tokio::test]
     async fn moto_that_is_told_to_wants_to_know_who_calls() {
         let Some(moto) = for_test("moto_that_is_told_to_wants_to_know_who_calls").await.unwrap() else { return };

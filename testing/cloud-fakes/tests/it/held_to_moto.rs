@@ -127,6 +127,7 @@ fn known(answer: &Answer) -> Vec<(String, String)> {
     known
 }
 
+/// Shows DRV-9.
 #[tokio::test]
 async fn our_ec2_answers_as_moto_does() {
     let Some(moto) = moto::for_test("our_ec2_answers_as_moto_does").await.unwrap() else { return };

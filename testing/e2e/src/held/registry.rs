@@ -197,6 +197,7 @@ mod tests {
         }
     }
 
+    /// Shows PLN-4.
     #[test]
     fn a_name_is_taken_until_its_holder_is_gone() {
         let (_folder, registry) = registry();

@@ -98,6 +98,7 @@ mod tests {
         }
     }
 
+    /// Shows ROL-2.
     #[test]
     fn what_came_unexpected_too_often_without_a_word_or_with_too_many_is_one() {
         let twice = format!("12:00 {PATCH}\n12:01 {PATCH}");

@@ -142,6 +142,7 @@ mod tests {
         assert_eq!(missing(&[both]), None);
     }
 
+    /// Shows ROL-1.
     #[test]
     fn what_the_other_component_did_or_what_was_not_done_does_not_count() {
         let but_last = |required_steps: &[&'static str]| required_steps[..required_steps.len() - 1].to_vec();

@@ -155,6 +155,7 @@ mod tests {
         assert_eq!(RoleReport::of(roles(), &life()).complaint(), None);
     }
 
+    /// Shows ROL-1.
     #[test]
     fn a_missing_rule_is_found() {
         let mut life = life();
@@ -166,6 +167,7 @@ mod tests {
         assert!(role_report.to_string().contains("DENIED us: list secrets in ns (2 times)"));
     }
 
+    /// Shows ROL-1.
     #[test]
     fn a_superfluous_rule_is_found_also_when_only_its_place_or_its_name_is_too_wide() {
         let mut wide = roles();
@@ -182,6 +184,7 @@ mod tests {
         assert_eq!(RoleReport::of(part, &life()).unused().len(), 1);
     }
 
+    /// Shows ROL-1.
     #[test]
     fn a_wildcard_is_too_wide_whatever_was_asked() {
         for wide in
@@ -192,6 +195,7 @@ mod tests {
         }
     }
 
+    /// Shows ROL-1.
     #[test]
     fn what_two_rules_grant_is_told_once_and_the_narrower_one_is_meant() {
         let anywhere = Grant { namespace: None, ..grant("get", "secrets") };
@@ -222,6 +226,7 @@ mod tests {
     }
 
     /// All roles of six rules that differ in one thing each, under all lives that ask for some of them.
+    /// Shows ROL-1.
     #[test]
     fn there_is_no_complaint_exactly_if_what_is_granted_is_what_is_asked() {
         let named = |name: &str| Grant { name: Some(name.to_owned()), ..grant("update", "leases") };

@@ -208,6 +208,7 @@ fn side_by_side(args: &ChoreArgs, runtime: &Runtime, suites: &[Suite]) -> anyhow
 mod tests {
     use super::*;
 
+    /// Shows TWO-4, HST-16.
     #[test]
     fn only_a_suite_that_needs_what_not_everybody_can_install_may_be_skipped_and_only_as_a_whole() {
         let skipped = Tally { skipped: 1, ..Tally::default() };

@@ -96,6 +96,7 @@ impl Report {
 mod tests {
     use super::*;
 
+    /// Shows TWO-4, HST-16.
     #[tokio::test]
     async fn what_failed_and_what_was_skipped_is_counted_and_the_reasons_are_in_the_file() {
         let mut report = Report::of("suite");

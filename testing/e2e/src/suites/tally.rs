@@ -108,6 +108,7 @@ mod tests {
 
     const CLEAN: Tally = Tally { passed: 3, failed: 0, skipped: 0 };
 
+    /// Shows TWO-4.
     #[test]
     fn a_skipped_case_is_a_failure_on_the_real_server_only() {
         let skipping = Tally { skipped: 1, ..CLEAN };
@@ -115,6 +116,7 @@ mod tests {
         assert!(!skipping.shows(Server::Real));
     }
 
+    /// Shows TWO-4.
     #[test]
     fn a_suite_that_ran_nothing_shows_nothing() {
         assert!(!Tally::default().shows(Server::Real));

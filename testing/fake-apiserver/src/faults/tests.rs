@@ -35,6 +35,7 @@ fn without_rules_nothing_goes_wrong() {
     assert!(faults.fired().is_empty());
 }
 
+/// Shows SRV-14.
 #[test]
 fn a_rule_is_spent_after_its_times() {
     let faults = Faults::default();
@@ -92,6 +93,7 @@ fn delays_add_up_and_the_oldest_rule_decides_the_rest() {
     assert_eq!(faults.times_fired(second), 0, "a rule that did not decide is not used up");
 }
 
+/// Shows SRV-13.
 #[rstest]
 #[case(Fault::Refuse(Refusal::Conflict), &Verb::WRITES)]
 #[case(Fault::Refuse(Refusal::Gone), &[Verb::List, Verb::Watch])]
@@ -146,6 +148,7 @@ fn a_withdrawn_rule_is_over() {
     assert_eq!(outcome(&faults, &request(Verb::Get)), Outcome::Normal);
 }
 
+/// Shows SRV-14.
 #[test]
 fn one_rule_more_does_not_change_what_the_others_do() {
     let course = |more: bool| {

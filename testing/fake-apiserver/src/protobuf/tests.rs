@@ -18,6 +18,7 @@ fn read(api_version: &str, kind: &str, raw: &[u8]) -> Option<Value> {
     to_json(&Types::built_in(), &envelope(api_version, kind, raw))
 }
 
+/// Shows KIN-9.
 #[test]
 fn an_eviction_with_its_options_is_read() {
     let metadata = [bytes(1, b"pod"), bytes(2, b""), bytes(3, b"ns"), vec![0x38, 0], bytes(8, b"")].concat();

@@ -245,6 +245,7 @@ mod tests {
         json!({"metadata": {"labels": {"pool": "a", "cores": "16", "example.com/tier": "gold", "empty": ""}}})
     }
 
+    /// Shows SRV-10.
     #[rstest]
     #[case("", true)]
     #[case("  ", true)]
@@ -293,6 +294,7 @@ mod tests {
         assert!(!Labels::parse("pool").unwrap().matches(&bare));
     }
 
+    /// Shows SRV-10.
     #[rstest]
     #[case("pool=a,", "found '', expected: identifier after ','")]
     #[case(",pool", "found ',', expected: !, identifier, or 'end of string'")]

@@ -18,6 +18,7 @@ async fn an_object_without_finalizers_is_gone_at_once() {
     assert_eq!((code, message.as_str()), (404, "configmaps \"a\" not found"));
 }
 
+/// Shows SRV-8.
 #[tokio::test(start_paused = true)]
 async fn a_finalizer_holds_the_object_until_it_is_removed() {
     let server = server();
@@ -41,6 +42,7 @@ async fn a_finalizer_holds_the_object_until_it_is_removed() {
     assert_eq!(refusal(api.get("a").await).0, 404);
 }
 
+/// Shows SRV-8.
 #[tokio::test(start_paused = true)]
 async fn no_finalizer_is_added_to_what_is_being_deleted() {
     let api = widgets(&server());
@@ -58,6 +60,7 @@ async fn no_finalizer_is_added_to_what_is_being_deleted() {
     );
 }
 
+/// Shows SRV-5.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_means_the_object_it_names() {
     let api = config_maps(&server());
@@ -77,6 +80,7 @@ fn pod(node: Option<&str>) -> Pod {
     serde_json::from_value(json!({ "metadata": { "name": "p" }, "spec": spec })).unwrap()
 }
 
+/// Shows SRV-12.
 #[tokio::test(start_paused = true)]
 async fn a_running_pod_gets_its_time_and_only_ever_less() {
     let api: Api<Pod> = Api::default_namespaced(client(&server()));

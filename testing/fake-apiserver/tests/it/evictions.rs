@@ -38,6 +38,7 @@ async fn told(server: &Server, status: &Value) {
     budgets(server).patch_status("b", &PatchParams::default(), &patch).await.unwrap();
 }
 
+/// Shows KIN-2.
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_nobody_has_looked_at_asks_for_patience() {
     let server = server();
@@ -53,6 +54,7 @@ async fn a_budget_that_nobody_has_looked_at_asks_for_patience() {
     assert_eq!(message, "Cannot evict pod as it would violate the pod's disruption budget.");
 }
 
+/// Shows KIN-2.
 #[tokio::test(start_paused = true)]
 async fn a_budget_that_is_spent_says_nothing_of_when_to_come_back() {
     let server = server();

@@ -8,6 +8,7 @@ use kube::api::{DeleteParams, ListParams, PostParams, WatchEvent, WatchParams};
 
 use crate::cluster::{client, config_map, config_maps, create_many, refusal, server};
 
+/// Shows SRV-13.
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_lost_was_given_all_the_same() {
     let server = server();
@@ -30,6 +31,7 @@ async fn a_connection_that_breaks_first_leaves_nothing_behind() {
     assert_eq!(broken, 1);
 }
 
+/// Shows SRV-13.
 #[tokio::test(start_paused = true)]
 async fn a_throttled_client_is_told_for_how_long_if_the_rule_says_so() {
     let server = server();
@@ -45,6 +47,7 @@ async fn a_throttled_client_is_told_for_how_long_if_the_rule_says_so() {
     assert_eq!((code, reason.as_str()), (429, "TooManyRequests"));
 }
 
+/// Shows SRV-13.
 #[tokio::test(start_paused = true)]
 async fn a_slow_server_takes_its_time_and_no_more() {
     let server = server();
@@ -54,6 +57,7 @@ async fn a_slow_server_takes_its_time_and_no_more() {
     assert_eq!(started.elapsed(), Duration::from_secs(5));
 }
 
+/// Shows SRV-13.
 #[tokio::test(start_paused = true)]
 async fn a_stale_list_shows_the_past_and_says_from_when_it_is() {
     let server = server();
@@ -92,6 +96,7 @@ async fn seen_of_three(fault: impl FnOnce(&fake_apiserver::Server)) -> Vec<Strin
     all.collect().await
 }
 
+/// Shows SRV-13.
 #[tokio::test(start_paused = true)]
 async fn a_watch_goes_wrong_when_it_is_told_to() {
     let dropped = seen_of_three(|s| _ = s.faults().on(Verb::Watch).drop_watch(After::Events(2))).await;
@@ -115,6 +120,7 @@ async fn a_refused_watch_is_an_answer_and_not_an_event() {
     assert_eq!((code, reason.as_str()), (410, "Expired"));
 }
 
+/// Shows SRV-14.
 #[tokio::test(start_paused = true)]
 async fn the_same_storm_leaves_the_same_wreck() {
     async fn weathered() -> String {

@@ -195,6 +195,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     /// Whoever owns whom, and whatever is deleted how: in the end nobody names an owner that is not there, and nobody waits.
+    /// Shows KIN-6.
     #[test]
     fn no_dependent_outlives_its_owners_and_nobody_waits_for_ever(
         owners in prop::collection::vec(prop::collection::vec(0usize..8, 0..3), 8),

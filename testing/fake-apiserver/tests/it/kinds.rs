@@ -18,6 +18,7 @@ fn there<K: Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceSco
     Api::default_namespaced(client)
 }
 
+/// Shows SRV-11.
 #[tokio::test(start_paused = true)]
 async fn unknown_fields_are_pruned_with_a_warning_or_refused_when_the_client_is_strict() {
     let server = server();
@@ -37,6 +38,7 @@ async fn unknown_fields_are_pruned_with_a_warning_or_refused_when_the_client_is_
     assert_eq!(made.data["spec"], json!({ "size": 1 }));
 }
 
+/// Shows SRV-11.
 #[tokio::test(start_paused = true)]
 async fn a_custom_resource_is_held_to_its_schema() {
     let server = server();
@@ -92,6 +94,7 @@ async fn a_namespace_that_terminates_takes_nothing_new_and_goes_when_it_is_final
     assert!(namespaces.get_opt("x").await.unwrap().is_none());
 }
 
+/// Shows SRV-12.
 #[tokio::test(start_paused = true)]
 async fn an_event_is_filed_where_its_object_lives() {
     let events: Api<Event> = there(client(&server()));
@@ -104,6 +107,7 @@ async fn an_event_is_filed_where_its_object_lives() {
     events.create(&PostParams::default(), &about(None)).await.unwrap();
 }
 
+/// Shows SRV-12.
 #[tokio::test(start_paused = true)]
 async fn a_lease_is_made_by_the_put_that_misses_it_and_never_overwritten_blindly() {
     let leases: Api<Lease> = there(client(&server()));
@@ -174,6 +178,7 @@ async fn a_trial_nobody_knows_is_not_taken_for_the_real_thing() {
     assert!(api.get_opt("a").await.unwrap().is_some());
 }
 
+/// Shows SRV-12.
 #[tokio::test(start_paused = true)]
 async fn a_node_keeps_its_provider_id_and_has_no_taint_twice() {
     let nodes: Api<Node> = Api::all(client(&server()));
@@ -196,6 +201,7 @@ async fn a_node_keeps_its_provider_id_and_has_no_taint_twice() {
     assert_eq!(node.spec.unwrap().unschedulable, None);
 }
 
+/// Shows SRV-12.
 #[tokio::test(start_paused = true)]
 async fn a_secret_is_no_other_secret_and_its_bytes_are_not_repeated() {
     let secrets: Api<Secret> = there(client(&server()));
@@ -251,6 +257,7 @@ async fn server_side_apply_is_refused_with_a_sentence_and_the_list_of_what_is_sp
     assert!(message.contains("application/strategic-merge-patch+json"), "{message}");
 }
 
+/// Shows SRV-16.
 #[tokio::test(start_paused = true)]
 async fn the_same_requests_give_the_same_cluster() {
     async fn run() -> String {

@@ -38,6 +38,7 @@ fn object(kind: &str, fields: &Value) -> DynamicObject {
     serde_json::from_value(object).unwrap()
 }
 
+/// Shows SRV-11.
 #[tokio::test(start_paused = true)]
 async fn a_machine_keeps_its_node_template_and_loses_what_nobody_knows() {
     let machines = api(&with_definitions(), "Machine", "machines");
@@ -101,6 +102,7 @@ async fn a_surge_is_a_count_or_a_share(#[case] surge: Value, #[case] complaint: 
     }
 }
 
+/// Shows SRV-11.
 #[rstest]
 #[case("MachineDeployment", "machinedeployments", json!({ "spec": { "replicas": 1 } }), "spec.template: Required value")]
 #[case("MachineClass", "machineclasses", json!({ "provider": "virtual" }), "providerSpec: Required value")]

@@ -15,6 +15,7 @@ async fn connect(running: &Running) -> Client {
     Client::try_from(config).unwrap()
 }
 
+/// Shows SRV-2.
 #[tokio::test]
 async fn a_client_gets_in_with_the_kubeconfig_and_not_with_an_expired_token() {
     let server = server();
@@ -38,6 +39,7 @@ async fn a_server_that_is_shut_down_is_gone_with_its_connections() {
 }
 
 #[cfg(unix)]
+/// Shows SRV-2.
 #[tokio::test]
 async fn a_written_kubeconfig_is_for_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;

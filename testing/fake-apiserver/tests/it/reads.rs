@@ -8,6 +8,7 @@ fn names<K: kube::ResourceExt>(items: &[K]) -> Vec<String> {
     items.iter().map(kube::ResourceExt::name_any).collect()
 }
 
+/// Shows SRV-3.
 #[tokio::test(start_paused = true)]
 async fn all_pages_of_a_list_show_the_same_moment() {
     let api = config_maps(&server());
@@ -29,6 +30,7 @@ async fn all_pages_of_a_list_show_the_same_moment() {
     assert_eq!(third.metadata.continue_, None);
 }
 
+/// Shows SRV-3.
 #[tokio::test(start_paused = true)]
 async fn a_page_whose_moment_is_compacted_is_gone_but_the_rest_can_be_had() {
     let server = server();

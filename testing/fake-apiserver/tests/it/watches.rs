@@ -31,6 +31,7 @@ fn quiet() -> WatchParams {
     WatchParams { bookmarks: false, ..WatchParams::default() }
 }
 
+/// Shows SRV-4.
 #[tokio::test(start_paused = true)]
 async fn a_watch_goes_on_where_the_list_ended() {
     let server = server();
@@ -88,6 +89,7 @@ async fn a_watch_from_zero_begins_with_what_is_there() {
     assert_eq!(next(&mut events).await, "+b");
 }
 
+/// Shows SRV-4.
 #[tokio::test(start_paused = true)]
 async fn a_streaming_list_says_when_it_is_complete() {
     let api = config_maps(&server());
@@ -99,6 +101,7 @@ async fn a_streaming_list_says_when_it_is_complete() {
     assert_eq!(next(&mut events).await, "+b");
 }
 
+/// Shows SRV-4.
 #[tokio::test(start_paused = true)]
 async fn bookmarks_come_every_minute_and_carry_the_present() {
     let server = server();
@@ -113,6 +116,7 @@ async fn bookmarks_come_every_minute_and_carry_the_present() {
     assert_eq!(started.elapsed().as_secs(), 60);
 }
 
+/// Shows SRV-4.
 #[tokio::test(start_paused = true)]
 async fn a_watch_ends_when_its_time_is_over() {
     let api = config_maps(&server());
@@ -122,6 +126,7 @@ async fn a_watch_ends_when_its_time_is_over() {
     assert_eq!(started.elapsed().as_secs(), 100);
 }
 
+/// Shows SRV-4.
 #[tokio::test(start_paused = true)]
 async fn a_watch_from_before_the_compaction_is_told_to_begin_anew() {
     let server = server_with(|options| options.history.writes = 2);
@@ -133,6 +138,7 @@ async fn a_watch_from_before_the_compaction_is_told_to_begin_anew() {
     assert_eq!(next(&mut events).await, "end");
 }
 
+/// Shows SRV-15.
 #[tokio::test(start_paused = true)]
 async fn a_restored_backup_ends_watches_and_gives_numbers_out_again() {
     let server = server();

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::cluster::{START, client, config_map, config_maps, refusal, server, widget, widgets};
 
+/// Shows SRV-16.
 #[tokio::test(start_paused = true)]
 async fn a_new_object_gets_its_identity_from_the_server() {
     let api = config_maps(&server());
@@ -17,6 +18,7 @@ async fn a_new_object_gets_its_identity_from_the_server() {
     assert_eq!(made.metadata.namespace.as_deref(), Some("default"));
 }
 
+/// Shows SRV-9.
 #[tokio::test(start_paused = true)]
 async fn a_name_is_given_out_once() {
     let api = config_maps(&server());
@@ -26,6 +28,7 @@ async fn a_name_is_given_out_once() {
     assert_eq!(message, "configmaps \"a\" already exists");
 }
 
+/// Shows SRV-9.
 #[tokio::test(start_paused = true)]
 async fn generated_names_differ_and_begin_as_asked() {
     let api = config_maps(&server());
@@ -57,6 +60,7 @@ async fn a_bad_name_is_invalid() {
     );
 }
 
+/// Shows SRV-5.
 #[tokio::test(start_paused = true)]
 async fn an_update_of_a_version_that_is_gone_is_a_conflict() {
     let api = config_maps(&server());
@@ -84,6 +88,7 @@ async fn an_update_that_changes_nothing_is_no_write() {
     assert_eq!(server.revision(), before);
 }
 
+/// Shows SRV-5.
 #[tokio::test(start_paused = true)]
 async fn an_update_means_the_object_of_that_uid() {
     let api = config_maps(&server());
@@ -97,6 +102,7 @@ async fn an_update_means_the_object_of_that_uid() {
     );
 }
 
+/// Shows SRV-6.
 #[tokio::test(start_paused = true)]
 async fn a_patch_changes_what_it_names_and_nothing_else() {
     let api = config_maps(&server());
@@ -131,6 +137,7 @@ async fn a_patch_for_another_uid_is_invalid() {
     assert!(message.contains("metadata.uid: Invalid value: \"other\": field is immutable"), "{message}");
 }
 
+/// Shows SRV-7.
 #[tokio::test(start_paused = true)]
 async fn the_generation_follows_the_spec_only() {
     let api = widgets(&server());
@@ -145,6 +152,7 @@ async fn the_generation_follows_the_spec_only() {
     assert_eq!(api.patch("a", &params, &spec).await.unwrap().metadata.generation, Some(2));
 }
 
+/// Shows SRV-7.
 #[tokio::test(start_paused = true)]
 async fn status_is_written_through_its_own_door_only() {
     let api = widgets(&server());

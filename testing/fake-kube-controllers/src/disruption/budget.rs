@@ -171,6 +171,7 @@ mod tests {
         account(&budget(spec, disrupted), &pods.iter().collect::<Vec<_>>(), scale, MEMORY, now())
     }
 
+    /// Shows STN-3.
     #[rstest]
     #[case(json!({ "minAvailable": 2 }), "RRR", 3, (3, 2, 3, 1))]
     #[case(json!({ "minAvailable": 2 }), "RRu", 3, (3, 2, 2, 0))]
@@ -196,6 +197,7 @@ mod tests {
         assert_eq!((account.expected, account.desired_healthy, account.current_healthy, account.allowed), expected);
     }
 
+    /// Shows STN-3.
     #[test]
     fn an_evicted_pod_counts_as_gone_for_two_minutes() {
         let spec = json!({ "minAvailable": 1 });

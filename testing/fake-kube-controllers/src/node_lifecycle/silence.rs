@@ -121,6 +121,7 @@ mod tests {
         text.parse().unwrap()
     }
 
+    /// Shows STN-4.
     #[rstest]
     #[case("True", "2026-01-01T00:00:39.000000Z", Contact::Until(at("2026-01-01T00:01:19Z")))]
     #[case("True", "2026-01-01T00:00:10.000000Z", Contact::BecomesUnknown)]

@@ -126,6 +126,7 @@ mod tests {
         taints.iter().map(|taint| format!("{}:{}", short(&taint.key), taint.effect)).collect()
     }
 
+    /// Shows STN-4.
     #[rstest]
     #[case(Some("True"), json!({}), &[])]
     #[case(Some("True"), json!({ "unschedulable": true }), &["unschedulable:NoSchedule"])]

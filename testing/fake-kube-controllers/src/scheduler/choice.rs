@@ -166,6 +166,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows STN-2.
         #[test]
         fn whatever_is_chosen_has_no_obstacle(states in prop::collection::vec((any::<bool>(), any::<bool>(), 0i128..4), 0..12)) {
             let nodes: Vec<Node> = states.iter().enumerate().map(|(i, (cordoned, tainted, _))| {

@@ -189,6 +189,7 @@ mod tests {
     }
 
     proptest! {
+        /// Shows STN-5.
         #[test]
         fn a_volume_for_one_node_never_gets_a_second_attachment(
             wanted in prop::collection::btree_set("[abc]", 0..3),

@@ -267,6 +267,7 @@ impl Duty for Attachment {
 mod tests {
     use super::*;
 
+    /// Shows STN-5.
     #[test]
     fn names_are_those_of_the_real_controller() {
         assert_eq!(unique_name("d", "h"), "kubernetes.io/csi/d^h");

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::simulated_cluster::{SimulatedCluster, budget, set};
 
+/// Shows STN-1.
 #[tokio::test(start_paused = true)]
 async fn an_evicted_pod_of_a_replica_set_comes_back_elsewhere() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
@@ -18,6 +19,7 @@ async fn an_evicted_pod_of_a_replica_set_comes_back_elsewhere() {
     assert_eq!(cluster.counts(&["n1", "n2"]), [0, 2]);
 }
 
+/// Shows STN-3.
 #[tokio::test(start_paused = true)]
 async fn a_budget_opens_again_when_the_replacement_is_ready() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
@@ -80,6 +82,7 @@ async fn a_budget_whose_owners_nobody_knows_allows_nothing_and_says_so() {
     assert_eq!(cluster.budget("odd")["disruptionsAllowed"], 0);
 }
 
+/// Shows STN-1.
 #[tokio::test(start_paused = true)]
 async fn a_stateful_set_waits_for_the_old_pod_to_be_gone() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
@@ -99,6 +102,7 @@ async fn a_stateful_set_waits_for_the_old_pod_to_be_gone() {
     assert_eq!(cluster.ready().into_values().flatten().count(), 2);
 }
 
+/// Shows STN-1.
 #[tokio::test(start_paused = true)]
 async fn a_stateful_set_grows_and_shrinks_one_by_one() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;

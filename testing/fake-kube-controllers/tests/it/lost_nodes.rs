@@ -5,6 +5,7 @@ use serde_json::json;
 
 use crate::simulated_cluster::{SimulatedCluster, condition, set};
 
+/// Shows STN-4.
 #[tokio::test(start_paused = true)]
 async fn a_dead_nodes_pods_are_evicted_after_their_patience_and_collected_with_the_node() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;

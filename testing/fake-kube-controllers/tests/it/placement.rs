@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::simulated_cluster::{SimulatedCluster, condition, set};
 
+/// Shows STN-2.
 #[tokio::test(start_paused = true)]
 async fn pods_of_a_replica_set_are_spread_over_the_nodes_and_a_cordoned_node_gets_none() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2", "n3"]).await;
@@ -19,6 +20,7 @@ async fn pods_of_a_replica_set_are_spread_over_the_nodes_and_a_cordoned_node_get
     );
 }
 
+/// Shows STN-2.
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_fits_nowhere_says_why_and_is_bound_as_soon_as_it_does() {
     let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
@@ -87,6 +89,7 @@ async fn a_deployment_rolls_to_its_new_template() {
     assert_eq!(cluster.server.objects("replicasets.apps").len(), 2);
 }
 
+/// Shows STN-6.
 #[tokio::test(start_paused = true)]
 async fn a_quiet_cluster_is_left_alone() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;

@@ -33,6 +33,7 @@ fn listed(cluster: &SimulatedCluster, node: &str, field: &str) -> usize {
     cluster.node(node)["status"][field].as_array().map_or(0, Vec::len)
 }
 
+/// Shows STN-5, VIR-11, HST-30.
 #[tokio::test(start_paused = true)]
 async fn a_stateful_pod_with_a_volume_moves_detached_here_attached_there_in_that_order() {
     let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
@@ -88,6 +89,7 @@ async fn a_pod_stays_where_its_volume_is() {
     assert!(message.contains("1 node(s) were unschedulable"), "{message}");
 }
 
+/// Shows STN-5.
 #[tokio::test(start_paused = true)]
 async fn a_dead_nodes_volume_is_waited_for_unless_somebody_vouches_that_it_is_off() {
     for vouched in [false, true] {

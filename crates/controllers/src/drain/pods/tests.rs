@@ -62,6 +62,7 @@ fn names(watch: &PodWatch) -> Option<Vec<String>> {
     watch.pods().map(|pods| pods.iter().map(|pod| pod.name().to_owned()).collect())
 }
 
+/// Shows MC-D3.
 #[tokio::test(start_paused = true)]
 async fn a_drain_costs_one_list_and_one_watch_and_sees_only_its_node() {
     let fixture = fixture(32);
@@ -137,6 +138,7 @@ async fn shutting_down_ends_every_watch() {
     assert_eq!(fixture.server.open_watches(), 0);
 }
 
+/// Shows DR-15.
 #[tokio::test(start_paused = true)]
 async fn node_that_joins_during_the_first_list_is_listed_on_its_own() {
     let fixture = fixture(0);

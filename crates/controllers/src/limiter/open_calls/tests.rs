@@ -31,6 +31,7 @@ fn answered(vm: VmState) -> End {
     End::Answered { vm, note: None }
 }
 
+/// Shows MC-W3.
 #[tokio::test]
 async fn a_machine_has_one_call_at_a_time_and_its_end_wakes_it() {
     let calls = calls();
@@ -45,6 +46,7 @@ async fn a_machine_has_one_call_at_a_time_and_its_end_wakes_it() {
     assert!(create(&calls, &key, &uid).is_some());
 }
 
+/// Shows MC-W56.
 #[test]
 fn a_call_whose_task_panicked_is_not_out_and_leaves_a_vm_of_which_nothing_is_known() {
     let calls = calls();
@@ -71,6 +73,7 @@ fn a_call_that_was_not_sent_teaches_nothing() {
     assert_eq!((call, known.vm), (None, VmState::Absent));
 }
 
+/// Shows MC-W22.
 #[test]
 fn what_failed_is_tried_again_when_what_it_was_tried_with_has_changed_even_meanwhile() {
     let calls = calls();
@@ -133,6 +136,7 @@ fn happening() -> impl Strategy<Value = (usize, Happening)> {
 
 proptest! {
     /// The tasks own their calls in `tasks`: what they hold is out, and nobody is told anything else.
+    /// Shows MC-W5.
     #[test]
     fn what_a_plan_is_shown_and_the_tasks_that_run_never_disagree(happenings in prop::collection::vec(happening(), 0..60)) {
         let calls = calls();

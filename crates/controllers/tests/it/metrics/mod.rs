@@ -174,6 +174,7 @@ async fn the_page_of_all_metrics_names_every_one_and_no_other() {
     }
 }
 
+/// Shows HTT-9, MC-W60, DEP-11.
 #[tokio::test(start_paused = true)]
 async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
     let cluster = cluster(2);
@@ -254,6 +255,7 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
     }
 }
 
+/// Shows MS-W14.
 #[tokio::test(start_paused = true)]
 async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
     let cluster = cluster(3);
@@ -275,6 +277,7 @@ async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
     assert_eq!(scrape["mcm_machine_set_status_ready_replicas"].at(&[]), Some(0.0));
 }
 
+/// Shows MC-W55.
 #[tokio::test(start_paused = true)]
 async fn a_machine_without_node_templates_is_measured_with_empty_labels_and_one_without_a_deployment_not_at_all() {
     let cluster = TestCluster::new(7);
@@ -293,6 +296,7 @@ async fn a_machine_without_node_templates_is_measured_with_empty_labels_and_one_
     }
 }
 
+/// Shows HTT-9, MC-W60, MS-W14.
 #[tokio::test(start_paused = true)]
 async fn what_is_gone_is_not_shown_and_what_was_measured_there_is_forgotten_after_an_hour() {
     let cluster = cluster(4);
@@ -325,6 +329,7 @@ async fn what_is_gone_is_not_shown_and_what_was_measured_there_is_forgotten_afte
 }
 
 /// Objects that the API server would let nobody store, or that older versions stored.
+/// Shows MC-W55.
 #[tokio::test(start_paused = true)]
 async fn no_object_however_odd_breaks_a_scrape() {
     let cluster = cluster(5);
@@ -376,6 +381,7 @@ async fn no_object_however_odd_breaks_a_scrape() {
     assert_eq!(machines_component["mcm_machine_current_status_phase"].at(&[("name", "odd")]), Some(0.0));
 }
 
+/// Shows DEP-12.
 #[tokio::test(start_paused = true)]
 async fn invalid_objects_are_counted_by_kind_until_they_are_mended_or_go() {
     let cluster = cluster(9);

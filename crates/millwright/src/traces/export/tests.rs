@@ -111,6 +111,7 @@ async fn spans_travel_together_in_the_words_of_the_protocol() {
     assert_eq!(fixture.count("millwright_traces_exported_total"), 3);
 }
 
+/// Shows TRC-3.
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_comes_back_in_time_loses_nothing() {
     let fixture = ExporterFixture::new(Mood::Away);
@@ -121,6 +122,7 @@ async fn a_collector_that_comes_back_in_time_loses_nothing() {
     assert_eq!((fixture.taken(), fixture.count("millwright_traces_dropped_total{reason=\"refused\"}")), (5, 0));
 }
 
+/// Shows TRC-3.
 #[tokio::test(start_paused = true)]
 async fn a_collector_that_stays_away_costs_spans_and_never_a_controllers_time() {
     let fixture = ExporterFixture::new(Mood::Hanging);
@@ -135,6 +137,7 @@ async fn a_collector_that_stays_away_costs_spans_and_never_a_controllers_time() 
     assert!(*fixture.fake.tries.lock() <= 20 * TRIES, "and nobody is asked without a pause");
 }
 
+/// Shows TRC-4.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_is_sent_at_the_end() {
     let fixture = ExporterFixture::new(Mood::Taking);
@@ -143,6 +146,7 @@ async fn what_is_left_is_sent_at_the_end() {
     assert_eq!(fixture.taken(), 2);
 }
 
+/// Shows TRC-4.
 #[tokio::test(start_paused = true)]
 async fn the_end_does_not_wait_for_a_collector_that_hangs() {
     let fixture = ExporterFixture::new(Mood::Hanging);

@@ -81,6 +81,7 @@ fn come(machine_spans: &mut MachineSpans) -> Vec<Span> {
     spans
 }
 
+/// Shows TRC-1.
 #[test]
 fn a_creation_is_one_trace_whose_stages_follow_each_other_without_a_gap() {
     let spans = come(&mut lives(0));
@@ -114,6 +115,7 @@ fn a_creation_is_one_trace_whose_stages_follow_each_other_without_a_gap() {
     assert_eq!(stages[1].events[0].name, "do it");
 }
 
+/// Shows TRC-2.
 #[test]
 fn a_process_that_takes_over_carries_on_the_same_trace_with_spans_of_its_own() {
     let first = {
@@ -131,6 +133,7 @@ fn a_process_that_takes_over_carries_on_the_same_trace_with_spans_of_its_own() {
     assert_eq!(ask.start, at(1), "and its own part when it took over");
 }
 
+/// Shows TRC-1.
 #[test]
 fn a_deletion_is_a_trace_of_its_own_that_ends_when_the_machine_is_gone() {
     let mut machine_spans = lives(0);
@@ -148,6 +151,7 @@ fn a_deletion_is_a_trace_of_its_own_that_ends_when_the_machine_is_gone() {
     assert!(machine_spans.open.is_empty());
 }
 
+/// Shows TRC-1.
 #[test]
 fn a_machine_made_in_the_second_in_which_we_began_is_ours_from_its_beginning() {
     let began = at(0).checked_add(jiff::SignedDuration::from_millis(400)).unwrap();
@@ -175,6 +179,7 @@ fn a_machine_of_the_same_name_is_another_life() {
     assert_eq!(machine_spans.open[&key()].uid, "new");
 }
 
+/// Shows TRC-5.
 #[test]
 fn a_machine_that_lives_is_not_remembered_and_one_that_is_not_sampled_neither() {
     let mut machine_spans = lives(0);
@@ -184,6 +189,7 @@ fn a_machine_that_lives_is_not_remembered_and_one_that_is_not_sampled_neither() 
     assert!(machine_spans.open.is_empty() && none.open.is_empty());
 }
 
+/// Shows TRC-3.
 #[test]
 fn a_life_that_never_gets_on_has_bounded_memory_and_counts_what_it_leaves_out() {
     let (mut machine_spans, new) = (lives(0), machine("u", "", None));

@@ -48,6 +48,7 @@ fn phase(fixture: &TracesFixture, name: &str) -> String {
     machine["status"]["currentStatus"]["phase"].as_str().unwrap_or_default().to_owned()
 }
 
+/// Shows TRC-7.
 #[tokio::test(flavor = "multi_thread")]
 async fn traces_go_to_a_collector_whose_authority_is_named_and_to_nobody_else() {
     let (ours, other) = (Authority::new(), Authority::new());
@@ -85,6 +86,7 @@ async fn traces_go_to_a_collector_whose_authority_is_named_and_to_nobody_else() 
     fixture.tasks.shut_down(std::time::Duration::from_secs(5)).await;
 }
 
+/// Shows TRC-8.
 #[rstest]
 #[case("missing", None, "failed to read --tracing-ca-file")]
 #[case("empty", Some(String::new()), "holds no certificate")]
@@ -113,6 +115,7 @@ fn broken() -> String {
     "-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----\n".to_owned()
 }
 
+/// Shows TRC-8.
 #[test]
 fn an_authority_without_a_collector_that_has_a_certificate_is_told_with_its_fix() {
     let alone = run(&["run", "--tracing-ca-file=/no/such"]);

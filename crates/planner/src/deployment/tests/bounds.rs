@@ -215,6 +215,7 @@ fn assert_rolled(fixture: &DeploymentFixture) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(120))]
 
+    /// Shows MD-D13, MD-D14, MD-D26.
     #[test]
     fn whatever_happens_the_limits_hold_and_once_it_stops_the_fleet_is_what_was_asked_for(
         replicas in 0i32..7,

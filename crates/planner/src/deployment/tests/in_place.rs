@@ -12,6 +12,7 @@ fn chosen(fixture: &DeploymentFixture) -> Vec<String> {
     chosen.map(|(name, _)| name.clone()).collect()
 }
 
+/// Shows MD-S13.
 #[rstest]
 #[case(0, 1)]
 #[case(1, 0)]
@@ -35,6 +36,7 @@ fn machines_are_kept_and_move_to_the_new_set(#[case] surge: i32, #[case] unavail
     }
 }
 
+/// Shows MD-D22.
 #[test]
 fn no_more_are_chosen_at_once_than_may_be_unavailable() {
     let mut fixture = DeploymentFixture::settled(5, &in_place("Auto", 0, 2));
@@ -48,6 +50,7 @@ fn no_more_are_chosen_at_once_than_may_be_unavailable() {
     assert_eq!(chosen(&fixture).len(), 2, "those being updated are counted once");
 }
 
+/// Shows MD-D22.
 #[test]
 fn what_does_not_run_anyway_is_chosen_first() {
     let mut fixture = DeploymentFixture::settled(4, &in_place("Auto", 0, 1));
@@ -96,6 +99,7 @@ fn the_budget_is_the_table_s(
     assert_eq!(chosen(&fixture).len(), total.max(selected));
 }
 
+/// Shows MD-S13.
 #[test]
 fn under_manual_orchestration_the_user_chooses() {
     let mut fixture = DeploymentFixture::settled(3, &in_place("Manual", 1, 1));
@@ -114,6 +118,7 @@ fn under_manual_orchestration_the_user_chooses() {
     assert_eq!(fixture.machines_of(&new).next().unwrap().machine.name(), wished);
 }
 
+/// Shows MD-S13.
 #[test]
 fn a_failed_update_halts_the_roll_out_and_a_later_success_carries_on() {
     let mut fixture = DeploymentFixture::settled(3, &in_place("Auto", 0, 1));
@@ -134,6 +139,7 @@ fn a_failed_update_halts_the_roll_out_and_a_later_success_carries_on() {
     assert_eq!((fixture.size_of("large"), fixture.live()), (3, 3));
 }
 
+/// Shows MD-D7.
 #[test]
 fn a_machine_that_never_joins_holds_up_only_itself() {
     let mut fixture = DeploymentFixture::settled(3, &in_place("Auto", 1, 0));
@@ -154,6 +160,7 @@ fn a_machine_that_never_joins_holds_up_only_itself() {
     assert_eq!((fixture.live(), fixture.size_of("large")), (3, 3));
 }
 
+/// Shows MD-S13.
 #[test]
 fn a_crash_between_move_and_sizes_loses_no_machine() {
     for until in 0..12 {
@@ -174,6 +181,7 @@ fn a_crash_between_move_and_sizes_loses_no_machine() {
     }
 }
 
+/// Shows MD-D10, MD-D26.
 #[test]
 fn an_old_set_is_forbidden_to_replace_before_anything_leaves_it() {
     let mut fixture = DeploymentFixture::settled(2, &in_place("Auto", 0, 1));
@@ -190,6 +198,7 @@ fn an_old_set_is_forbidden_to_replace_before_anything_leaves_it() {
     assert!(fixture.nodes.values().all(|node| node.label(names::labels::CANDIDATE_FOR_UPDATE).is_none()));
 }
 
+/// Shows MD-D9.
 #[test]
 fn an_updated_node_is_given_back_in_one_write_without_a_second_taint() {
     let mut fixture = DeploymentFixture::settled(1, &in_place("Auto", 0, 1));

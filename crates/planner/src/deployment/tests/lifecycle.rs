@@ -8,6 +8,7 @@ use serde_json::json;
 use super::super::*;
 use super::fixture::{DeploymentFixture, read, rolling};
 
+/// Shows MD-D3, MD-D23.
 #[test]
 fn a_new_deployment_gets_a_finalizer_then_a_set_then_says_so() {
     let mut fixture = DeploymentFixture::new(3, &rolling(1, 0));
@@ -35,6 +36,7 @@ fn a_new_deployment_gets_a_finalizer_then_a_set_then_says_so() {
     assert_eq!(set.annotation(names::annotations::MAX_REPLICAS), Some("4"));
 }
 
+/// Shows MD-D16.
 #[test]
 fn a_name_that_is_taken_is_passed_over_without_a_failed_reconcile() {
     let mut fixture = DeploymentFixture::new(1, &rolling(1, 0));
@@ -48,6 +50,7 @@ fn a_name_that_is_taken_is_passed_over_without_a_failed_reconcile() {
     assert_eq!(*made, TemplateHash::of(&fixture.deployment.spec.template, Some(1)).set_name("md"));
 }
 
+/// Shows MD-D17, MD-S8.
 #[test]
 fn a_set_of_the_same_template_is_used_whatever_its_name_and_hash() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -60,6 +63,7 @@ fn a_set_of_the_same_template_is_used_whatever_its_name_and_hash() {
     assert!(fixture.plan().steps.is_empty(), "taking over rolls nothing: {:#?}", fixture.plan().steps);
 }
 
+/// Shows MD-D5.
 #[test]
 fn what_needs_no_new_machine_reaches_the_set_without_a_roll_out() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -94,6 +98,7 @@ fn a_template_that_comes_back_gets_a_new_revision_and_keeps_its_old_one_as_histo
     assert_eq!(fixture.deployment.annotation(REVISION), Some("3"));
 }
 
+/// Shows MD-D20.
 #[rstest]
 #[case(Some(1), 2)]
 #[case(Some(0), 1)]
@@ -125,6 +130,7 @@ fn a_set_that_still_has_a_machine_is_not_history() {
     }
 }
 
+/// Shows MD-S15.
 #[rstest]
 #[case(0)]
 #[case(1)]
@@ -149,6 +155,7 @@ fn going_back_restores_the_template_and_answers_once(#[case] revision: i64) {
     assert_eq!((fixture.running_of("small"), fixture.live()), (2, 2));
 }
 
+/// Shows MD-S15.
 #[rstest]
 #[case(0, "DeploymentRollbackRevisionNotFound: Unable to find last revision.")]
 #[case(7, "DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to.")]
@@ -165,6 +172,7 @@ fn a_wish_that_cannot_be_granted_is_answered_too(#[case] revision: i64, #[case] 
     fixture.settle();
 }
 
+/// Shows MD-S14.
 #[test]
 fn a_paused_deployment_is_scaled_and_nothing_else() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -182,6 +190,7 @@ fn a_paused_deployment_is_scaled_and_nothing_else() {
     assert_eq!((fixture.running_of("large"), fixture.live()), (4, 4));
 }
 
+/// Shows MD-S14.
 #[test]
 fn a_pause_in_mid_roll_holds_everything_where_it_is() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(1, 1));
@@ -220,6 +229,7 @@ fn a_stuck_roll_out_is_not_said_to_be_paused() {
     assert_eq!(fixture.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
 }
 
+/// Shows MD-S18.
 #[test]
 fn a_deleted_deployment_takes_its_sets_along() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -240,6 +250,7 @@ fn a_deleted_deployment_takes_its_sets_along() {
     assert!(fixture.plan().steps.is_empty());
 }
 
+/// Shows MD-S18.
 #[test]
 fn a_deployment_deleted_without_its_sets_leaves_them_alone() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -254,6 +265,7 @@ fn a_deployment_deleted_without_its_sets_leaves_them_alone() {
     assert!(fixture.sets.values().all(|set| !set.is_deleting()));
 }
 
+/// Shows MD-S18.
 #[test]
 fn a_set_that_may_have_been_let_go_of_is_deleted_only_as_the_version_that_was_seen_owned() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -266,6 +278,7 @@ fn a_set_that_may_have_been_let_go_of_is_deleted_only_as_the_version_that_was_se
     assert_eq!(guards.collect::<Vec<_>>(), seen);
 }
 
+/// Shows MD-D20.
 #[test]
 fn an_invalid_deployment_is_told_once_keeps_its_other_conditions_and_can_still_be_deleted() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -301,6 +314,7 @@ fn an_empty_selector_selects_nothing() {
     assert_eq!(fixture.sets.len(), 1);
 }
 
+/// Shows MD-S23.
 #[test]
 fn no_second_set_is_created_when_a_set_cannot_be_decoded() {
     let fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -314,6 +328,7 @@ fn no_second_set_is_created_when_a_set_cannot_be_decoded() {
     assert_eq!(event.message, message);
 }
 
+/// Shows MD-D20.
 #[test]
 fn nothing_that_can_be_written_crashes() {
     for spec in [
@@ -332,6 +347,7 @@ fn nothing_that_can_be_written_crashes() {
     }
 }
 
+/// Shows MD-D20.
 #[rstest]
 #[case::no_selector(json!({ "selector": null }))]
 #[case::no_strategy(json!({ "strategy": null }))]
@@ -395,6 +411,7 @@ fn a_set_without_an_owner_is_adopted_and_one_that_lost_our_labels_let_go() {
     assert_eq!(owners.iter().map(|owner| owner.name.as_str()).collect::<Vec<_>>(), ["o"]);
 }
 
+/// Shows MD-D12.
 #[test]
 fn an_adopted_set_without_a_hash_gets_one_in_three_moves() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -419,6 +436,7 @@ fn an_adopted_set_without_a_hash_gets_one_in_three_moves() {
     assert_eq!((fixture.sets.len(), fixture.live()), (1, 2));
 }
 
+/// Shows MD-D19.
 #[test]
 fn a_set_that_is_being_deleted_is_never_the_new_one() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -429,6 +447,7 @@ fn a_set_that_is_being_deleted_is_never_the_new_one() {
     assert_eq!((fixture.sets.len(), fixture.live()), (1, 2));
 }
 
+/// Shows MD-D24.
 #[test]
 fn a_set_that_could_not_be_made_is_told_once() {
     let mut fixture = DeploymentFixture::new(1, &rolling(1, 0));
@@ -439,6 +458,7 @@ fn a_set_that_could_not_be_made_is_told_once() {
     assert!(fixture.observe(|seen| creation_failed(seen, "md-x", "100% denied")).steps.is_empty());
 }
 
+/// Shows MD-D15.
 #[test]
 fn a_status_is_written_when_it_says_something_new_and_only_then() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -465,6 +485,7 @@ fn what_kept_a_set_from_making_machines_is_shown_and_taken_back() {
     assert_eq!(fixture.condition("ReplicaFailure"), None);
 }
 
+/// Shows MC-W71.
 #[test]
 fn how_many_may_be_replaced_at_once_reaches_every_set_that_has_machines() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));

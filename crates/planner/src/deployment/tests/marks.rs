@@ -18,6 +18,7 @@ fn kept(fixture: &DeploymentFixture, name: &str) -> (bool, bool) {
     )
 }
 
+/// Shows MD-D8, MD-D11.
 #[test]
 fn a_roll_out_marks_every_node_in_one_write_each() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -34,6 +35,7 @@ fn a_roll_out_marks_every_node_in_one_write_each() {
     assert!(!fixture.plan().steps.iter().any(|step| matches!(step, Step::Node(_))), "once is enough");
 }
 
+/// Shows MD-D11.
 #[test]
 fn a_node_that_joins_late_is_marked_too() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -46,6 +48,7 @@ fn a_node_that_joins_late_is_marked_too() {
     assert!(tainted(&fixture, &late));
 }
 
+/// Shows MD-D10.
 #[test]
 fn going_back_takes_the_taint_off_at_once() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -75,6 +78,7 @@ fn the_autoscaler_has_its_nodes_back_when_the_roll_out_is_complete_and_not_befor
     assert!(fixture.nodes.keys().all(|name| kept(&fixture, name) == (false, false)));
 }
 
+/// Shows MD-S12.3.
 #[rstest]
 #[case("true")]
 #[case("false")]
@@ -92,6 +96,7 @@ fn a_user_s_own_annotation_is_neither_adopted_nor_removed(#[case] value: &str) {
     assert_eq!(fixture.nodes[&name].annotation(names::annotations::SCALE_DOWN_DISABLED), Some(value));
 }
 
+/// Shows MD-S12.3.
 #[test]
 fn a_preserved_machine_s_node_stays_kept() {
     let mut fixture = DeploymentFixture::settled(1, &rolling(1, 0));
@@ -106,6 +111,7 @@ fn a_preserved_machine_s_node_stays_kept() {
     assert_eq!(kept(&fixture, &name), (true, true));
 }
 
+/// Shows MD-S12.3.
 #[test]
 fn the_flag_switches_the_autoscaler_s_guard_off() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -128,6 +134,7 @@ fn a_large_fleet_is_marked_in_portions() {
     assert!(fixture.nodes.keys().all(|name| tainted(&fixture, name)));
 }
 
+/// Shows MD-D2.
 #[test]
 fn a_finished_roll_out_writes_no_node() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -136,6 +143,7 @@ fn a_finished_roll_out_writes_no_node() {
     assert!(fixture.plan().steps.is_empty());
 }
 
+/// Shows MD-S12.4.
 #[test]
 fn while_it_rolls_nodes_that_join_any_of_its_sets_are_to_be_kept_from_the_autoscaler() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));

@@ -30,6 +30,7 @@ fn one_more(fixture: &mut DeploymentFixture) {
     fixture.run_set(&set);
 }
 
+/// Shows MD-D15.
 #[test]
 fn one_machine_of_thirty_is_acted_on_at_once_and_written_with_others_or_after_a_while() {
     let mut fixture = rolling_thirty();
@@ -45,6 +46,7 @@ fn one_machine_of_thirty_is_acted_on_at_once_and_written_with_others_or_after_a_
     assert!(writes_status(&fixture.plan()));
 }
 
+/// Shows MD-D15.
 #[test]
 fn a_fifth_of_the_machines_is_written_at_once() {
     let mut fixture = rolling_thirty();
@@ -58,6 +60,7 @@ fn a_fifth_of_the_machines_is_written_at_once() {
     assert!(writes_status(&fixture.plan()), "eight of them");
 }
 
+/// Shows MD-D15.
 #[test]
 fn what_is_no_count_is_written_at_once() {
     let mut fixture = rolling_thirty();
@@ -77,6 +80,7 @@ fn what_is_no_count_is_written_at_once() {
     assert!(writes_status(&fixture.plan()), "too few are available");
 }
 
+/// Shows MD-D15.
 #[test]
 fn the_end_of_a_roll_out_is_written_at_once() {
     let mut fixture = DeploymentFixture::settled(30, &rolling(3, 3));

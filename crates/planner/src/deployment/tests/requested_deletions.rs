@@ -21,6 +21,7 @@ fn scale_down(fixture: &mut DeploymentFixture, names: &[&str]) {
     fixture.edit(|deployment| deployment.spec.replicas -= less);
 }
 
+/// Shows MD-S19.
 #[test]
 fn exactly_the_named_machines_go() {
     let mut fixture = DeploymentFixture::settled(5, &rolling(1, 0));
@@ -70,6 +71,7 @@ fn whatever_the_list_says_only_machines_it_names_are_marked() {
     });
 }
 
+/// Shows MD-D21.
 #[test]
 fn a_list_without_the_autoscaler_s_time_gets_one_once() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -84,6 +86,7 @@ fn a_list_without_the_autoscaler_s_time_gets_one_once() {
     assert!(writes.is_empty(), "{writes:#?}");
 }
 
+/// Shows MD-D21.
 #[test]
 fn machines_that_are_on_their_way_or_not_ours_leave_the_list() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(1, 0));
@@ -99,6 +102,7 @@ fn machines_that_are_on_their_way_or_not_ours_leave_the_list() {
     assert_eq!(fixture.machines[&names[2]].annotation(PRIORITY), None, "someone else's machine is not marked");
 }
 
+/// Shows MD-D21.
 #[test]
 fn a_machine_out_of_sight_is_asked_for_before_anything_happens() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -113,6 +117,7 @@ fn a_machine_out_of_sight_is_asked_for_before_anything_happens() {
     assert_eq!(plan.steps, [Step::AskForMachines(vec!["unseen".to_owned()])]);
 }
 
+/// Shows MD-S20.
 #[test]
 fn names_are_trimmed_and_entries_that_are_no_names_are_reported() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -137,6 +142,7 @@ fn names_are_trimmed_and_entries_that_are_no_names_are_reported() {
     assert!(!plan.steps.iter().any(|step| matches!(step, Step::Tell(_))), "it is reported once");
 }
 
+/// Shows MD-S20.
 #[test]
 fn machine_that_is_named_twice_is_marked_once() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -148,6 +154,7 @@ fn machine_that_is_named_twice_is_marked_once() {
     assert_eq!(listed(&fixture), Some(format!("{name}~{ASKED}").as_str()));
 }
 
+/// Shows MD-S20.
 #[rstest::rstest]
 #[case("m", true)]
 #[case("m-1.pool.example", true)]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::fixture::{DeploymentFixture, in_place, rolling};
 
+/// Shows MD-S12.
 #[rstest]
 #[case(rolling(1, 0))]
 #[case(rolling(0, 1))]
@@ -30,6 +31,7 @@ fn a_new_template_replaces_every_machine_within_the_limits(#[case] strategy: Val
     assert!(fixture.plan().steps.is_empty());
 }
 
+/// Shows MD-D27.
 #[test]
 fn the_surge_is_not_exceeded_while_the_new_set_has_shown_nothing_yet() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -40,6 +42,7 @@ fn the_surge_is_not_exceeded_while_the_new_set_has_shown_nothing_yet() {
     assert_eq!((fixture.size_of("large"), fixture.size_of("small")), (1, 3));
 }
 
+/// Shows MD-S12.6.
 #[test]
 fn a_roll_out_that_is_taken_back_keeps_machines_whose_deletion_has_not_begun() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(0, 2));
@@ -54,6 +57,7 @@ fn a_roll_out_that_is_taken_back_keeps_machines_whose_deletion_has_not_begun() {
     assert_eq!(fixture.machines.keys().cloned().collect::<Vec<_>>(), before);
 }
 
+/// Shows MD-S12.6.
 #[test]
 fn a_roll_out_that_is_taken_back_does_not_make_up_for_machines_that_are_leaving() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(0, 2));
@@ -66,6 +70,7 @@ fn a_roll_out_that_is_taken_back_does_not_make_up_for_machines_that_are_leaving(
     assert_eq!(fixture.size_of("small"), 2, "the third is made when the first is gone");
 }
 
+/// Shows MD-S12.5.
 #[test]
 fn a_set_keeps_what_it_still_has_before_others_give_theirs_up_for_it() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(1, 0));
@@ -86,6 +91,7 @@ fn a_set_keeps_what_it_still_has_before_others_give_theirs_up_for_it() {
     assert_eq!(scaled, [(true, 1), (false, 0)], "whoever stops in between leaves one machine that runs");
 }
 
+/// Shows MD-S12.6.
 #[test]
 fn a_pool_that_is_made_smaller_in_mid_roll_out_stays_smaller_while_deletions_are_under_way() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(0, 1));
@@ -110,6 +116,7 @@ fn a_pool_that_is_made_smaller_in_mid_roll_out_stays_smaller_while_deletions_are
     assert_eq!((fixture.size_of("large"), fixture.size_of("small")), (2, 1), "not made anew as the fourth of three");
 }
 
+/// Shows MD-S12.5.
 #[test]
 fn sets_give_machines_up_before_another_makes_some() {
     let resized = |step: &Step| match step {
@@ -130,6 +137,7 @@ fn sets_give_machines_up_before_another_makes_some() {
     assert_eq!(then, [(3, 2), (1, 2)]);
 }
 
+/// Shows MD-S12.5.
 #[test]
 fn a_machine_that_was_asked_for_and_that_nobody_has_seen_takes_its_place_in_the_surge() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -174,6 +182,7 @@ fn a_deployment_of_none_makes_a_set_that_says_so() {
     assert_eq!(new.unwrap()["spec"]["replicas"], json!(0));
 }
 
+/// Shows MD-S12.
 #[rstest]
 #[case((8, 8), (5, 0), 8)] // replicas 10, unavailable 2, surge 3: nothing may go before the new ones are available
 #[case((8, 6), (5, 0), 8)]
@@ -243,6 +252,7 @@ fn preserve_first(fixture: &mut DeploymentFixture, count: usize) -> Vec<String> 
     names
 }
 
+/// Shows MD-D14.
 #[rstest]
 #[case::surge_of_one(10, 1, rolling(1, 0), 9)]
 #[case::one_may_be_missing(10, 1, rolling(0, 1), 8)]
@@ -275,6 +285,7 @@ fn a_roll_out_goes_on_while_failed_machines_are_preserved(
     assert!(fixture.plan().steps.is_empty());
 }
 
+/// Shows MD-S22.
 #[test]
 fn rollout_does_not_count_unhealthy_machines_as_available() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(2, 0));
@@ -294,6 +305,7 @@ fn rollout_does_not_count_unhealthy_machines_as_available() {
     assert_eq!(fixture.size_of("small"), 4, "no old Machine is deleted until a new one is available");
 }
 
+/// Shows MD-D14.
 #[test]
 fn a_preserved_failed_machine_does_not_cost_a_healthy_one() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
@@ -316,6 +328,7 @@ fn a_preserved_failed_machine_does_not_cost_a_healthy_one() {
     assert_eq!((running(&fixture), fixture.preserved().len()), (2, 1), "as many run as before the roll-out");
 }
 
+/// Shows MD-D14.
 #[test]
 fn a_roll_out_deletes_a_preserved_machine_last() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(1, 0));
@@ -346,6 +359,7 @@ fn a_roll_out_deletes_a_preserved_machine_last() {
     panic!("the roll-out never came to its end");
 }
 
+/// Shows MD-D14.
 #[rstest]
 #[case(1)]
 #[case(2)]
@@ -370,6 +384,7 @@ fn a_preserved_failed_machine_of_the_new_set_does_not_hold_up_the_last_old_one(#
     assert_eq!(fixture.preserved(), [name]);
 }
 
+/// Shows MD-S17.
 #[test]
 fn a_template_whose_machines_never_start_halts_and_going_back_heals() {
     let mut fixture = DeploymentFixture::settled(5, &rolling(1, 1));
@@ -392,6 +407,7 @@ fn a_template_whose_machines_never_start_halts_and_going_back_heals() {
     assert_eq!(fixture.condition("Progressing"), Some(("True".into(), "NewMachineSetAvailable".into())));
 }
 
+/// Shows MD-S17.
 #[test]
 fn the_deadline_is_met_to_the_second() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -419,6 +435,7 @@ fn the_deadline_is_met_to_the_second() {
     assert_eq!(fixture.plan().wake, Wake::On(Awaited::Sets));
 }
 
+/// Shows MD-D28.
 #[test]
 fn a_finished_roll_out_has_no_deadline_left() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
@@ -462,6 +479,7 @@ fn two_changes_in_a_row_end_with_the_last() {
     assert_eq!((fixture.running_of("large"), fixture.live()), (6, 6));
 }
 
+/// Shows MD-S12.
 #[test]
 fn recreating_waits_for_the_last_old_machine() {
     let mut fixture = DeploymentFixture::settled(3, &json!({ "type": "Recreate" }));
@@ -479,6 +497,7 @@ fn recreating_waits_for_the_last_old_machine() {
 }
 
 /// The set of a class that was used before exists already, without replicas.
+/// Shows MD-S12.7.
 #[test]
 fn recreate_waits_if_the_set_of_the_new_class_exists() {
     let mut fixture = DeploymentFixture::settled(3, &json!({ "type": "Recreate" }));
@@ -495,6 +514,7 @@ fn recreate_waits_if_the_set_of_the_new_class_exists() {
     assert_eq!((fixture.size_of("small"), fixture.running_of("small")), (3, 3));
 }
 
+/// Shows MD-S12.7.
 #[test]
 fn recreate_scales_up_from_zero() {
     let mut fixture = DeploymentFixture::settled(3, &json!({ "type": "Recreate" }));
@@ -506,6 +526,7 @@ fn recreate_scales_up_from_zero() {
 }
 
 /// The largest numbers that a manifest can hold.
+/// Shows MD-S9.1.
 #[rstest]
 #[case(3, rolling(i32::MAX, 0))]
 #[case(3, rolling(i32::MAX, i32::MAX))]
@@ -520,6 +541,7 @@ fn a_surge_without_bounds_rolls_and_scales_like_any_other(#[case] replicas: i32,
     assert_eq!((fixture.running_of("large"), fixture.live(), fixture.size_of("small")), (all, replicas + 2, 0));
 }
 
+/// Shows MD-S9.1.
 #[rstest]
 #[case::rolling(rolling(i32::MAX, 0))]
 #[case::rolling_with_fewer(rolling(i32::MAX, i32::MAX))]

@@ -33,6 +33,7 @@ fn mid_roll(sizes: [i32; 3], noted: (i32, i32)) -> DeploymentFixture {
     fixture
 }
 
+/// Shows MD-S11.
 #[rstest]
 #[case([1, 3, 5], (7, 9), 10, [1, 3, 8])]
 #[case([1, 3, 5], (7, 9), 3, [1, 2, 2])]
@@ -55,6 +56,7 @@ fn a_change_in_mid_roll_is_shared_in_proportion(
     }
 }
 
+/// Shows MD-S11.
 #[test]
 fn rounding_takes_machines_that_are_not_available_before_those_that_are() {
     let mut fixture = mid_roll([4, 0, 5], (7, 9));
@@ -114,6 +116,7 @@ fn growth_waits_for_machines_that_have_not_been_asked_to_leave_yet() {
     assert_eq!(fixture.live(), 5);
 }
 
+/// Shows MD-D6.
 #[test]
 fn an_in_place_roll_out_goes_on_when_the_replicas_change() {
     let mut fixture = DeploymentFixture::settled(3, &in_place("Auto", 0, 1));

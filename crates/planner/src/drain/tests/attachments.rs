@@ -49,6 +49,7 @@ fn without_a_node_or_volumes_there_is_nothing_to_do() {
     assert_eq!(state(Presence::Present(&bare)), State::Detached);
 }
 
+/// Shows DR-Q16, MC-W65.
 #[test]
 fn live_attachments_of_the_node_are_deleted_until_all_are_marked() {
     let (limits, node) = (Limits::default(), node(&["v"]));
@@ -65,6 +66,7 @@ fn live_attachments_of_the_node_are_deleted_until_all_are_marked() {
     assert_eq!((plan.delete.len(), plan.state), (0, State::NoneLive), "marked is enough");
 }
 
+/// Shows DR-Q16, MC-W65.
 #[test]
 fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_the_drain_timeout() {
     let (limits, node) = (Limits::default(), node(&["v"]));
@@ -99,6 +101,7 @@ fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_t
     assert!((40..60).contains(&tries), "{tries}");
 }
 
+/// Shows MC-W65.
 #[test]
 fn an_attachment_that_is_made_again_is_not_deleted_again_and_not_waited_for() {
     let (limits, node) = (Limits::default(), node(&["v"]));

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::super::*;
 use super::cluster::{Budget, Cluster, Pod};
 
+/// Shows DR-3.
 #[test]
 fn force_deletes_everybody_at_once_and_waits_for_nothing() {
     let mut cluster = Cluster::new([
@@ -22,6 +23,7 @@ fn force_deletes_everybody_at_once_and_waits_for_nothing() {
     assert!(cluster.requests().iter().all(|(_, what)| what.starts_with("delete")));
 }
 
+/// Shows DR-Q19.
 #[rstest]
 #[case::not_ready("Ready", "Unknown", Cause::NotReady)]
 #[case::read_only("ReadonlyFilesystem", "True", Cause::ReadOnly)]
@@ -38,6 +40,7 @@ fn a_node_that_becomes_unhealthy_in_mid_drain_is_forced_once_it_has_been_so_for_
     assert_eq!(cluster.elapsed(), 360);
 }
 
+/// Shows DR-3, MC-W63.
 #[test]
 fn the_label_counts_in_mid_drain() {
     let mut cluster = Cluster::new([Pod::new("a").ending_in(None)]);
@@ -64,6 +67,7 @@ fn an_eviction_that_is_still_unanswered_does_not_hold_up_force_and_is_not_taken_
     assert_eq!(cluster.plan().outcome, Outcome::Drained(Mode::Forced(Cause::Asked)));
 }
 
+/// Shows DR-12.
 #[test]
 fn a_deletion_that_the_server_does_not_take_is_tried_for_a_minute_and_then_the_machine_goes_on() {
     let mut cluster = Cluster::new([Pod::new("a")]);
@@ -75,6 +79,7 @@ fn a_deletion_that_the_server_does_not_take_is_tried_for_a_minute_and_then_the_m
     assert!(cluster.requests().len() > 3);
 }
 
+/// Shows DR-12.
 #[rstest]
 #[case(Caller::InPlaceUpdate)]
 #[case(Caller::Preservation)]
@@ -88,6 +93,7 @@ fn only_a_deletion_gives_up(#[case] caller: Caller) {
     assert_eq!(cluster.drain(), Outcome::Drained(Mode::Forced(Cause::Asked)));
 }
 
+/// Shows MC-W62.
 #[test]
 fn who_never_sees_the_pods_waits_for_the_deadline_and_says_so() {
     let mut cluster = Cluster::new([Pod::new("a")]);
@@ -106,6 +112,7 @@ fn who_never_sees_the_pods_waits_for_the_deadline_and_says_so() {
     assert_eq!(cluster.elapsed(), 7260);
 }
 
+/// Shows DR-Q19, MC-W18.
 #[test]
 fn a_node_that_recovers_is_drained_gently_again() {
     let mut cluster = Cluster::new([Pod::new("a").under("web")]).budget("web", Budget::new(2, 2, None));
@@ -116,6 +123,7 @@ fn a_node_that_recovers_is_drained_gently_again() {
     assert!(matches!(cluster.plan().steps.as_slice(), [Step::Evict(_)]));
 }
 
+/// Shows DR-Q1.
 #[test]
 fn pods_of_a_node_that_vanished_are_still_sent_away() {
     let mut cluster = Cluster::new([Pod::new("a"), Pod::new("b").claiming(["x"]), Pod::new("c").claiming(["y"])]);
@@ -125,6 +133,7 @@ fn pods_of_a_node_that_vanished_are_still_sent_away() {
     assert_eq!(cluster.requests().len(), 3);
 }
 
+/// Shows DR-Q2.
 #[rstest]
 #[case::cordoned(json!({"unschedulable": true}), true)]
 #[case::preserved(json!({"taints": [{"key": "node.machine.sapcloud.io/preserved", "effect": "NoSchedule"}]}), true)]
@@ -139,6 +148,7 @@ fn a_pod_that_comes_back_to_a_node_that_takes_pods_is_left_alone(#[case] spec: V
     assert_eq!(matches!(steps.as_slice(), [Step::Delete(_)]), is_deleted, "{steps:?}");
 }
 
+/// Shows DR-Q2.
 #[test]
 fn a_deletion_goes_on_without_those_who_came_back() {
     let mut cluster = Cluster::new([Pod::new("a")]);

@@ -15,6 +15,7 @@ fn an_empty_node_is_drained_without_a_request() {
     assert!(cluster.diary.is_empty());
 }
 
+/// Shows DR-1.
 #[test]
 fn pods_that_stay_anyway_are_nobody_s_business() {
     let daemon = json!([{ "apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "u", "controller": true }]);
@@ -26,6 +27,7 @@ fn pods_that_stay_anyway_are_nobody_s_business() {
     assert!(cluster.diary.is_empty());
 }
 
+/// Shows DR-2.
 #[test]
 fn pods_without_volumes_go_all_at_once_and_take_as_long_as_the_slowest() {
     let mut cluster = Cluster::new((0..100).map(|i| Pod::new(format!("p{i}")).ending_in(Some(i % 20))));
@@ -45,6 +47,7 @@ fn a_pod_that_is_ending_already_is_waited_for_and_not_asked_again() {
     assert_eq!((cluster.elapsed(), cluster.requests().len()), (10, 0));
 }
 
+/// Shows DR-Q11, MC-W62.
 #[test]
 fn a_pod_that_never_ends_fails_the_drain_until_it_is_forced() {
     let held = json!({"metadata": {"finalizers": ["example.com/hold"]}});
@@ -61,6 +64,7 @@ fn a_pod_that_never_ends_fails_the_drain_until_it_is_forced() {
     assert_eq!(cluster.requests(), [(0, "evict pod ns/a"), (7200, "delete pod ns/a")]);
 }
 
+/// Shows DR-Q5, MC-W64.
 #[test]
 fn a_pod_that_appears_in_mid_drain_is_drained_too() {
     let mut cluster = Cluster::new([Pod::new("a").ending_in(Some(20))]);
@@ -70,6 +74,7 @@ fn a_pod_that_appears_in_mid_drain_is_drained_too() {
     assert_eq!(cluster.requests(), [(0, "evict pod ns/a"), (10, "evict pod ns/late")]);
 }
 
+/// Shows DR-Q6.
 #[test]
 fn another_pod_of_the_same_name_is_another_pod() {
     let mut cluster = Cluster::new([Pod::new("a")]);
@@ -81,6 +86,7 @@ fn another_pod_of_the_same_name_is_another_pod() {
     assert_eq!(plan.steps, [Step::Evict(second)]);
 }
 
+/// Shows DR-Q8.
 #[test]
 fn a_pod_said_to_be_gone_is_believed_only_when_it_is_out_of_sight() {
     let mut cluster = Cluster::new([Pod::new("a")]);
@@ -91,6 +97,7 @@ fn a_pod_said_to_be_gone_is_believed_only_when_it_is_out_of_sight() {
     assert_eq!(cluster.requests(), [(0, "evict pod ns/a"), (60, "evict pod ns/a")]);
 }
 
+/// Shows DR-Q8.
 #[test]
 fn a_pod_that_cannot_be_read_is_not_taken_for_one_that_is_gone() {
     let mut cluster = Cluster::new([]);
@@ -100,6 +107,7 @@ fn a_pod_that_cannot_be_read_is_not_taken_for_one_that_is_gone() {
     assert_eq!(cluster.drain(), Outcome::Drained(Mode::Forced(Cause::Overdue)));
 }
 
+/// Shows DR-Q8.
 #[test]
 fn an_answer_that_never_comes_is_asked_for_again() {
     let mut cluster = Cluster::new([Pod::new("a")]);
@@ -109,6 +117,7 @@ fn an_answer_that_never_comes_is_asked_for_again() {
     assert_eq!(cluster.requests(), [(0, "evict pod ns/a"), (60, "evict pod ns/a")]);
 }
 
+/// Shows DR-7.
 #[test]
 fn a_budget_that_opens_lets_as_many_go_as_it_allows_at_once() {
     let mut cluster =
@@ -124,6 +133,7 @@ fn a_budget_that_opens_lets_as_many_go_as_it_allows_at_once() {
     assert_eq!(cluster.pods.len(), 2);
 }
 
+/// Shows DR-7.
 #[test]
 fn a_budget_that_has_not_changed_is_not_asked_in_a_loop() {
     let mut cluster = Cluster::new([Pod::new("a").under("web")]).budget("web", Budget::new(2, 1, None));
@@ -133,6 +143,7 @@ fn a_budget_that_has_not_changed_is_not_asked_in_a_loop() {
     assert!((7..=12).contains(&cluster.requests().len()), "{:?}", cluster.requests());
 }
 
+/// Shows DR-8.
 #[test]
 fn a_server_that_wants_to_be_left_alone_is() {
     let mut cluster = Cluster::new([Pod::new("a")]);
@@ -141,6 +152,7 @@ fn a_server_that_wants_to_be_left_alone_is() {
     assert_eq!(cluster.requests(), [(0, "evict pod ns/a"), (17, "evict pod ns/a")]);
 }
 
+/// Shows DR-6.
 #[test]
 fn a_budget_that_can_never_allow_fails_the_drain_at_once_with_the_text_that_others_match() {
     let mut cluster =
@@ -153,6 +165,7 @@ fn a_budget_that_can_never_allow_fails_the_drain_at_once_with_the_text_that_othe
     assert_eq!(cluster.elapsed(), 1);
 }
 
+/// Shows DR-11.
 #[test]
 fn several_failures_are_joined_in_brackets_and_each_is_told_once() {
     let mut cluster = Cluster::new([Pod::new("a").under("web"), Pod::new("b").under("web")])
@@ -166,6 +179,7 @@ fn several_failures_are_joined_in_brackets_and_each_is_told_once() {
     assert_eq!(cluster.failure(), Some(format!("[{}, {}]", text("a"), text("b")).as_str()));
 }
 
+/// Shows DR-5.
 #[test]
 fn refusals_that_last_as_long_as_the_reference_would_retry_end_in_a_deletion() {
     let mut cluster = Cluster::new([Pod::new("a").under("web")]).budget("web", Budget::new(2, 2, None));
@@ -177,6 +191,7 @@ fn refusals_that_last_as_long_as_the_reference_would_retry_end_in_a_deletion() {
     assert!(requests[..requests.len() - 1].iter().all(|(_, what)| what.starts_with("evict")));
 }
 
+/// Shows DR-6.
 #[test]
 fn a_budget_that_can_never_allow_is_not_overruled_before_the_deadline() {
     let mut cluster = Cluster::new([Pod::new("a").under("web")]).budget("web", Budget::new(2, 2, None));
@@ -186,6 +201,7 @@ fn a_budget_that_can_never_allow_is_not_overruled_before_the_deadline() {
     assert!(cluster.requests().len() < 60, "and is asked about ever more rarely: {}", cluster.requests().len());
 }
 
+/// Shows DR-Q10.
 #[rstest]
 #[case(json!({"maxEvictRetries": 0}))]
 #[case(json!({"drainTimeout": "10s"}))]
@@ -196,6 +212,7 @@ fn without_retries_pods_are_deleted_at_once_and_nothing_hangs(#[case] spec: serd
     assert_eq!(cluster.requests(), [(0, "delete pod ns/a"), (0, "delete pod ns/b")]);
 }
 
+/// Shows DR-13.
 #[test]
 fn who_never_forces_waits_without_limit() {
     let mut cluster = Cluster::new([Pod::new("a").under("web")]).budget("web", Budget::new(2, 2, None));
@@ -208,6 +225,7 @@ fn who_never_forces_waits_without_limit() {
     assert_eq!(cluster.drain(), Outcome::Drained(Mode::Forced(Cause::Asked)));
 }
 
+/// Shows DR-13.
 #[test]
 fn pods_to_be_left_alone_are_and_those_that_go_last_do() {
     let labelled = |value: &str| json!({"metadata": {"labels": {"drain": value}}});
@@ -228,6 +246,7 @@ fn pods_to_be_left_alone_are_and_those_that_go_last_do() {
     assert_eq!(cluster.requests(), [(0, "evict pod ns/web"), (9, "evict pod ns/log")]);
 }
 
+/// Shows DR-8.
 #[rstest]
 #[case::ending_namespace(Answer::Refused(Refusal::NamespaceEnding), None)]
 #[case::several_budgets(Answer::Refused(Refusal::SeveralBudgets), None)]
@@ -245,6 +264,7 @@ fn what_does_not_work_is_tried_again_and_told_where_it_matters(#[case] answer: A
     assert!((4..=5).contains(&cluster.elapsed()), "after a short pause");
 }
 
+/// Shows DR-5.
 #[rstest]
 #[case::refusals_count(Answer::Refused(Refusal::NamespaceEnding), 60)]
 #[case::several_budgets_too(Answer::Refused(Refusal::SeveralBudgets), 60)]
@@ -262,6 +282,7 @@ fn only_refusals_lead_to_a_deletion_before_the_deadline(#[case] answer: Answer, 
     assert_eq!(cluster.requests().last(), Some(&(second, "delete pod ns/a")));
 }
 
+/// Shows DR-10.
 #[test]
 fn losing_the_memory_asks_again_and_does_no_harm() {
     let mut cluster = Cluster::new([Pod::new("a").under("web"), Pod::new("b").ending_in(Some(20))])

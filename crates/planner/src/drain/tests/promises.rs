@@ -181,6 +181,7 @@ impl Scenario {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 64 } else { 1024 }))]
 
+    /// Shows DR-5.
     #[test]
     fn no_budget_is_passed_over_unless_force_is_due(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
         let scenario = Scenario::of(cluster, mishaps);
@@ -198,6 +199,7 @@ proptest! {
         }
     }
 
+    /// Shows DR-9, MC-W63.
     #[test]
     fn no_pod_with_a_volume_goes_before_the_volumes_of_the_one_before_are_settled(
         cluster in cluster(),
@@ -234,6 +236,7 @@ proptest! {
         }
     }
 
+    /// Shows DR-Q5, DR-Q11, DR-4, MC-W62.
     #[test]
     fn every_drain_ends_by_its_deadline_and_a_moment_and_then_plans_nothing(
         cluster in cluster(),
@@ -252,6 +255,7 @@ proptest! {
         }
     }
 
+    /// Shows DR-7.
     #[test]
     fn nobody_is_asked_in_a_loop(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
         let scenario = Scenario::of(cluster, mishaps);

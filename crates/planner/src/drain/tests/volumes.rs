@@ -11,6 +11,7 @@ fn requests(cluster: &Cluster) -> Vec<(u64, &str)> {
     cluster.requests()
 }
 
+/// Shows DR-Q14, MC-W63.
 #[test]
 fn each_waits_until_the_volumes_of_the_one_before_have_arrived() {
     let mut cluster = Cluster::new([
@@ -40,6 +41,7 @@ fn each_waits_until_the_volumes_of_the_one_before_have_arrived() {
     assert_eq!(cluster.elapsed(), 50, "the last one's volumes are waited for too");
 }
 
+/// Shows DR-Q15.
 #[test]
 fn a_pod_waits_for_all_of_its_volumes_in_whatever_order_they_arrive() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x", "y"]), Pod::new("b").claiming(["z"])]);
@@ -53,6 +55,7 @@ fn a_pod_waits_for_all_of_its_volumes_in_whatever_order_they_arrive() {
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (10, "evict pod ns/b")]);
 }
 
+/// Shows DR-Q12.
 #[test]
 fn a_volume_that_several_pods_use_is_not_waited_for() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["s"]), Pod::new("b").claiming(["s"])]);
@@ -82,6 +85,7 @@ fn a_claim_listed_twice_counts_as_shared() {
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (0, "evict pod ns/b")]);
 }
 
+/// Shows DR-Q12.
 #[test]
 fn foreign_volumes_and_claims_without_a_volume_are_not_waited_for() {
     let mut cluster = Cluster::new([
@@ -96,6 +100,7 @@ fn foreign_volumes_and_claims_without_a_volume_are_not_waited_for() {
     assert_eq!(cluster.elapsed(), 10, "but its own is");
 }
 
+/// Shows DR-Q12.
 #[test]
 fn a_pod_without_own_volumes_does_not_hold_up_the_next_but_the_node_is_not_empty_before_it_has_ended() {
     let mut cluster = Cluster::new([
@@ -118,6 +123,7 @@ fn a_pod_whose_volumes_have_moved_is_let_go_when_its_end_has_had_its_time() {
     assert_eq!(cluster.elapsed(), 60, "its grace and the allowance");
 }
 
+/// Shows DR-9.
 #[test]
 fn volumes_that_do_not_leave_in_time_fail_their_pod_and_let_the_next_go() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]).ending_in(None), Pod::new("b").claiming(["y"])]);
@@ -130,6 +136,7 @@ fn volumes_that_do_not_leave_in_time_fail_their_pod_and_let_the_next_go() {
     assert_eq!(cluster.drain(), GENTLE);
 }
 
+/// Shows DR-9.
 #[test]
 fn volumes_that_arrive_nowhere_are_waited_for_no_longer_than_allowed() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
@@ -139,6 +146,7 @@ fn volumes_that_arrive_nowhere_are_waited_for_no_longer_than_allowed() {
     assert_eq!(cluster.elapsed(), 186);
 }
 
+/// Shows DR-9.
 #[test]
 fn where_attachments_cannot_be_seen_the_whole_time_is_waited() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
@@ -147,6 +155,7 @@ fn where_attachments_cannot_be_seen_the_whole_time_is_waited() {
     assert_eq!(requests(&cluster)[1], (93, "evict pod ns/b"));
 }
 
+/// Shows DR-9.
 #[test]
 fn attachments_that_never_come_in_sight_are_waited_for_no_longer_than_a_detachment() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
@@ -160,6 +169,7 @@ fn attachments_that_never_come_in_sight_are_waited_for_no_longer_than_a_detachme
     assert_eq!(cluster.requests()[1], (130, "evict pod ns/b"), "and are used when they come");
 }
 
+/// Shows DR-Q15, MC-W64.
 #[test]
 fn a_volume_that_arrived_before_we_looked_is_not_missed() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
@@ -181,6 +191,7 @@ fn a_refused_pod_does_not_hold_up_the_next() {
     );
 }
 
+/// Shows DR-10.
 #[test]
 fn a_pod_that_somebody_else_sent_away_holds_up_the_others_as_well() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
@@ -191,6 +202,7 @@ fn a_pod_that_somebody_else_sent_away_holds_up_the_others_as_well() {
     assert_eq!(requests(&cluster), [(14, "evict pod ns/a")]);
 }
 
+/// Shows DR-10.
 #[test]
 fn a_new_process_waits_for_volumes_that_are_just_leaving() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
@@ -200,6 +212,7 @@ fn a_new_process_waits_for_volumes_that_are_just_leaving() {
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (3, "evict pod ns/b")]);
 }
 
+/// Shows DR-Q7.
 #[test]
 fn ephemeral_claims_are_waited_for_where_asked_for_and_not_elsewhere() {
     let ephemeral = json!({"spec": {"volumes": [{"name": "scratch", "ephemeral": {}}]}});
@@ -219,6 +232,7 @@ fn ephemeral_claims_are_waited_for_where_asked_for_and_not_elsewhere() {
     assert_eq!(requests(&asked)[1], (4, "evict pod ns/b"), "it is expected nowhere");
 }
 
+/// Shows DR-Q13, MC-W64.
 #[test]
 fn a_disk_is_compared_as_plain_text() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x(["]), Pod::new("b").claiming(["y"])]);

@@ -23,6 +23,7 @@ fn asked(fixture: &MachineFixture) -> usize {
     fixture.diary.iter().filter(|line| *line == ASKED).count()
 }
 
+/// Shows MC-D6a.
 #[test]
 fn a_node_that_joined_unseen_is_found_emptied_and_deleted() {
     let mut fixture = pending();
@@ -38,6 +39,7 @@ fn a_node_that_joined_unseen_is_found_emptied_and_deleted() {
     assert!(place("cordon") < place("ask the cloud to delete"));
 }
 
+/// Shows MC-D6a.
 #[test]
 fn a_node_that_joins_after_the_drain_is_found_once_its_vm_is_gone() {
     let mut fixture = pending();
@@ -51,6 +53,7 @@ fn a_node_that_joins_after_the_drain_is_found_once_its_vm_is_gone() {
     assert!(fixture.machine.is_none() && fixture.node.is_none(), "{:#?}", fixture.diary);
 }
 
+/// Shows MC-D6a.
 #[test]
 fn a_node_that_was_seen_costs_no_question() {
     let mut fixture = MachineFixture::running();
@@ -69,6 +72,7 @@ fn a_machine_that_never_joined_goes_after_two_questions() {
     assert_eq!(fixture.told, ["Terminating", "Gone"]);
 }
 
+/// Shows MC-D6a.
 #[rstest]
 #[case::marked("Set machine status to termination. Now, getting VM Status")]
 #[case::draining("Initiate node drain")]
@@ -107,6 +111,7 @@ fn what_cannot_be_said_is_asked_again_every_few_seconds_and_told_once() {
     assert!(fixture.machine.is_none());
 }
 
+/// Shows MC-D6a.
 #[rstest]
 #[case::a_refusal_is_an_answer(Some(Outlook::Lasting), false, Duration::ZERO)]
 #[case::force_waits_for_nobody(Some(Outlook::Passing), true, Duration::ZERO)]
@@ -162,6 +167,7 @@ fn without_a_name_there_is_nothing_to_ask_for() {
 }
 
 /// The cache shows the Node, and nothing can be written to the API server of the target cluster.
+/// Shows MC-D6c.
 #[rstest]
 #[case::for_as_long_as_a_drain_may_take(false, Duration::from_hours(2))]
 #[case::twice_if_force_is_asked_for(true, Duration::from_secs(5))]

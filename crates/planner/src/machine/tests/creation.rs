@@ -9,6 +9,7 @@ use serde_json::json;
 use super::super::*;
 use super::fixture::MachineFixture;
 
+/// Shows THR-2.
 #[test]
 fn a_machine_comes_up_in_this_order() {
     let mut fixture = MachineFixture::new();
@@ -50,6 +51,7 @@ fn without_a_target_cluster_a_machine_is_available_once_its_vm_runs() {
     assert_eq!(fixture.plan().because, Reason::Converged);
 }
 
+/// Shows MC-W10.
 #[test]
 fn a_failed_machine_makes_no_further_vm() {
     let mut fixture = MachineFixture::new().with_status("Failed", "");
@@ -66,6 +68,7 @@ fn a_priority_someone_set_is_left_alone() {
     assert_eq!(fixture.machine().metadata.annotations.text(api::names::annotations::PRIORITY), Some("1"));
 }
 
+/// Shows DRV-6.
 #[rstest]
 #[case(Code::ResourceExhausted, 600)]
 #[case(Code::Unknown, 5)]
@@ -103,6 +106,7 @@ fn after_a_failure_the_cloud_is_asked_before_anything_is_created_again() {
     assert_eq!(fixture.diary, ["ask the cloud to look up its VM"]);
 }
 
+/// Shows MC-W10.
 #[test]
 fn a_failure_past_the_creation_timeout_is_final() {
     let mut fixture = MachineFixture::new();
@@ -113,6 +117,7 @@ fn a_failure_past_the_creation_timeout_is_final() {
     assert_eq!(fixture.plan().because, Reason::AwaitsReplacement);
 }
 
+/// Shows MC-W2.
 #[test]
 fn the_same_failure_is_written_again_only_after_half_an_hour() {
     let mut fixture = MachineFixture::new();
@@ -128,6 +133,7 @@ fn the_same_failure_is_written_again_only_after_half_an_hour() {
     assert_eq!(writes, 2, "50 minutes of the same failure: once at the beginning, once after 30 minutes");
 }
 
+/// Shows THR-7.
 #[rstest]
 #[case::absent(Presence::Absent, "MachineClass \"c\" does not exist")]
 #[case::unreadable(Presence::Undecodable, "MachineClass \"c\" exists but cannot be read")]
@@ -151,6 +157,7 @@ fn without_its_class_a_machine_says_so_and_waits_for_it(
     assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
 }
 
+/// Shows EVT-11.
 #[test]
 fn status_is_bounded_when_a_class_name_has_900_kilobytes() {
     let mut fixture = MachineFixture::new();
@@ -165,6 +172,7 @@ fn status_is_bounded_when_a_class_name_has_900_kilobytes() {
     assert_eq!(fixture.diary, [""; 0], "the same text is not written again");
 }
 
+/// Shows THR-7.
 #[test]
 fn an_invalid_spec_is_told_with_its_field_and_waits_for_a_change() {
     let mut fixture = MachineFixture::new();
@@ -198,6 +206,7 @@ fn answer(fixture: &MachineFixture, provider_id: &str, node_name: &str, unusable
     })
 }
 
+/// Shows LIM-15.
 #[test]
 fn a_vm_whose_node_name_cannot_be_used_is_an_error_and_its_id_is_written_down() {
     let mut fixture = MachineFixture::new();
@@ -212,6 +221,7 @@ fn a_vm_whose_node_name_cannot_be_used_is_an_error_and_its_id_is_written_down() 
     assert!(fixture.said.iter().any(|said| said.contains("the node name is too long")), "{:?}", fixture.said);
 }
 
+/// Shows LIM-15.
 #[test]
 fn a_vm_whose_id_cannot_be_used_is_an_error_and_the_machine_is_deleted_by_its_name() {
     let mut fixture = MachineFixture::new();
@@ -226,6 +236,7 @@ fn a_vm_whose_id_cannot_be_used_is_an_error_and_the_machine_is_deleted_by_its_na
     assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.diary);
 }
 
+/// Shows LIM-15.
 #[test]
 fn a_machine_whose_vm_cannot_be_used_is_marked_failed_at_its_creation_timeout() {
     let mut fixture = MachineFixture::new();
@@ -243,6 +254,7 @@ fn a_machine_whose_vm_cannot_be_used_is_marked_failed_at_its_creation_timeout() 
     assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.diary);
 }
 
+/// Shows MC-M2.
 #[test]
 fn status_names_the_provider_id_when_it_leads_to_no_vm() {
     let mut fixture = MachineFixture::new();
@@ -254,6 +266,7 @@ fn status_names_the_provider_id_when_it_leads_to_no_vm() {
     assert_eq!(fixture.created, 0);
 }
 
+/// Shows MC-W12.
 #[test]
 fn a_vm_that_was_written_down_is_trusted_though_the_cloud_does_not_show_it() {
     let mut fixture = MachineFixture::new();
@@ -266,6 +279,7 @@ fn a_vm_that_was_written_down_is_trusted_though_the_cloud_does_not_show_it() {
     assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
 }
 
+/// Shows MC-W8.
 #[rstest]
 #[case::pending(vec![], MachinePhase::Pending)]
 #[case::refused(vec![Code::Internal, Code::NotFound], MachinePhase::CrashLoopBackOff)]
@@ -291,6 +305,7 @@ fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
     assert_eq!(fixture.machine().status.current_status.preserve_expiry_time, None);
 }
 
+/// Shows MC-W11.
 #[rstest]
 #[case(Code::Unavailable)]
 #[case(Code::ResourceExhausted)]
@@ -305,6 +320,7 @@ fn a_failed_create_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] c
     assert_eq!(fixture.machine().status.last_known_state, "step 2");
 }
 
+/// Shows MC-W11, MC-W21.
 #[rstest]
 #[case(Code::Unavailable)]
 #[case(Code::PermissionDenied)]
@@ -361,6 +377,7 @@ fn nothing_is_concluded_from_a_class_that_was_not_looked_for() {
     assert!(fixture.machine.is_none(), "no VM can have been made");
 }
 
+/// Shows MC-W44.
 #[test]
 fn a_failure_is_told_with_what_was_tried_what_was_said_and_when_it_is_tried_again() {
     let mut fixture = MachineFixture::new();
@@ -374,6 +391,7 @@ fn a_failure_is_told_with_what_was_tried_what_was_said_and_when_it_is_tried_agai
     assert_eq!(fixture.said.len(), 1, "the same failure is not told again");
 }
 
+/// Shows MC-H7.
 #[test]
 fn a_creation_that_keeps_failing_is_marked_failed_at_its_deadline_and_makes_no_vm_after_it() {
     let mut fixture = MachineFixture::new();
@@ -420,6 +438,7 @@ fn a_machine_that_waited_for_a_controller_longer_than_its_timeout_still_gets_its
     assert_eq!(*fixture.phase(), MachinePhase::Running);
 }
 
+/// Shows MC-W56.
 #[test]
 fn an_answer_without_a_name_is_asked_for_again() {
     let mut fixture = MachineFixture::new();
@@ -441,6 +460,7 @@ fn an_answer_without_a_name_is_asked_for_again() {
     assert_eq!(*fixture.phase(), MachinePhase::Pending);
 }
 
+/// Shows MC-W11.
 #[test]
 fn what_the_driver_noted_while_it_made_the_vm_is_kept_without_a_write_of_its_own() {
     let mut fixture = MachineFixture::new();
@@ -457,6 +477,7 @@ fn node_of_another(provider_id: &str) -> api::view::NodeView {
     )
 }
 
+/// Shows MC-W10, MC-W66.
 #[rstest]
 #[case::says_nothing("")]
 #[case::is_another("vm:///m-0")]
@@ -474,6 +495,7 @@ fn a_vm_that_took_over_anothers_node_is_given_back_and_no_second_one_is_made(#[c
     assert_eq!((fixture.created, fixture.plan().because), (1, Reason::AwaitsReplacement));
 }
 
+/// Shows MC-W66.
 #[test]
 fn a_vm_whose_node_came_before_the_answer_is_kept() {
     let mut fixture = MachineFixture::new();
@@ -482,6 +504,7 @@ fn a_vm_whose_node_came_before_the_answer_is_kept() {
     assert_eq!((fixture.phase(), fixture.vms), (&MachinePhase::Pending, 1));
 }
 
+/// Shows MC-W66.
 #[test]
 fn a_process_that_dies_before_the_vm_was_given_back_leaves_that_to_the_next() {
     let mut fixture = MachineFixture::new();
@@ -497,6 +520,7 @@ fn a_process_that_dies_before_the_vm_was_given_back_leaves_that_to_the_next() {
     assert_eq!((fixture.created, fixture.vms), (1, 0));
 }
 
+/// Shows MC-H2.
 #[test]
 fn a_creation_that_keeps_failing_though_its_node_is_well_counts_as_joined() {
     let mut fixture = MachineFixture::new();
@@ -522,6 +546,7 @@ fn while_we_are_disconnected_nothing_is_made() {
     assert_eq!(fixture.created, 1);
 }
 
+/// Shows MC-W56.
 #[test]
 fn a_label_left_from_a_time_with_a_target_cluster_does_no_harm_without_one() {
     let mut fixture = MachineFixture::new();
@@ -534,6 +559,7 @@ fn a_label_left_from_a_time_with_a_target_cluster_does_no_harm_without_one() {
     assert!(fixture.machine.is_none() && fixture.vms == 0);
 }
 
+/// Shows MC-S1.
 #[test]
 fn a_node_label_that_a_machine_was_created_with_gives_way_to_the_name_its_vm_has() {
     let mut fixture = MachineFixture::new();
@@ -543,6 +569,7 @@ fn a_node_label_that_a_machine_was_created_with_gives_way_to_the_name_its_vm_has
     assert_eq!(*fixture.phase(), MachinePhase::Pending);
 }
 
+/// Shows MC-S1.
 #[test]
 fn a_node_label_that_somebody_changes_later_is_left_alone() {
     let mut fixture = MachineFixture::new();
@@ -556,6 +583,7 @@ fn a_node_label_that_somebody_changes_later_is_left_alone() {
     assert_eq!(fixture.machine().node_name().unwrap(), "node-2");
 }
 
+/// Shows MC-S1.
 #[test]
 fn a_creation_that_keeps_failing_does_not_count_as_joined_because_of_the_node_of_another_machine() {
     let mut fixture = MachineFixture::new().with_status("CrashLoopBackOff", "Cloud provider message - no luck");
@@ -569,6 +597,7 @@ fn a_creation_that_keeps_failing_does_not_count_as_joined_because_of_the_node_of
     assert_eq!(*fixture.phase(), MachinePhase::CrashLoopBackOff);
 }
 
+/// Shows MC-S2.
 #[test]
 fn without_a_target_cluster_the_addresses_of_every_answer_are_kept() {
     let mut fixture = MachineFixture::new();
@@ -581,6 +610,7 @@ fn without_a_target_cluster_the_addresses_of_every_answer_are_kept() {
     assert_eq!(*fixture.machine().phase(), MachinePhase::Available);
 }
 
+/// Shows MC-S2.
 #[test]
 fn addresses_that_were_told_outlive_a_cloud_that_does_not_show_its_new_vm_yet() {
     let mut fixture = MachineFixture::new();
@@ -596,6 +626,7 @@ fn addresses_that_were_told_outlive_a_cloud_that_does_not_show_its_new_vm_yet() 
     assert_eq!((fixture.phase(), fixture.created), (&MachinePhase::Available, 1));
 }
 
+/// Shows MC-S2.
 #[test]
 fn with_a_target_cluster_addresses_are_left_to_the_node_and_nothing_more_is_asked() {
     let mut fixture = MachineFixture::new();
@@ -605,6 +636,7 @@ fn with_a_target_cluster_addresses_are_left_to_the_node_and_nothing_more_is_aske
     assert_eq!(fixture.diary.iter().filter(|step| step.contains("look up")).count(), 1);
 }
 
+/// Shows MC-W73.
 #[test]
 fn a_provider_that_nobody_serves_is_told_and_no_cloud_is_asked() {
     let mut fixture = MachineFixture::new();

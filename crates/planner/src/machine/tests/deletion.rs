@@ -16,6 +16,7 @@ pub(super) fn running() -> MachineFixture {
     MachineFixture::running()
 }
 
+/// Shows THR-2, MC-D1, MC-D6, MC-D7, MC-W6.
 #[test]
 fn a_machine_goes_in_this_order_and_leaves_nothing() {
     let mut fixture = running();
@@ -63,6 +64,7 @@ pub(super) fn touched(fixture: &MachineFixture) -> bool {
     fixture.diary.iter().any(touches)
 }
 
+/// Shows MC-W43.
 #[test]
 fn a_machine_whose_node_is_another_machines_goes_without_it() {
     let mut fixture = disputed("vm:///m-2");
@@ -71,6 +73,7 @@ fn a_machine_whose_node_is_another_machines_goes_without_it() {
     assert!(fixture.node.is_some() && !touched(&fixture), "the node is left to the other one: {:?}", fixture.diary);
 }
 
+/// Shows MC-W43.
 #[rstest]
 #[case::nothing("")]
 #[case::an_id_that_proves_nothing("m-3")]
@@ -90,6 +93,7 @@ fn a_node_of_which_nobody_knows_whose_it_is_is_never_drained_and_its_machine_wai
     assert!(fixture.node.is_some() && !touched(&fixture), "{:?}", fixture.diary);
 }
 
+/// Shows MC-W43.
 #[test]
 fn a_dispute_that_ends_lets_the_drain_begin() {
     let mut fixture = disputed("");
@@ -99,6 +103,7 @@ fn a_dispute_that_ends_lets_the_drain_begin() {
     assert!(fixture.machine.is_none() && fixture.node.is_none());
 }
 
+/// Shows MC-W43.
 #[test]
 fn force_passes_a_dispute_and_takes_no_volume_from_the_node() {
     let mut fixture = disputed("");
@@ -109,6 +114,7 @@ fn force_passes_a_dispute_and_takes_no_volume_from_the_node() {
     assert!(!touched(&fixture), "{:?}", fixture.diary);
 }
 
+/// Shows MC-W43.
 #[test]
 fn volumes_of_a_node_that_is_another_machines_are_left_to_it() {
     let mut fixture = disputed("vm:///m-2");
@@ -133,6 +139,7 @@ fn a_machine_that_never_had_a_vm_goes_too() {
     assert_eq!(fixture.created, 0);
 }
 
+/// Shows MC-W19.
 #[test]
 fn a_machine_that_is_deleted_before_we_saw_it_is_left_to_others() {
     let mut fixture = MachineFixture::new();
@@ -143,6 +150,7 @@ fn a_machine_that_is_deleted_before_we_saw_it_is_left_to_others() {
     assert_eq!(plan.because, Reason::NotOurs);
 }
 
+/// Shows MC-W3.
 #[rstest]
 fn a_machine_that_nobody_deleted_is_not_taken_apart_whatever_its_status_says(
     #[values("Initiate node drain", "Initiate VM deletion", "Initiate machine object finalizer removal")] step: &str,
@@ -158,6 +166,7 @@ fn a_machine_that_nobody_deleted_is_not_taken_apart_whatever_its_status_says(
     assert!(fixture.machine().metadata.finalizers.len() == 1);
 }
 
+/// Shows MC-D2.
 #[rstest]
 #[case::marked("Set machine status to termination. Now, getting VM Status", &["say Terminating True (ScaleDown) on node \"node-1\"", "cordon node \"node-1\""])]
 #[case::by_the_manager("Deleting machine from cloud provider", &["set its phase to Terminating"])]
@@ -183,6 +192,7 @@ fn a_deletion_begun_by_the_reference_is_finished_from_its_text(#[case] text: &st
     assert!(fixture.machine.is_none());
 }
 
+/// Shows MC-D5.
 #[rstest]
 #[case(Code::Unavailable, 5, ". However, will re-try in the next resync. ")]
 #[case(Code::PermissionDenied, 600, ". Aborting operation. ")]
@@ -201,6 +211,7 @@ fn a_vm_that_cannot_be_deleted_is_told_and_tried_again(#[case] code: Code, #[cas
     assert!(fixture.machine.is_none());
 }
 
+/// Shows MC-D5.
 #[test]
 fn a_vm_that_is_already_gone_counts_as_deleted() {
     let mut fixture = running();
@@ -211,6 +222,7 @@ fn a_vm_that_is_already_gone_counts_as_deleted() {
     assert!(fixture.machine.is_none());
 }
 
+/// Shows MC-W73.
 #[test]
 fn without_its_class_the_vm_cannot_be_deleted_and_the_machine_says_so() {
     let mut fixture = running();
@@ -227,6 +239,7 @@ fn without_its_class_the_vm_cannot_be_deleted_and_the_machine_says_so() {
     assert!(fixture.machine.is_none());
 }
 
+/// Shows MC-W4, MC-W5.
 #[test]
 fn a_creation_under_way_is_waited_for_before_the_deletion_begins() {
     let mut fixture = MachineFixture::new();
@@ -237,6 +250,7 @@ fn a_creation_under_way_is_waited_for_before_the_deletion_begins() {
     assert!(fixture.plan().steps.is_empty());
 }
 
+/// Shows MC-D6.
 #[test]
 fn a_node_held_by_someone_else_does_not_hold_the_machine() {
     let mut fixture = running();
@@ -249,6 +263,7 @@ fn a_node_held_by_someone_else_does_not_hold_the_machine() {
     assert!(fixture.machine.is_none());
 }
 
+/// Shows MC-D2.
 #[test]
 fn a_node_that_nobody_had_written_down_is_found_by_asking_and_goes_too() {
     let mut fixture = MachineFixture::new();
@@ -262,6 +277,7 @@ fn a_node_that_nobody_had_written_down_is_found_by_asking_and_goes_too() {
     assert_eq!(fixture.vms, 0);
 }
 
+/// Shows MC-D2.
 #[rstest]
 #[case(Code::Unavailable, 5, "aborting with retry.")]
 #[case(Code::PermissionDenied, 180, "machine code: machine codes error: code = [PermissionDenied] message = [no luck]")]
@@ -300,6 +316,7 @@ fn failed(call: Call, note: Option<&str>, fixture: &MachineFixture) -> Failure {
     Failure { call, code, text, last_known_state: note.map(str::to_owned), at: fixture.now }
 }
 
+/// Shows MC-W1.
 #[test]
 fn what_a_cloud_says_does_not_skip_the_drain() {
     let mut fixture = running();
@@ -315,6 +332,7 @@ fn what_a_cloud_says_does_not_skip_the_drain() {
     assert_eq!(fixture.vms, 1, "{:?}", fixture.diary);
 }
 
+/// Shows MC-W73.
 #[test]
 fn a_machine_of_a_class_that_never_existed_can_be_deleted() {
     let mut fixture = MachineFixture::new();
@@ -325,6 +343,7 @@ fn a_machine_of_a_class_that_never_existed_can_be_deleted() {
     assert!(fixture.machine.is_none(), "{:?}", fixture.diary);
 }
 
+/// Shows MC-W73.
 #[rstest]
 #[case::written_down(json!({ "spec": { "providerID": "vm:///m-1" } }))]
 #[case::linked(json!({ "metadata": { "labels": { "node": "node-1" } } }))]
@@ -346,6 +365,7 @@ fn without_its_class_a_machine_that_may_have_a_vm_stays(#[case] evidence: serde_
     );
 }
 
+/// Shows MC-W73.
 #[test]
 fn neither_an_invalid_class_nor_an_unusable_secret_stops_a_deletion() {
     let mut fixture = running();
@@ -359,6 +379,7 @@ fn neither_an_invalid_class_nor_an_unusable_secret_stops_a_deletion() {
     assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.diary);
 }
 
+/// Shows MC-W8.
 #[test]
 fn deleting_a_machine_that_a_manager_has_marked_already_ends_its_preservation() {
     let mut fixture = running();
@@ -372,6 +393,7 @@ fn deleting_a_machine_that_a_manager_has_marked_already_ends_its_preservation() 
     assert_eq!(fixture.machine().status.current_status.preserve_expiry_time, None);
 }
 
+/// Shows MC-W14.
 #[rstest]
 #[case::no_longer_wanted("Running", "True", Departure::ScaleDown)]
 #[case::failed("Failed", "True", Departure::Unhealthy)]
@@ -386,6 +408,7 @@ fn a_node_learns_why_its_machine_goes(#[case] phase: &str, #[case] ready: &str, 
     assert_eq!(super::super::diagnosis::departure(fixture.machine(), &fixture.policy), departure);
 }
 
+/// Shows MC-D6.
 #[test]
 fn a_node_that_cannot_be_read_is_not_left_behind() {
     let mut fixture = running();
@@ -420,6 +443,7 @@ fn unserved() -> DriverState {
     DriverState::Missing("no driver serves \"mars\"; this process has virtual".into())
 }
 
+/// Shows MC-W73.
 #[rstest]
 #[case::new(json!({}))]
 #[case::marked_by_a_manager(json!({ "currentStatus": { "phase": "Terminating" }, "lastOperation": { "description": "Deleting machine from cloud provider", "type": "Delete" } }))]
@@ -434,6 +458,7 @@ fn a_machine_of_a_provider_that_nobody_serves_goes_if_no_vm_was_ever_asked_for(#
     assert!(!fixture.diary.iter().any(|step| step.contains("ask the cloud")), "{:?}", fixture.diary);
 }
 
+/// Shows MC-W73.
 #[rstest]
 #[case::written_down(json!({ "spec": { "providerID": "vm:///m-1" } }))]
 #[case::tried(json!({ "status": { "currentStatus": { "phase": "CrashLoopBackOff" }, "lastOperation": { "errorCode": "DeadlineExceeded" } } }))]
@@ -464,6 +489,7 @@ fn a_machine_that_may_have_a_vm_of_a_provider_that_nobody_serves_stays_and_is_to
     assert!(fixture.machine.is_none());
 }
 
+/// Shows MC-D2.
 #[test]
 fn a_vm_that_is_uninitialized_and_that_nobody_names_does_not_hold_up_a_deletion() {
     let mut fixture = MachineFixture::new();
@@ -475,6 +501,7 @@ fn a_vm_that_is_uninitialized_and_that_nobody_names_does_not_hold_up_a_deletion(
     assert!(fixture.machine.is_none() && fixture.vms == 0, "{}", fixture.text());
 }
 
+/// Shows MC-D6.
 #[test]
 fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they_change() {
     let mut fixture = running();
@@ -509,6 +536,7 @@ fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they
     assert!(fixture.machine.is_none() && fixture.node.is_none());
 }
 
+/// Shows MC-W11.
 #[rstest]
 #[case(Code::Unavailable)]
 #[case(Code::PermissionDenied)]
@@ -534,6 +562,7 @@ fn the_note_of_a_failed_delete_is_kept() {
     assert_eq!(fixture.machine().status.last_known_state, "disk 8 is attached", "{}", fixture.text());
 }
 
+/// Shows MC-W11.
 #[test]
 fn what_the_driver_noted_when_it_deleted_the_vm_is_kept_as_long_as_the_machine() {
     let mut fixture = running();
@@ -559,6 +588,7 @@ fn unrecorded(vms: usize) -> MachineFixture {
     fixture
 }
 
+/// Shows MC-D2a.
 #[test]
 fn machine_with_two_vms_and_no_provider_id_is_deleted() {
     let mut fixture = unrecorded(2);
@@ -570,6 +600,7 @@ fn machine_with_two_vms_and_no_provider_id_is_deleted() {
     assert!(fixture.diary.contains(&note.to_owned()), "{:#?}", fixture.diary);
 }
 
+/// Shows MC-D2a.
 #[rstest]
 #[case::force(Code::PermissionDenied, true, Duration::ZERO)]
 #[case::the_drain_timeout(Code::PermissionDenied, false, Duration::from_hours(2))]
@@ -599,6 +630,7 @@ fn machine_is_deleted_by_name_if_its_status_call_keeps_failing(
 }
 
 /// The class was removed by force, and the process that sent the create call is gone.
+/// Shows MC-S9.
 #[rstest]
 #[case::deleted_at_once(false)]
 #[case::seen_without_its_class_before(true)]
@@ -620,6 +652,7 @@ fn machine_stays_if_a_lost_create_may_have_left_a_vm(#[case] seen_before: bool) 
     assert!(said.contains("create the MachineClass again"), "{said}");
 }
 
+/// Shows MC-S9.
 #[rstest]
 #[case::born_since("2025-12-31T00:00:00Z", false)]
 #[case::born_in_the_same_second("2026-01-01T00:00:00.7Z", false)]

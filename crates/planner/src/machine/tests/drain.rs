@@ -34,6 +34,7 @@ fn says(fixture: &MachineFixture) -> (&str, OperationState) {
     (&operation.description, operation.state.clone())
 }
 
+/// Shows MC-D3.
 #[test]
 fn pods_leave_before_the_vm_goes() {
     let mut fixture = occupied();
@@ -82,6 +83,7 @@ fn what_only_takes_its_time_is_not_written_at_once() {
     assert!(says(&fixture).0.starts_with("Drain in progress: 1 pod left."), "{}", says(&fixture).0);
 }
 
+/// Shows MC-W31.
 #[test]
 fn a_force_label_set_in_mid_drain_is_obeyed() {
     let mut fixture = occupied();
@@ -96,6 +98,7 @@ fn a_force_label_set_in_mid_drain_is_obeyed() {
     assert!(fixture.machine.is_none());
 }
 
+/// Shows MC-W21.
 #[test]
 fn a_forced_drain_that_fails_does_not_hold_up_the_deletion() {
     let mut fixture = occupied();
@@ -122,6 +125,7 @@ fn a_forced_drain_that_fails_does_not_hold_up_the_deletion() {
     assert_eq!(says(&fixture).1, OperationState::Processing);
 }
 
+/// Shows DR-Q4.
 #[test]
 fn a_node_that_cannot_be_cordoned_is_told_and_tried_again() {
     let mut fixture = occupied();
@@ -137,6 +141,7 @@ fn a_node_that_cannot_be_cordoned_is_told_and_tried_again() {
     assert!(fixture.machine.is_none());
 }
 
+/// Shows DR-Q2.
 #[test]
 fn a_forced_drain_goes_on_although_the_node_cannot_be_cordoned() {
     let mut fixture = occupied();
@@ -147,6 +152,7 @@ fn a_forced_drain_goes_on_although_the_node_cannot_be_cordoned() {
     assert!(fixture.diary.contains(&"delete pod shop/web-1".to_owned()), "{:#?}", fixture.diary);
 }
 
+/// Shows DR-Q2.
 #[test]
 fn a_forced_drain_tries_again_to_cordon_the_node_so_that_no_pod_comes_back() {
     let mut fixture = occupied();
@@ -163,6 +169,7 @@ fn a_forced_drain_tries_again_to_cordon_the_node_so_that_no_pod_comes_back() {
     assert!(fixture.node.as_ref().unwrap().spec.unschedulable, "{:#?}", fixture.diary);
 }
 
+/// Shows DR-Q3, MC-W14.
 #[test]
 fn the_node_of_a_machine_that_had_failed_says_so() {
     let mut fixture = occupied();
@@ -177,6 +184,7 @@ fn the_node_of_a_machine_that_had_failed_says_so() {
     );
 }
 
+/// Shows DR-Q16, MC-D4, MC-W65.
 #[test]
 fn attachments_are_deleted_after_force_and_waited_for_until_they_are_marked() {
     let mut fixture = super::deletion::running();
@@ -209,6 +217,7 @@ fn attachments_are_deleted_after_force_and_waited_for_until_they_are_marked() {
     assert_eq!(fixture.diary.last().unwrap(), expected);
 }
 
+/// Shows DR-Q16.
 #[test]
 fn attachments_that_cannot_be_deleted_hold_up_the_vm_no_longer_than_a_drain_may_take() {
     let mut fixture = super::deletion::running();
@@ -235,6 +244,7 @@ fn fixture_begin() -> &'static str {
     super::fixture::BEGIN
 }
 
+/// Shows MC-S3.
 #[test]
 fn a_cordon_that_a_webhook_reverts_is_told_and_tried_less_and_less_often() {
     let mut fixture = occupied();
@@ -260,6 +270,7 @@ fn a_cordon_that_a_webhook_reverts_is_told_and_tried_less_and_less_often() {
     assert!(fixture.machine.is_none());
 }
 
+/// Shows MC-S3.
 #[test]
 fn a_forced_deletion_passes_a_cordon_that_a_webhook_reverts() {
     let mut fixture = occupied();
@@ -271,6 +282,7 @@ fn a_forced_deletion_passes_a_cordon_that_a_webhook_reverts() {
     assert!(fixture.machine.is_none(), "{:#?}", fixture.diary);
 }
 
+/// Shows MC-S3.
 #[test]
 fn a_cordon_that_a_webhook_reverts_holds_up_a_deletion_no_longer_than_a_drain_may_take() {
     let mut fixture = occupied();

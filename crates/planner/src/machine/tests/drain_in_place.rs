@@ -46,6 +46,7 @@ fn a_preserved_machine_s_node_is_emptied_once_and_says_so() {
     assert_eq!(fixture.plan().drain, DrainNeed::Over, "nothing is watched any more");
 }
 
+/// Shows DR-Q17, MC-W50.
 #[test]
 fn a_preservation_drain_that_fails_says_so_and_is_tried_again() {
     let mut fixture = preserved();
@@ -86,6 +87,7 @@ fn a_node_is_emptied_before_it_is_said_to_be_ready_for_its_update() {
     assert_eq!(*fixture.phase(), MachinePhase::InPlaceUpdating);
 }
 
+/// Shows MC-S3.
 #[test]
 fn a_cordon_for_an_update_that_a_webhook_reverts_is_told_and_backed_off_from_and_force_passes_it() {
     let mut fixture = MachineFixture::running();
@@ -111,6 +113,7 @@ fn a_cordon_for_an_update_that_a_webhook_reverts_is_told_and_backed_off_from_and
     assert_eq!(*fixture.phase(), MachinePhase::InPlaceUpdating);
 }
 
+/// Shows MC-S3.
 #[test]
 fn a_taint_of_a_preserved_node_that_a_webhook_reverts_is_told_and_backed_off_from_and_force_passes_it() {
     let mut fixture = preserved();

@@ -43,6 +43,7 @@ fn critical_components() -> serde_json::Value {
     json!({ "taints": [{ "key": "node.gardener.cloud/critical-components-not-ready", "effect": "NoSchedule" }] })
 }
 
+/// Shows MC-H2.
 #[test]
 fn h7_a_node_whose_critical_components_never_start_is_given_up_for_good() {
     let mut fixture = MachineFixture::new();
@@ -57,6 +58,7 @@ fn h7_a_node_whose_critical_components_never_start_is_given_up_for_good() {
     assert_eq!(*fixture.phase(), MachinePhase::Running, "unless they do while nobody has replaced it");
 }
 
+/// Shows MC-H1.
 #[test]
 fn h1_a_running_machine_whose_node_is_gone_becomes_unknown() {
     let mut fixture = MachineFixture::running();
@@ -71,6 +73,7 @@ fn h1_a_running_machine_whose_node_is_gone_becomes_unknown() {
     assert_eq!(*fixture.phase(), MachinePhase::Running, "and back it is");
 }
 
+/// Shows MC-H1.
 #[test]
 fn h1_a_running_machine_that_never_heard_of_its_node_does_not_miss_it() {
     let mut fixture = MachineFixture::running();
@@ -80,6 +83,7 @@ fn h1_a_running_machine_that_never_heard_of_its_node_does_not_miss_it() {
     assert_eq!(*fixture.phase(), MachinePhase::Running);
 }
 
+/// Shows MC-H2, MC-H3.
 #[rstest]
 #[case::given_up("Failed", "Create", "Failed", "joined")]
 #[case::in_trouble("CrashLoopBackOff", "Create", "Failed", "joined")]
@@ -109,6 +113,7 @@ fn h2_h3_a_node_that_is_well_makes_its_machine_run_from_wherever_it_stood(
     assert_eq!(fixture.told, [if verb == "joined" { "Joined" } else { "Rejoined" }]);
 }
 
+/// Shows MC-H4, MC-W17.
 #[rstest]
 #[case::not_ready(&[("Ready", "False")], true)]
 #[case::silent(&[("Ready", "Unknown")], true)]
@@ -126,6 +131,7 @@ fn h4_a_running_machine_is_unknown_when_its_node_is_unhealthy(#[case] conditions
     assert_eq!(fixture.machine().status.conditions.len(), conditions.len(), "and shows what its node says");
 }
 
+/// Shows MC-H4, MC-W44.
 #[test]
 fn h4_shows_the_conditions_as_go_prints_them() {
     let mut fixture = MachineFixture::running();
@@ -147,6 +153,7 @@ fn h4_shows_the_conditions_as_go_prints_them() {
     );
 }
 
+/// Shows MC-W17.
 #[test]
 fn a_node_that_never_said_ready_can_be_held_for_ill() {
     let mut fixture = MachineFixture::running();
@@ -156,6 +163,7 @@ fn a_node_that_never_said_ready_can_be_held_for_ill() {
     assert_eq!(*fixture.phase(), MachinePhase::Unknown);
 }
 
+/// Shows MC-H4.
 #[test]
 fn the_machines_own_list_of_harmful_conditions_counts() {
     let mut fixture = MachineFixture::running();
@@ -168,6 +176,7 @@ fn the_machines_own_list_of_harmful_conditions_counts() {
     assert_eq!(*fixture.phase(), MachinePhase::Unknown);
 }
 
+/// Shows MC-H5.
 #[rstest]
 #[case::updating("InPlaceUpdating")]
 #[case::failed_before("InPlaceUpdateFailed")]
@@ -184,6 +193,7 @@ fn h5_an_update_that_the_node_reports_done_is_done(#[case] phase: &str) {
     assert_eq!(*fixture.phase(), MachinePhase::Running);
 }
 
+/// Shows MC-H6.
 #[test]
 fn h6_an_update_that_the_node_reports_failed_is_failed_with_its_reason() {
     let mut fixture = updating();
@@ -197,6 +207,7 @@ fn h6_an_update_that_the_node_reports_failed_is_failed_with_its_reason() {
     assert_eq!(operation(&fixture), (&OperationType::InPlaceUpdate, &OperationState::Failed));
 }
 
+/// Shows MC-H8, MC-H11, MC-W9.
 #[test]
 fn h8_an_update_that_takes_too_long_is_failed() {
     let mut fixture = updating();
@@ -207,6 +218,7 @@ fn h8_an_update_that_takes_too_long_is_failed() {
     assert_eq!(fixture.text(), "Machine m-1 failed to in-place update in 20m0s minutes.");
 }
 
+/// Shows MC-H9, MC-H11.
 #[test]
 fn h9_a_machine_that_stays_ill_is_marked_failed_at_its_deadline_and_not_before() {
     let mut fixture = ill();
@@ -226,6 +238,7 @@ fn h9_a_machine_that_stays_ill_is_marked_failed_at_its_deadline_and_not_before()
     assert_eq!(fixture.told, ["GivenUp"]);
 }
 
+/// Shows MC-H9, MC-W72.
 #[test]
 fn h9_waits_while_others_of_the_deployment_are_on_their_way_and_does_the_rest_of_its_work() {
     let mut fixture = ill();
@@ -247,6 +260,7 @@ fn h9_waits_while_others_of_the_deployment_are_on_their_way_and_does_the_rest_of
     assert_eq!(*fixture.phase(), MachinePhase::Failed);
 }
 
+/// Shows MC-H9.
 #[test]
 fn h9_an_update_that_failed_is_given_up_too() {
     let mut fixture = updating();
@@ -256,6 +270,7 @@ fn h9_an_update_that_failed_is_given_up_too() {
     assert_eq!(*fixture.phase(), MachinePhase::Failed);
 }
 
+/// Shows MC-H10.
 #[test]
 fn h10_who_disables_the_health_timeout_is_never_given_up() {
     let mut fixture = ill();
@@ -266,6 +281,7 @@ fn h10_who_disables_the_health_timeout_is_never_given_up() {
     assert_eq!((plan.because, plan.wake), (Reason::HealthTimeoutDisabled, Wake::On(Awaited::Node)));
 }
 
+/// Shows MC-W9.
 #[test]
 fn preserving_a_machine_does_not_give_it_more_time() {
     let mut fixture = ill();
@@ -277,6 +293,7 @@ fn preserving_a_machine_does_not_give_it_more_time() {
     assert_eq!(*fixture.phase(), MachinePhase::Failed);
 }
 
+/// Shows MC-H9.
 #[test]
 fn the_machines_own_health_timeout_beats_the_flag() {
     let mut fixture = ill();
@@ -331,6 +348,7 @@ fn time_in_which_we_were_disconnected_counts_against_no_creation() {
     assert_eq!(*fixture.phase(), MachinePhase::Failed);
 }
 
+/// Shows MC-W8.
 #[test]
 fn an_expiry_survives_the_whole_way_to_failed() {
     let mut fixture = MachineFixture::running();
@@ -347,6 +365,7 @@ fn an_expiry_survives_the_whole_way_to_failed() {
     }
 }
 
+/// Shows MC-H4.
 #[test]
 fn an_empty_list_of_harmful_conditions_means_none_and_not_those_of_the_flag() {
     let mut fixture = MachineFixture::running();
@@ -359,6 +378,7 @@ fn an_empty_list_of_harmful_conditions_means_none_and_not_those_of_the_flag() {
     assert_eq!(*fixture.phase(), MachinePhase::Unknown, "Ready counts whatever the list says");
 }
 
+/// Shows MC-H9.
 #[test]
 fn h9_a_machine_of_a_deployment_whose_update_failed_is_kept_unless_the_flag_says_otherwise() {
     let mut fixture = updating();

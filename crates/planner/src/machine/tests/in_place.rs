@@ -87,6 +87,7 @@ fn a_selected_node_is_cordoned_in_the_write_that_says_so() {
     assert_eq!(plan.wake, Wake::Again);
 }
 
+/// Shows MC-W15.
 #[test]
 fn a_result_is_the_machine_s_phase_before_it_is_the_node_s_condition() {
     let mut fixture = fixture("ReadyForUpdate", "cs+");
@@ -122,6 +123,7 @@ fn shut_budget(fixture: &mut MachineFixture) {
     fixture.settle();
 }
 
+/// Shows MC-W15.
 #[test]
 fn a_drained_node_is_ready_only_after_its_machine_says_so() {
     let mut fixture = fixture("", "cs");
@@ -138,6 +140,7 @@ fn a_drained_node_is_ready_only_after_its_machine_says_so() {
     assert!(fixture.plan().steps.is_empty(), "now the agent has its turn");
 }
 
+/// Shows MC-W15.
 #[test]
 fn whoever_dies_in_between_is_followed() {
     let mut fixture = fixture("SelectedForUpdate", "cs");

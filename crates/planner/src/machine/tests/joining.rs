@@ -18,6 +18,7 @@ fn pending() -> MachineFixture {
     fixture
 }
 
+/// Shows MC-H2, MC-W13, MC-W32, MC-W74.
 #[test]
 fn a_healthy_node_makes_the_machine_run_and_is_marked_as_ours() {
     let mut fixture = pending();
@@ -34,6 +35,7 @@ fn a_healthy_node_makes_the_machine_run_and_is_marked_as_ours() {
     assert_eq!(node.label(api::names::labels::MACHINE_NAME), Some("m-1"));
 }
 
+/// Shows MC-M3.
 #[test]
 fn join_duration_is_zero_when_the_api_server_clock_is_ahead() {
     let mut fixture = pending();
@@ -46,6 +48,7 @@ fn join_duration_is_zero_when_the_api_server_clock_is_ahead() {
     );
 }
 
+/// Shows MC-H2.
 #[test]
 fn a_node_that_is_not_ready_is_waited_for() {
     let mut fixture = pending();
@@ -89,6 +92,7 @@ fn a_node_that_registered_and_is_still_not_ready_is_told_after_ten_seconds(#[cas
     assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
 }
 
+/// Shows MC-H2.
 #[test]
 fn a_node_whose_critical_components_have_not_started_is_waited_for() {
     let mut fixture = pending();
@@ -102,6 +106,7 @@ fn a_node_whose_critical_components_have_not_started_is_waited_for() {
     assert_eq!(fixture.plan().because, Reason::CriticalComponentsNotReady);
 }
 
+/// Shows MC-H7, MC-H11, MC-W44.
 #[test]
 fn a_node_that_does_not_come_in_time_makes_the_machine_failed() {
     let mut fixture = pending();
@@ -118,6 +123,7 @@ fn a_node_that_does_not_come_in_time_makes_the_machine_failed() {
     assert_eq!(fixture.told, ["GivenUp"]);
 }
 
+/// Shows MC-H7.
 #[test]
 fn the_machines_own_patience_beats_the_flag_and_its_annotation_beats_both() {
     let mut fixture = pending();
@@ -144,6 +150,7 @@ fn a_running_machine_needs_nothing_and_a_heartbeat_changes_that_not() {
     assert_eq!(plan.because, Reason::Converged);
 }
 
+/// Shows API-14.
 #[test]
 fn a_new_condition_is_copied() {
     let mut fixture = pending();
@@ -160,6 +167,7 @@ fn a_new_condition_is_copied() {
     assert_eq!(written[1]["later"], 1, "a key of a newer API survives the copy");
 }
 
+/// Shows MC-W19.
 #[test]
 fn a_node_that_is_being_deleted_gets_no_new_finalizer() {
     let mut fixture = pending();

@@ -17,6 +17,7 @@ fn held_back() -> MachineFixture {
     fixture
 }
 
+/// Shows LIM-6.
 #[test]
 fn a_machine_that_is_held_back_shows_the_code_of_the_one_that_was_refused() {
     let mut fixture = held_back();
@@ -36,6 +37,7 @@ fn a_machine_that_is_held_back_shows_the_code_of_the_one_that_was_refused() {
     assert_eq!(fixture.created, 1);
 }
 
+/// Shows LIM-6.
 #[test]
 fn the_one_that_was_refused_waits_for_the_next_try_like_the_others() {
     let mut fixture = MachineFixture::new();
@@ -56,6 +58,7 @@ fn a_machine_that_is_held_back_can_be_deleted() {
     assert!(fixture.machine.is_none());
 }
 
+/// Shows LIM-11.
 #[test]
 fn no_vm_is_made_before_its_class_is_held() {
     let mut fixture = MachineFixture::new();
@@ -74,6 +77,7 @@ fn no_vm_is_made_before_its_class_is_held() {
     assert_eq!(fixture.created, 0);
 }
 
+/// Shows LIM-11.
 #[test]
 fn no_vm_is_made_from_an_invalid_class_and_the_machine_says_why() {
     let mut fixture = MachineFixture::new();
@@ -111,6 +115,7 @@ fn token_not_removed(refused_removals: usize) -> MachineFixture {
     fixture
 }
 
+/// Shows MC-W57.
 #[test]
 fn a_token_that_could_not_be_removed_is_tried_again_after_growing_pauses() {
     let mut fixture = token_not_removed(4);

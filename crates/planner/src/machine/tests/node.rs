@@ -16,6 +16,7 @@ fn wants(fixture: &mut MachineFixture, template: &Value) {
     fixture.edit(|m| m["spec"]["nodeTemplate"] = template.clone());
 }
 
+/// Shows MC-W38.
 #[test]
 fn marks_template_and_capacity_are_one_write_of_the_object_and_one_of_its_status() {
     let mut fixture = MachineFixture::new();
@@ -64,6 +65,7 @@ fn a_changed_template_changes_the_node_and_a_person_s_own_entries_stay() {
     assert!(fixture.plan().steps.is_empty());
 }
 
+/// Shows MC-W39.
 #[rstest]
 #[case::missing(Presence::Absent)]
 #[case::unreadable(Presence::Undecodable)]
@@ -93,6 +95,7 @@ fn a_record_that_cannot_be_read_is_told_once_and_a_bad_entry_is_remarked_on() {
     assert_eq!(plan.remarks.iter().map(|r| r.reason).collect::<Vec<_>>(), ["NodeTemplateInvalid"]);
 }
 
+/// Shows MC-W30.
 #[rstest]
 #[case::running("Running")]
 #[case::ill("Unknown")]
@@ -111,6 +114,7 @@ fn a_node_that_is_deleted_takes_its_machine_with_it(#[case] phase: &str) {
     assert_eq!(fixture.node.unwrap().metadata.finalizers, ["someone/else"], "the rest is theirs to finish");
 }
 
+/// Shows MC-W30.
 #[test]
 fn a_node_that_merely_vanished_does_not_take_its_machine_along() {
     let mut fixture = MachineFixture::running();
@@ -125,6 +129,7 @@ fn a_node_that_merely_vanished_does_not_take_its_machine_along() {
     assert_eq!(fixture.vms, 1);
 }
 
+/// Shows MC-W30.
 #[test]
 fn a_deleted_node_does_not_take_its_machine_along_if_it_is_not_managed_or_we_are_disconnected() {
     let mut fixture = MachineFixture::running();
@@ -137,6 +142,7 @@ fn a_deleted_node_does_not_take_its_machine_along_if_it_is_not_managed_or_we_are
     assert!(!fixture.plan().steps.contains(&Step::DeleteMachine));
 }
 
+/// Shows MC-W43.
 #[rstest]
 #[case::its_own_vm("vm:///m-1", true)]
 #[case::the_others_vm("vm:///m-2", false)]
@@ -159,6 +165,7 @@ fn of_two_machines_with_the_same_node_only_the_one_with_its_vm_acts_on_it_and_bo
     assert_eq!(fixture.plan().steps.contains(&Step::DeleteMachine), acts);
 }
 
+/// Shows MD-S12.4.
 #[test]
 fn a_node_that_joins_in_a_roll_out_is_kept_from_the_autoscaler_by_the_write_that_marks_it() {
     let mut fixture = MachineFixture::new();
@@ -181,6 +188,7 @@ fn a_node_that_joins_in_a_roll_out_is_kept_from_the_autoscaler_by_the_write_that
     assert_eq!(kept(&fixture), [None, None]);
 }
 
+/// Shows MD-S12.4.
 #[test]
 fn a_user_s_own_word_to_the_autoscaler_is_left_alone_when_a_node_joins_in_a_roll_out() {
     let mut fixture = MachineFixture::new();
@@ -204,6 +212,7 @@ fn annotated(value: &str) -> MachineFixture {
     fixture
 }
 
+/// Shows MC-S8.
 #[test]
 fn node_annotation_deletes_the_machine_and_names_the_reason() {
     let mut fixture = annotated("true");
@@ -219,6 +228,7 @@ fn node_annotation_deletes_the_machine_and_names_the_reason() {
     assert!(fixture.machine.is_none() && fixture.node.is_none() && fixture.vms == 0);
 }
 
+/// Shows MC-S8.
 #[test]
 fn node_annotation_deletes_nothing_unless_it_applies() {
     let deletes = |fixture: MachineFixture| fixture.plan().steps.contains(&Step::DeleteMachine);

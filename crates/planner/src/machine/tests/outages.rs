@@ -29,6 +29,7 @@ fn disconnected_for(fixture: &mut MachineFixture, time: Duration) {
     fixture.outages.end(fixture.now);
 }
 
+/// Shows MC-W28.
 #[test]
 fn a_machine_that_became_unhealthy_before_we_were_disconnected_starts_over_without_being_called_healthy() {
     let mut fixture = ill();
@@ -61,6 +62,7 @@ fn a_machine_that_was_ill_and_is_well_when_we_see_again_just_runs() {
     assert_eq!(*fixture.machine().phase(), MachinePhase::Running);
 }
 
+/// Shows MC-W28.
 #[test]
 fn a_machine_that_was_to_join_while_we_were_disconnected_gets_that_time_back() {
     let mut fixture = MachineFixture::new();
@@ -113,6 +115,7 @@ fn who_is_frozen_deletes_no_machine_because_of_its_node() {
 }
 
 /// The cache shows the Node, and the API server of the target cluster does not answer.
+/// Shows DR-4, MC-D6c.
 #[test]
 fn deletion_ends_if_the_target_api_server_stays_unreachable() {
     let mut fixture = MachineFixture::running();

@@ -23,6 +23,7 @@ fn becomes(fixture: &mut MachineFixture, change: &Value) {
     fixture.edit_node(|node| json_patch::merge(node, change));
 }
 
+/// Shows MC-S4.
 #[rstest]
 #[case::on_another_vm(other_vm())]
 #[case::of_the_control_plane(control_plane())]
@@ -44,6 +45,7 @@ fn foreign_node_is_not_adopted_when_a_driver_names_it(#[case] node: Value) {
     assert!(fixture.machine.is_none() && fixture.vms == 0 && fixture.node == before, "{:#?}", fixture.diary);
 }
 
+/// Shows MC-S4.
 #[test]
 fn machine_fails_after_its_creation_timeout_if_its_node_is_foreign() {
     let mut fixture = MachineFixture::new();
@@ -59,6 +61,7 @@ fn machine_fails_after_its_creation_timeout_if_its_node_is_foreign() {
     assert!(said.contains("node \"node-1\" runs on another VM (vm:///cp/cp-1)"), "{said}");
 }
 
+/// Shows MC-S4, MC-S5.
 #[rstest]
 #[case::on_another_vm(other_vm(), "Node node-1 runs on another VM (vm:///cp/cp-1) and is left alone.")]
 #[case::of_the_control_plane(control_plane(), "Node node-1 has the control-plane role and is left alone.")]
@@ -80,6 +83,7 @@ fn foreign_node_is_neither_drained_nor_deleted_with_a_machine(#[case] node: Valu
     assert_eq!(fixture.said.last().unwrap(), &format!("VM is deleted; {said}"));
 }
 
+/// Shows MC-S4.
 #[test]
 fn foreign_node_that_is_deleted_does_not_take_the_machine_along() {
     let mut fixture = MachineFixture::running();
@@ -99,6 +103,7 @@ fn node_without_an_id_is_drained_and_deleted_as_before() {
 }
 
 /// Another label than the one of its Node, which names the Machine.
+/// Shows MC-S6.
 #[rstest]
 #[case::before_its_deletion(false)]
 #[case::during_its_deletion(true)]
@@ -117,6 +122,7 @@ fn label_is_corrected_when_the_own_node_is_known(#[case] deleting: bool) {
     assert!(fixture.told.contains(&"NodeDisputed"));
 }
 
+/// Shows MC-S4.
 #[test]
 fn deletion_does_not_link_a_machine_to_a_foreign_node() {
     let mut fixture = MachineFixture::new();

@@ -71,6 +71,7 @@ fn now_preserves_a_running_machine_until_its_time_is_up_and_undoes_all_of_it_the
     assert_eq!(fixture.plan().because, Reason::Converged);
 }
 
+/// Shows MS-R18.
 #[rstest]
 #[case::by_its_set("auto-preserved")]
 #[case::by_a_person("when-failed")]
@@ -91,6 +92,7 @@ fn when_its_time_is_up_a_machine_is_marked_as_preserved_before_in_the_write_that
     assert_eq!(said.get(PRESERVED_BEFORE), Some(&Some("true".to_owned())), "or its set would ask for it again");
 }
 
+/// Shows MS-R18.
 #[test]
 fn a_machine_that_has_recovered_may_be_preserved_by_its_set_when_it_fails_anew() {
     let mut fixture = MachineFixture::running();
@@ -116,6 +118,7 @@ fn the_end_is_written_down_last_so_that_whoever_dies_before_is_followed() {
     assert_eq!(last.current_status.as_ref().unwrap().preserve_expiry_time, None);
 }
 
+/// Shows MC-W54, MC-W76.
 #[test]
 fn a_machine_that_fails_is_preserved_in_the_very_write_that_says_so() {
     let mut fixture = MachineFixture::running();
@@ -131,6 +134,7 @@ fn a_machine_that_fails_is_preserved_in_the_very_write_that_says_so() {
     assert!(current.preserve_expiry_time.is_some(), "or its set would replace it in between");
 }
 
+/// Shows MC-W21, MC-W76.
 #[rstest]
 #[case::user("when-failed")]
 #[case::set("auto-preserved")]
@@ -167,6 +171,7 @@ fn a_users_cordon_and_a_users_word_to_the_autoscaler_are_left_alone() {
     assert_eq!(fixture.machine().annotation(PRESERVE), Some("false"), "it may count again");
 }
 
+/// Shows MC-W51.
 #[test]
 fn a_machine_that_recovers_loses_the_wish_of_its_set_even_if_nobody_had_acted_on_it() {
     let mut fixture = MachineFixture::running();
@@ -203,6 +208,7 @@ fn once_the_node_has_spoken_it_decides_and_its_silence_counts() {
     assert!(expires(&fixture).is_some(), "the machine's own wish counts again");
 }
 
+/// Shows MC-W52.
 #[test]
 fn what_a_lost_node_had_wished_goes_on_counting() {
     let mut fixture = MachineFixture::running();
@@ -217,6 +223,7 @@ fn what_a_lost_node_had_wished_goes_on_counting() {
     assert_eq!(expires(&fixture), None, "and its machine can still be told otherwise");
 }
 
+/// Shows MC-W53.
 #[rstest]
 #[case::on_the_machine(true)]
 #[case::on_the_node(false)]
@@ -306,6 +313,7 @@ fn the_node_of_a_failed_machine_is_emptied_and_its_vm_kept(#[case] value: &str, 
     assert!(plan.steps.is_empty(), "{:#?}", plan.steps);
 }
 
+/// Shows MC-W50.
 #[test]
 fn a_preservation_drain_that_fails_is_told_and_tried_again() {
     let mut fixture = MachineFixture::running();
@@ -329,6 +337,7 @@ fn a_preservation_drain_that_fails_is_told_and_tried_again() {
     assert!(fixture.pods_there.is_empty());
 }
 
+/// Shows MC-W77.
 #[test]
 fn a_machine_that_fails_a_second_time_is_drained_a_second_time() {
     let mut fixture = MachineFixture::running();
@@ -354,6 +363,7 @@ fn a_machine_that_fails_a_second_time_is_drained_a_second_time() {
     assert_eq!(expires(&fixture), expiry);
 }
 
+/// Shows MC-W69.
 #[test]
 fn a_preservation_drain_counts_from_when_preservation_began() {
     let mut fixture = MachineFixture::running();

@@ -92,6 +92,7 @@ fn come_to_rest(fixture: &mut MachineFixture) {
 }
 
 proptest! {
+    /// Shows THR-3.
     #[test]
     fn one_machine_never_has_two_vms_and_a_plan_makes_one_call_at_its_end(mishaps in prop::collection::vec(mishap(), 0..30)) {
         let mut fixture = MachineFixture::new();
@@ -106,6 +107,7 @@ proptest! {
         prop_assert!(fixture.created <= 1);
     }
 
+    /// Shows THR-4.
     #[test]
     fn whatever_happened_a_machine_runs_in_the_end_and_then_needs_nothing(mishaps in prop::collection::vec(mishap(), 0..20)) {
         let mut fixture = MachineFixture::new();
@@ -143,6 +145,7 @@ proptest! {
         prop_assert_eq!((fixture.created, fixture.vms), (1, 1));
     }
 
+    /// Shows THR-5, MC-W5.
     #[test]
     fn whatever_happened_a_deleted_machine_leaves_nothing_behind(
         before in prop::collection::vec(mishap(), 0..20),

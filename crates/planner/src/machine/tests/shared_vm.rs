@@ -17,6 +17,7 @@ fn rival(uid: &str, deleting: bool) -> Arc<Machine> {
     Arc::new(read(machine))
 }
 
+/// Shows MC-S7.
 #[rstest]
 #[case::the_other_lives("u-0", false, 1)]
 #[case::the_other_is_deleted_later("u-2", true, 1)]
@@ -37,6 +38,7 @@ fn shared_vm_is_deleted_by_the_last_machine_only(#[case] uid: &str, #[case] dele
     }
 }
 
+/// Shows MC-S7.
 #[test]
 fn shared_vm_is_not_recorded_when_a_driver_returns_it() {
     let mut fixture = MachineFixture::new();
@@ -55,6 +57,7 @@ fn shared_vm_is_not_recorded_when_a_driver_returns_it() {
     assert!(fixture.machine.is_none() && fixture.vms == 1, "{:#?}", fixture.diary);
 }
 
+/// Shows MC-S7.
 #[test]
 fn copied_machine_does_not_run_on_the_vm_of_another() {
     let mut fixture = MachineFixture::new();
@@ -66,6 +69,7 @@ fn copied_machine_does_not_run_on_the_vm_of_another() {
     assert!(fixture.machine().node_name().is_none());
 }
 
+/// Shows MC-S7.
 #[test]
 fn running_machine_reports_that_its_vm_is_shared() {
     let mut fixture = MachineFixture::running();

@@ -19,6 +19,7 @@ fn stages(fixture: &mut MachineFixture) -> Vec<Stage> {
     seen
 }
 
+/// Shows TRC-1.
 #[test]
 fn a_life_goes_through_its_stages_in_their_order() {
     let mut fixture = MachineFixture::new();

@@ -11,6 +11,7 @@ fn owner(kind: &str, uid: &str, manages: bool) -> Value {
 }
 
 /// What is to become of a machine: nothing, adoption, release.
+/// Shows MS-W3.
 #[rstest]
 #[case::another_owner(Some("s-2"), "a", false, false, None)]
 #[case::ours_and_selected(Some("s-1"), "a", false, false, None)]
@@ -49,6 +50,7 @@ fn a_machine_is_claimed_by_owner_and_labels(
     assert_eq!(plan.steps.contains(&Step::Confirm), claim == Some(Ownership::Adopt));
 }
 
+/// Shows MS-W5.
 #[test]
 fn a_release_really_releases_and_leaves_other_owners_alone() {
     let mut fixture = SetFixture::new(0);
@@ -63,6 +65,7 @@ fn a_release_really_releases_and_leaves_other_owners_alone() {
     assert_eq!(left, json!([{ "apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u-9", "scope": "odd" }]));
 }
 
+/// Shows MS-W5.
 #[test]
 fn an_adopted_machine_keeps_its_other_owners_and_counts_at_once() {
     let mut fixture = SetFixture::new(1);
@@ -75,6 +78,7 @@ fn an_adopted_machine_keeps_its_other_owners_and_counts_at_once() {
     assert_eq!(fixture.living(), ["m"], "no machine was made for one that was there");
 }
 
+/// Shows MS-W18.
 #[test]
 fn a_machine_that_cannot_be_adopted_holds_up_nobody() {
     let mut fixture = SetFixture::new(2);

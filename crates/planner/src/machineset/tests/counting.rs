@@ -16,6 +16,7 @@ fn pool(replicas: i32, phases: &[&str]) -> SetFixture {
     fixture
 }
 
+/// Shows MS-R1.
 #[rstest]
 #[case(3, &[1, 2])]
 #[case(10, &[1, 2, 4, 3])]
@@ -29,6 +30,7 @@ fn machines_are_made_in_batches_that_double_and_a_hundred_in_a_reconcile(
     assert_eq!(plan.wake == Wake::Again, replicas > 100);
 }
 
+/// Shows MS-R10, MS-W20.
 #[test]
 fn a_machine_that_goes_is_replaced_before_it_is_gone() {
     let mut fixture = pool(3, &["Running", "Running", "Running"]);
@@ -40,6 +42,7 @@ fn a_machine_that_goes_is_replaced_before_it_is_gone() {
     assert_eq!(created(&fixture.plan()), [1]);
 }
 
+/// Shows MS-R10.
 #[test]
 fn terminating_machines_are_neither_missing_nor_too_many() {
     let mut fixture = pool(3, &["Running", "Running", "Running", "Terminating"]);
@@ -48,6 +51,7 @@ fn terminating_machines_are_neither_missing_nor_too_many() {
     assert_eq!(fixture.set.status.replicas, 4);
 }
 
+/// Shows MS-R5.
 #[test]
 fn a_failed_machine_goes_first_and_is_replaced_with_the_next_look() {
     let mut fixture = pool(3, &["Running", "Running", "Failed"]);
@@ -57,12 +61,14 @@ fn a_failed_machine_goes_first_and_is_replaced_with_the_next_look() {
     assert_eq!(created(&fixture.plan()), [1]);
 }
 
+/// Shows MS-R5.
 #[test]
 fn where_machines_are_missing_none_is_deleted() {
     let fixture = pool(3, &["Running", "Failed"]);
     assert_eq!((created(&fixture.plan()), deleted(&fixture.plan())), (vec![1], vec![]));
 }
 
+/// Shows MS-R4.
 #[rstest]
 #[case::the_same_time(3, "2026-01-01T10:00:00Z", &["m0", "m1"])]
 #[case::marked_too_late(2, "2026-01-01T09:59:59Z", &[])]
@@ -88,6 +94,7 @@ fn machines_that_a_scaler_marked_go_whatever_the_number(
     assert_eq!(deleted(&fixture.plan()), victims);
 }
 
+/// Shows MS-R4.
 #[test]
 fn a_mark_without_the_first_priority_is_no_mark() {
     let mut fixture = pool(1, &["Running"]);
@@ -104,6 +111,7 @@ fn a_mark_without_the_first_priority_is_no_mark() {
     assert_eq!(deleted(&fixture.plan()), [""; 0]);
 }
 
+/// Shows MS-R8.
 #[rstest]
 #[case(3, 3, &[])]
 #[case(3, 5, &["m1"])]
@@ -117,6 +125,7 @@ fn a_machine_updated_in_place_is_spared_until_the_replicas_follow(
     assert_eq!(deleted(&fixture.plan()), victims);
 }
 
+/// Shows MS-R7.
 #[rstest]
 #[case::frozen("freeze", "True", true)]
 #[case::not_quite_frozen("freeze", "true", false)]
@@ -140,6 +149,7 @@ fn no_more_than_a_hundred_go_in_a_reconcile() {
     assert_eq!(fixture.plan().wake, Wake::Again);
 }
 
+/// Shows MS-R12.
 #[test]
 fn what_cannot_be_read_counts_and_is_never_chosen() {
     let mut fixture = pool(2, &["Running"]);
@@ -154,6 +164,7 @@ fn what_cannot_be_read_counts_and_is_never_chosen() {
     assert_eq!(deleted(&fixture.plan()), ["m0"]);
 }
 
+/// Shows MS-W1.
 #[test]
 fn what_may_exist_is_not_made_again_and_what_may_be_gone_is_not_counted_on() {
     let mut fixture = pool(3, &["Running", "Running"]);
@@ -177,6 +188,7 @@ fn pool_with_a_lost_delete(replicas: i32, phases: &[&str]) -> SetFixture {
     fixture
 }
 
+/// Shows MS-R17.
 #[test]
 fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_set_wants_the_machine_again() {
     let mut fixture = pool(3, &["Running", "Running", "Running"]);
@@ -190,6 +202,7 @@ fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_set_wants_the_machine
     assert_eq!(plan.because, Reason::Unseen(1));
 }
 
+/// Shows MS-R17.
 #[test]
 fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_failed_machine_has_recovered() {
     let mut fixture = pool_with_a_lost_delete(2, &["Failed", "Running"]);
@@ -198,6 +211,7 @@ fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_failed_machine_has_re
     assert_eq!(fixture.plan().steps, []);
 }
 
+/// Shows MS-R17.
 #[test]
 fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_failed_machine_is_preserved() {
     let mut fixture = pool_with_a_lost_delete(2, &["Failed", "Running"]);
@@ -205,6 +219,7 @@ fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_failed_machine_is_pre
     assert_eq!(fixture.plan().steps, []);
 }
 
+/// Shows MS-R17.
 #[test]
 fn a_machine_whose_delete_was_lost_counts_neither_as_there_nor_as_gone() {
     // Another one is now first in the order: if m0 is gone, m1 has to stay.
@@ -220,6 +235,7 @@ fn a_machine_whose_delete_was_lost_counts_neither_as_there_nor_as_gone() {
     assert_eq!(deleted(&fixture.plan()), [""; 0]);
 }
 
+/// Shows MS-R17.
 #[test]
 fn a_delete_that_repeats_a_lost_one_says_so() {
     let fixture = pool_with_a_lost_delete(0, &["Running", "Running"]);
@@ -229,6 +245,7 @@ fn a_delete_that_repeats_a_lost_one_says_so() {
     assert_eq!(asked, [("m0", Why::Surplus, Asked::Again), ("m1", Why::Surplus, Asked::First)]);
 }
 
+/// Shows MS-R13.
 #[test]
 fn a_template_that_makes_nothing_of_its_own_is_told_instead_of_tried() {
     let mut fixture = SetFixture::new(1);
@@ -248,6 +265,7 @@ fn a_template_that_makes_nothing_of_its_own_is_told_instead_of_tried() {
     assert!(fixture.set.status.conditions[0].message.contains("spec.selector does not select"));
 }
 
+/// Shows MS-W17.
 #[test]
 fn the_finalizer_comes_before_the_first_machine() {
     let mut fixture = SetFixture::new(1);

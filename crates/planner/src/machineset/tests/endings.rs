@@ -20,6 +20,7 @@ fn going(machines: usize, finalizers: &[&str]) -> SetFixture {
     fixture
 }
 
+/// Shows MS-R11.
 #[test]
 fn a_deleted_set_takes_its_machines_along_and_goes_after_them() {
     let mut fixture = going(150, &[OURS]);
@@ -31,6 +32,7 @@ fn a_deleted_set_takes_its_machines_along_and_goes_after_them() {
     assert!(fixture.set_is_gone);
 }
 
+/// Shows MS-R11.
 #[test]
 fn who_deletes_a_set_without_its_machines_keeps_them() {
     let mut fixture = going(2, &["orphan", OURS]);
@@ -42,6 +44,7 @@ fn who_deletes_a_set_without_its_machines_keeps_them() {
     assert_eq!(fixture.plan().steps, [Step::Finalizers(vec!["orphan".into()])]);
 }
 
+/// Shows MS-R11.
 #[test]
 fn a_machine_that_was_let_go_behind_our_back_is_not_deleted() {
     let fixture = going(1, &[OURS]);
@@ -59,6 +62,7 @@ fn what_others_hold_is_left_to_them(#[case] machines: usize, #[case] held: &[&st
     assert_eq!(fixture.plan().steps, []);
 }
 
+/// Shows MS-W6.
 #[rstest]
 #[case::no_selector(json!(null))]
 #[case::a_broken_one(json!({ "matchExpressions": [{ "key": "a", "operator": "Near" }] }))]
@@ -81,6 +85,7 @@ fn a_create_nobody_has_seen_keeps_the_set_until_it_is_settled() {
     assert_eq!(fixture.plan().wake, Wake::By { awaited: Awaited::Machines, at: until });
 }
 
+/// Shows MS-R12.
 #[test]
 fn a_machine_that_cannot_be_read_goes_with_its_set() {
     let mut fixture = going(0, &[OURS]);

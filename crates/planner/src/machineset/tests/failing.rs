@@ -18,6 +18,7 @@ fn node(annotations: &Value) -> NodeView {
     super::fixture::read(json!({ "metadata": { "name": "n", "annotations": annotations } }))
 }
 
+/// Shows MC-W54, MS-R5.
 #[rstest]
 #[case::nobody_asked(json!({}), None, None, false)]
 #[case::until_later(json!({}), Some(FUTURE), None, true)]
@@ -45,6 +46,7 @@ fn a_failed_machine_is_kept_when_somebody_wants_it(
     assert_eq!(deleted(&fixture.plan()).is_empty(), kept);
 }
 
+/// Shows MS-R5.
 #[test]
 fn a_node_that_refuses_beats_what_the_set_asks_for() {
     let mut fixture = SetFixture::new(1);
@@ -55,6 +57,7 @@ fn a_node_that_refuses_beats_what_the_set_asks_for() {
     assert_eq!(deleted(&fixture.plan()), ["m"]);
 }
 
+/// Shows MC-W78.
 #[test]
 fn a_machine_that_its_node_preserves_is_not_asked_for_by_its_set_as_well() {
     let mut fixture = SetFixture::new(1);
@@ -66,6 +69,7 @@ fn a_machine_that_its_node_preserves_is_not_asked_for_by_its_set_as_well() {
     assert_eq!(deleted(&fixture.plan()), [""; 0]);
 }
 
+/// Shows MS-R5.
 #[test]
 fn the_end_of_a_preservation_wakes_its_set() {
     let mut fixture = SetFixture::new(1);
@@ -74,6 +78,7 @@ fn the_end_of_a_preservation_wakes_its_set() {
     assert_eq!(fixture.plan().wake, Wake::By { awaited: Awaited::Machines, at: FUTURE.parse().unwrap() });
 }
 
+/// Shows MS-R3.
 #[test]
 fn a_preserved_machine_goes_last_and_goes_when_nobody_else_is_left() {
     let mut fixture = SetFixture::new(1);
@@ -84,6 +89,7 @@ fn a_preserved_machine_goes_last_and_goes_when_nobody_else_is_left() {
     assert_eq!(deleted(&fixture.plan()), ["healthy", "kept"]);
 }
 
+/// Shows MS-R28.
 #[test]
 fn set_creates_and_replaces_nothing_while_the_clock_is_skewed() {
     let mut fixture = SetFixture::new(2);
@@ -111,6 +117,7 @@ fn fail_all(fixture: &mut SetFixture) {
     }
 }
 
+/// Shows MS-R26.
 #[test]
 fn machines_that_fail_at_once_are_replaced_with_backoff() {
     let mut fixture = SetFixture::new(2);
@@ -138,6 +145,7 @@ fn created_by(fixture: &SetFixture) -> usize {
     created(&fixture.plan()).iter().sum()
 }
 
+/// Shows MS-R26.
 #[test]
 fn single_early_failure_is_replaced_at_once() {
     let mut fixture = SetFixture::new(2);
@@ -153,6 +161,7 @@ fn single_early_failure_is_replaced_at_once() {
     assert_eq!((fixture.living().len(), fixture.told.len()), (2, 0));
 }
 
+/// Shows MS-R26.
 #[test]
 fn delayed_machine_is_deleted_at_once_when_the_set_shrinks() {
     let mut fixture = SetFixture::new(1);
@@ -166,6 +175,7 @@ fn delayed_machine_is_deleted_at_once_when_the_set_shrinks() {
     assert_eq!(deleted(&fixture.plan()).len(), 1);
 }
 
+/// Shows MS-R26.
 #[test]
 fn new_process_waits_the_first_delay_when_the_condition_shows_one() {
     let mut fixture = SetFixture::new(1);
@@ -185,6 +195,7 @@ fn auto_preserved(fixture: &SetFixture) -> Vec<&str> {
     fixture.machines.values().filter(asks).map(api::Object::name).collect()
 }
 
+/// Shows MS-R6.
 #[test]
 fn the_newest_failures_are_kept_up_to_the_limit_and_the_rest_is_replaced() {
     let mut fixture = SetFixture::new(4);
@@ -197,6 +208,7 @@ fn the_newest_failures_are_kept_up_to_the_limit_and_the_rest_is_replaced() {
     assert_eq!(fixture.set.status.auto_preserve_failed_machine_count, 2);
 }
 
+/// Shows MS-W15.
 #[test]
 fn a_lower_limit_lets_go_of_the_oldest_and_of_no_more_than_it_must() {
     let mut fixture = SetFixture::new(3);
@@ -222,6 +234,7 @@ fn end_preservation(fixture: &mut SetFixture, name: &str, before: &str) {
     });
 }
 
+/// Shows MS-R18.
 #[test]
 fn a_machine_whose_preservation_has_ended_is_replaced_and_not_preserved_a_second_time() {
     let mut fixture = SetFixture::new(1);
@@ -237,6 +250,7 @@ fn a_machine_whose_preservation_has_ended_is_replaced_and_not_preserved_a_second
     assert_eq!(auto_preserved(&fixture), [""; 0]);
 }
 
+/// Shows MS-R18.
 #[test]
 fn a_frozen_set_does_not_preserve_a_machine_a_second_time() {
     let mut fixture = SetFixture::new(2);
@@ -259,6 +273,7 @@ fn a_frozen_set_does_not_preserve_a_machine_a_second_time() {
     assert!(!fixture.living().contains(&"m"), "it goes when its set thaws");
 }
 
+/// Shows MS-R18.
 #[test]
 fn a_machine_that_a_person_preserved_before_is_not_preserved_by_its_set_afterwards() {
     let mut fixture = SetFixture::new(1);
@@ -269,6 +284,7 @@ fn a_machine_that_a_person_preserved_before_is_not_preserved_by_its_set_afterwar
     assert_eq!(deleted(&fixture.plan()), ["m"]);
 }
 
+/// Shows MS-R18.
 #[test]
 fn a_person_may_ask_for_a_machine_that_was_preserved_before() {
     let mut fixture = SetFixture::new(1);
@@ -277,6 +293,7 @@ fn a_person_may_ask_for_a_machine_that_was_preserved_before() {
     assert_eq!(deleted(&fixture.plan()), [""; 0]);
 }
 
+/// Shows MS-R18.
 #[test]
 fn a_machine_whose_preservation_is_just_being_ended_is_not_asked_for() {
     let mut fixture = SetFixture::new(2);

@@ -12,6 +12,7 @@ fn born(fixture: &SetFixture, count: usize) -> Vec<MachineCreate> {
     fixture.with(|seen| creates(seen, count))
 }
 
+/// Shows MS-R2.
 #[test]
 fn names_have_the_form_and_the_alphabet_of_the_api_server() {
     for create in born(&SetFixture::new(0), 100) {
@@ -23,6 +24,7 @@ fn names_have_the_form_and_the_alphabet_of_the_api_server() {
     }
 }
 
+/// Shows MS-R2.
 #[test]
 fn a_long_name_is_cut_as_the_api_server_cuts_it() {
     let mut fixture = SetFixture::new(0);
@@ -32,6 +34,7 @@ fn a_long_name_is_cut_as_the_api_server_cuts_it() {
     assert_eq!(create.machine.metadata.generate_name.len(), 253, "a dash more would be no name any more");
 }
 
+/// Shows MS-R2.
 #[test]
 fn the_same_name_seed_gives_the_same_names_and_no_two_are_equal() {
     let fixture = SetFixture::new(0);
@@ -43,6 +46,7 @@ fn the_same_name_seed_gives_the_same_names_and_no_two_are_equal() {
     assert_ne!(names(&fixture), names(&other));
 }
 
+/// Shows MS-R2.
 #[test]
 fn a_name_that_is_taken_is_not_chosen() {
     let mut fixture = SetFixture::new(0);
@@ -51,6 +55,7 @@ fn a_name_that_is_taken_is_not_chosen() {
     assert_ne!(born(&fixture, 1).remove(0).name.as_str(), first);
 }
 
+/// Shows MS-R2.
 #[test]
 fn a_create_whose_answer_was_lost_is_repeated_under_the_same_name() {
     let mut fixture = SetFixture::new(2);
@@ -60,6 +65,7 @@ fn a_create_whose_answer_was_lost_is_repeated_under_the_same_name() {
     assert_eq!(names.len(), 2);
 }
 
+/// Shows MS-W12.
 #[test]
 fn a_machine_is_born_with_our_finalizer_its_owner_and_all_of_the_template() {
     let mut fixture = SetFixture::new(1);

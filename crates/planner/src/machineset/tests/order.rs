@@ -23,6 +23,7 @@ fn phase(phase: &str) -> Value {
 }
 
 /// The older of the two is `a`, so a tie would take `a`; each case wants `b` first.
+/// Shows MS-R3, MS-W4.
 #[rstest]
 #[case::not_preserved_before_preserved(machine(&json!({PRIORITY: "1"}), Some(FUTURE)), machine(&json!({}), None))]
 #[case::an_expired_preservation_is_none(machine(&json!({}), Some(FUTURE)), machine(&json!({}), Some(PAST)))]
@@ -48,6 +49,7 @@ fn b_goes_before_a(#[case] a: Value, #[case] b: Value) {
     assert_eq!(deleted(&fixture.plan()).first(), Some(&"b"));
 }
 
+/// Shows MS-R3, MS-W4.
 #[test]
 fn the_older_goes_first_and_then_the_name_decides() {
     let mut fixture = SetFixture::new(1);
@@ -57,6 +59,7 @@ fn the_older_goes_first_and_then_the_name_decides() {
     assert_eq!(fixture.plan(), again);
 }
 
+/// Shows MS-W9.
 #[test]
 fn machines_in_an_in_place_update_go_last_where_that_is_asked_for() {
     let mut fixture = SetFixture::new(1);

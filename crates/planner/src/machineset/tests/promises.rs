@@ -98,6 +98,7 @@ fn failed(fixture: &SetFixture) -> usize {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
+    /// Shows MS-W1.
     #[test]
     fn machines_that_are_not_being_deleted_never_exceed_the_largest_number_ever_wanted(
         replicas in 0i32..8,
@@ -114,6 +115,7 @@ proptest! {
         }
     }
 
+    /// Shows MS-R14.
     #[test]
     fn with_a_number_that_stays_it_is_never_exceeded_and_no_healthy_machine_is_lost(
         replicas in 0i32..8,
@@ -133,6 +135,7 @@ proptest! {
         }
     }
 
+    /// Shows MS-R17.
     #[test]
     fn a_reconcile_takes_no_machine_that_is_wanted_at_that_moment(
         replicas in 0i32..8,
@@ -155,6 +158,7 @@ proptest! {
         }
     }
 
+    /// Shows MS-R14.
     #[test]
     fn once_edits_and_faults_stop_it_converges_and_then_plans_nothing(
         replicas in 0i32..8,
@@ -189,6 +193,7 @@ proptest! {
         prop_assert_eq!(&fixture.set.metadata.resource_version, &version);
     }
 
+    /// Shows MS-R11.
     #[test]
     fn a_set_deleted_at_any_moment_leaves_nothing_behind(
         replicas in 0i32..8,

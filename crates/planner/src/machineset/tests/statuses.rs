@@ -12,6 +12,7 @@ fn written(fixture: &SetFixture) -> Option<MachineSetStatus> {
     fixture.with(|seen| status(seen, &fixture.failures)).map(|write| write.status().clone())
 }
 
+/// Shows MS-W16.
 #[test]
 fn every_field_counts_what_it_says() {
     let mut fixture = SetFixture::new(5);
@@ -48,6 +49,7 @@ fn every_field_counts_what_it_says() {
     );
 }
 
+/// Shows MS-R14.
 #[test]
 fn a_status_is_written_when_it_changed_and_not_because_time_went_by() {
     let mut fixture = SetFixture::new(1);
@@ -59,6 +61,7 @@ fn a_status_is_written_when_it_changed_and_not_because_time_went_by() {
     assert_eq!(written(&fixture).unwrap().observed_generation, 2);
 }
 
+/// Shows MS-W8.
 #[test]
 fn a_failure_is_told_as_what_it_was_with_the_newest_message_and_removed_when_it_is_over() {
     let mut fixture = SetFixture::new(2);
@@ -79,6 +82,7 @@ fn a_failure_is_told_as_what_it_was_with_the_newest_message_and_removed_when_it_
     assert_eq!(fixture.set.status.conditions, []);
 }
 
+/// Shows MS-W11.
 #[test]
 fn the_conditions_of_others_stay_as_they_are() {
     let mut fixture = SetFixture::new(1);
@@ -92,6 +96,7 @@ fn the_conditions_of_others_stay_as_they_are() {
     assert_eq!(kinds(&fixture), ["Frozen"]);
 }
 
+/// Shows MS-W6.
 #[rstest]
 #[case::no_selector(json!({ "selector": null }), "spec.selector: Required value")]
 #[case::negative(json!({ "replicas": -1 }), "spec.replicas")]
@@ -118,6 +123,7 @@ fn an_invalid_set_is_told_once_and_nothing_else_happens_to_it(#[case] change: Va
     assert_eq!(rest, MachineSetStatus { last_operation: rest.last_operation.clone(), ..before });
 }
 
+/// Shows MS-W6.
 #[test]
 fn a_mended_set_loses_the_condition_and_goes_on() {
     let mut fixture = SetFixture::new(2);
@@ -130,6 +136,7 @@ fn a_mended_set_loses_the_condition_and_goes_on() {
     assert_eq!(fixture.living().len(), 2);
 }
 
+/// Shows MS-W19.
 #[test]
 fn min_ready_seconds_are_stored_and_awaited_only_where_that_is_asked_for() {
     let mut fixture = SetFixture::new(1);
@@ -148,6 +155,7 @@ fn min_ready_seconds_are_stored_and_awaited_only_where_that_is_asked_for() {
     assert_eq!(fixture.set.status.available_replicas, 1);
 }
 
+/// Shows MS-W11.
 #[test]
 fn a_status_write_holds_our_fields_and_an_empty_list_of_failed_machines_as_null() {
     let mut fixture = SetFixture::new(1);
@@ -176,6 +184,7 @@ fn going(fixture: &mut SetFixture, machines: usize) {
     }
 }
 
+/// Shows MS-R16.
 #[test]
 fn counts_wait_for_others_while_machines_come_and_go_and_are_written_at_once_when_none_does() {
     let second = |at: &str| Some(Due::By(at.parse().unwrap()));
@@ -199,6 +208,7 @@ fn counts_wait_for_others_while_machines_come_and_go_and_are_written_at_once_whe
     assert_eq!(due_after(a_number_to_act_on), second("2026-01-01T12:00:05Z"), "the generation goes with the counts");
 }
 
+/// Shows MD-D15.
 #[test]
 fn what_is_no_count_is_written_at_once() {
     let refused = |fixture: &mut SetFixture| {

@@ -27,6 +27,7 @@ fn patch(phase: &str, annotations: Value, machine: &Value, template: &Value) -> 
     found
 }
 
+/// Shows MS-R9, MS-W2.
 #[rstest]
 #[case::nothing_changed("Running", json!({}), json!({}), None)]
 #[case::a_label("Running", json!({}), json!({ "nodeTemplate": { "metadata": { "labels": { "a": "1" } } } }),
@@ -52,6 +53,7 @@ fn only_what_differs_is_written(
     assert_eq!(patch(phase, json!({}), &machine, &template), wanted);
 }
 
+/// Shows MS-W12.
 #[test]
 fn a_creation_timeout_from_an_annotation_is_not_fought_over() {
     let annotation = json!({ "node.machine.sapcloud.io/effective-creation-timeout": "30m" });
@@ -67,6 +69,7 @@ fn a_creation_timeout_from_an_annotation_is_not_fought_over() {
     );
 }
 
+/// Shows MS-R9.
 #[test]
 fn thousands_of_machines_take_a_change_over_a_hundred_at_a_time() {
     let mut fixture = SetFixture::new(250);
@@ -81,6 +84,7 @@ fn thousands_of_machines_take_a_change_over_a_hundred_at_a_time() {
     assert!(fixture.machines.values().all(|m| m.spec.configuration.drain_timeout.is_some()));
 }
 
+/// Shows MS-W2, MS-W18.
 #[test]
 fn a_write_that_did_not_go_through_is_planned_again_and_holds_up_nobody() {
     let mut fixture = SetFixture::new(3);
@@ -97,6 +101,7 @@ fn a_write_that_did_not_go_through_is_planned_again_and_holds_up_nobody() {
     assert_eq!(changed(&fixture), 3);
 }
 
+/// Shows MC-W71.
 #[rstest]
 #[case::said_anew("Running", Some("2"), Some("50%"), Some("50%"))]
 #[case::said_for_the_first_time("Unknown", None, Some("50%"), Some("50%"))]

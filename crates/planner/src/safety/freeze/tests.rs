@@ -40,6 +40,7 @@ fn silence_freezes_after_the_timeout_and_thaws_when_the_watch_is_heard() {
     assert_eq!(thawed.state, State::default());
 }
 
+/// Shows MC-W26.
 #[test]
 fn the_timer_starts_over_when_the_server_answers() {
     let looks = [
@@ -55,6 +56,7 @@ fn the_timer_starts_over_when_the_server_answers() {
     assert!(matches!(frozen.news, News::Froze(_)));
 }
 
+/// Shows MC-W27.
 #[test]
 fn a_server_that_answers_is_not_silent_whatever_it_answers() {
     for why in ["403 Forbidden", "429 Too Many Requests", "410 Gone", ""] {
@@ -71,6 +73,7 @@ fn a_server_that_answers_is_not_silent_whatever_it_answers() {
     }
 }
 
+/// Shows MC-W27.
 #[test]
 fn a_server_that_shows_us_nothing_for_minutes_cuts_us_off_all_the_same() {
     let (state, told) =
@@ -173,6 +176,7 @@ fn any_line() -> impl Strategy<Value = Connection> {
 }
 
 proptest! {
+    /// Shows MC-W26.
     #[test]
     fn no_history_leaves_us_frozen_once_everything_is_heard_and_counted(
         history in prop::collection::vec((any_line(), any_line(), 0i64..60, prop::option::of(0usize..30)), 0..60),
@@ -205,6 +209,7 @@ proptest! {
     }
 }
 
+/// Shows LIM-25.
 #[test]
 fn disappearance_is_recounted_when_the_clock_steps_backward() {
     let policy = SafetyPolicy::default();
@@ -219,6 +224,7 @@ fn disappearance_is_recounted_when_the_clock_steps_backward() {
     assert!(matches!(state.judge(&recounted, &policy).news, News::Thawed(_)));
 }
 
+/// Shows MC-CLK1.
 #[rstest]
 #[case::below(299, false)]
 #[case::at_the_limit(300, false)]
@@ -238,6 +244,7 @@ fn clock_skew_above_the_limit_freezes_until_it_is_corrected(#[case] ahead: i64, 
     }
 }
 
+/// Shows MC-CLK1.
 #[test]
 fn clock_skew_noticed_between_two_looks_freezes_and_ends() {
     let (policy, mut state) = (SafetyPolicy::default(), State::default());

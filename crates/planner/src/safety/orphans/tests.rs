@@ -58,6 +58,7 @@ fn in_the_end_with(
     scan(&first.suspicions, at(20))
 }
 
+/// Shows LIM-22.
 #[rstest]
 #[case::of_no_machine("vm-1", Owner::Nobody)]
 #[case::of_a_machine_with_another_vm("vm-1", has("vm-2"))]
@@ -83,6 +84,7 @@ fn vm_is_kept_and_reported_when_its_name_is_not_its_machines(#[case] listed: &st
     );
 }
 
+/// Shows LIM-22.
 #[test]
 fn name_is_right_when_one_of_two_holders_has_it() {
     let machines = [machine("copy", "vm-1"), machine("m", "vm-1")];
@@ -91,6 +93,7 @@ fn name_is_right_when_one_of_two_holders_has_it() {
     assert_eq!(findings, Findings::default());
 }
 
+/// Shows LIM-22.
 #[test]
 fn second_vm_stays_when_its_id_ends_like_the_first() {
     let listed = vms(&[("gce:///a/m", "m"), ("gce:///b/m", "m")]);
@@ -100,6 +103,7 @@ fn second_vm_stays_when_its_id_ends_like_the_first() {
 }
 
 /// The id in a Machine that cannot be decoded is unknown, so that every VM with a strange name may be its own.
+/// Shows LIM-23.
 #[rstest]
 #[case::its_vm_is_not_listed(&[("vm-1", "gone")], 0)]
 #[case::its_vm_is_listed(&[("vm-1", "gone"), ("vm-2", "broken")], 1)]
@@ -121,6 +125,7 @@ fn a_vm_whose_machine_does_not_exist_goes_after_a_creation_timeout() {
     assert_eq!(findings.condemned, BTreeMap::from([("vm-1".into(), Charge::NoMachine)]));
 }
 
+/// Shows MC-W49.
 #[test]
 fn of_two_vms_the_one_that_is_not_written_down_goes() {
     let findings = in_the_end(&vms(&[("vm-1", "m"), ("vm-2", "m")]), &owners(&[("m", has("vm-1"))]));
@@ -210,6 +215,7 @@ fn time_of_an_outage_makes_nobody_older() {
 }
 
 /// A VM was suspected for 20 s when the clock was set forward by 30 minutes.
+/// Shows LIM-25.
 #[test]
 fn suspicion_is_no_older_when_the_clock_steps() {
     let (vms, owners, holders) = (vms(&[("vm-1", "m")]), owners(&[("m", Owner::Nobody)]), Holders::default());
@@ -253,6 +259,7 @@ fn a_suspicion_ends_when_its_machine_shows_up_and_survives_a_class_that_cannot_b
 proptest! {
     /// Machines come and go, VMs too, and the cache is late by up to three steps. Users rename VMs in the cloud: to the name of another
     /// machine that exists or does not. The caller's second question is asked of the truth, as the shell does by reading with quorum.
+    /// Shows MC-W45, LIM-22.
     #[test]
     fn no_vm_of_a_living_machine_is_ever_condemned(
         steps in prop::collection::vec((0usize..8, any::<bool>(), 0i64..30, 0usize..3, 0usize..40), 1..80),
@@ -332,6 +339,7 @@ fn texts_name_the_reason() {
     assert!(Duration::from_mins(20) == Policy::default().creation_timeout);
 }
 
+/// Shows LIM-21.
 #[test]
 fn orphans_in_a_list_of_half_a_million_are_told_in_one_sentence_with_a_count_and_ten_examples() {
     let spared = |n: usize| {
@@ -376,6 +384,7 @@ fn listed(entries: impl Iterator<Item = usize>) -> BTreeMap<ProviderId, MachineN
     entries.map(|n| (format!("vm-{n}").into(), format!("m-{n}").into())).collect()
 }
 
+/// Shows LIM-26.
 #[test]
 fn list_is_too_large_when_all_classes_exceed_the_bound() {
     let policy = SafetyPolicy { orphan_list_entries: 4, orphan_list_bytes: 1000, ..SafetyPolicy::default() };
@@ -391,6 +400,7 @@ fn list_is_too_large_when_all_classes_exceed_the_bound() {
     assert_eq!(VmList::default().add("d", listed(0..9), &policy).unwrap_err().entries, 9, "not taken apart");
 }
 
+/// Shows LIM-26.
 #[test]
 fn list_is_too_large_when_its_names_exceed_the_bound() {
     let policy = SafetyPolicy { orphan_list_bytes: 16, ..SafetyPolicy::default() };

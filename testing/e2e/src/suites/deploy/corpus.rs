@@ -137,6 +137,7 @@ impl Case {
 mod tests {
     use super::*;
 
+    /// Shows DEP-1.
     #[test]
     fn the_corpus_has_usable_and_unusable_objects_of_every_kind() {
         let all = read().unwrap();

@@ -16,6 +16,7 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
+/// Shows DEP-10.
 #[test]
 fn images_are_named_by_version_and_ours_by_the_version_of_this_program() {
     let mut all = vec![root().join("docs/operations.md")];
@@ -37,6 +38,7 @@ fn images_are_named_by_version_and_ours_by_the_version_of_this_program() {
     assert!(ours >= 5, "{ours} are too few to be all");
 }
 
+/// Shows DEP-8.
 #[test]
 fn no_kubelet_shows_the_account_to_whoever_else_is_in_our_pods() {
     for manifest in

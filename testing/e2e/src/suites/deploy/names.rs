@@ -93,6 +93,7 @@ mod tests {
         question
     }
 
+    /// Shows DEP-6.
     #[test]
     fn one_name_has_an_address_and_all_others_do_not_exist() {
         let (told, known) = answer(&question(NAME, 1)).unwrap();

@@ -212,6 +212,7 @@ mod tests {
     use super::*;
     use serde_json::json;
 
+    /// Shows DEP-3.
     #[test]
     fn a_container_runs_here_with_the_files_and_ports_of_this_machine() {
         let deployment = json!({
@@ -242,6 +243,7 @@ mod tests {
         );
     }
 
+    /// Shows DEP-8.
     #[test]
     fn a_container_that_is_not_shown_the_account_is_logged_in_nowhere() {
         let deployment = json!({

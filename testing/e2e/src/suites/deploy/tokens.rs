@@ -138,6 +138,7 @@ impl Case {
 mod tests {
     use super::*;
 
+    /// Shows DEP-9.
     #[test]
     fn the_cases_of_tokens_can_be_read_and_each_action_is_allowed_and_denied_somewhere() {
         let all = read().unwrap();

@@ -239,6 +239,7 @@ mod tests {
         whole(&spans.iter().collect::<Vec<_>>(), &machine(), expected).map_err(|error| error.to_string())
     }
 
+    /// Shows TRC-9.
     #[test]
     fn a_trace_is_whole_only_with_all_its_spans_in_their_places() {
         assert_eq!(judge(&deletion()), Ok(()));

@@ -138,6 +138,7 @@ mod tests {
 
     use super::*;
 
+    /// Shows HST-32.
     #[tokio::test(start_paused = true)]
     async fn a_request_that_is_not_answered_within_three_seconds_has_failed() {
         // The kernel takes the connection, and nobody reads from it.
@@ -150,6 +151,7 @@ mod tests {
         }
     }
 
+    /// Shows HST-32.
     #[test]
     fn one_failed_request_or_one_endpoint_too_few_is_too_many() {
         let good = Seen { asked: 9, fewest: 5, ..Seen::default() };

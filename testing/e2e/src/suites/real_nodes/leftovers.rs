@@ -87,6 +87,7 @@ impl CgroupSweeper {
 mod tests {
     use super::*;
 
+    /// Shows HST-17.
     #[test]
     fn the_cgroups_of_a_pool_are_removed_with_those_below_them_and_others_are_left() {
         let root = tempfile::tempdir().unwrap();

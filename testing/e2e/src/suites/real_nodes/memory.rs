@@ -95,6 +95,7 @@ impl Cluster {
 mod tests {
     use super::*;
 
+    /// Shows HST-31.
     #[test]
     fn memory_that_processes_share_is_divided_where_the_kernel_does_it() {
         let process = tempfile::tempdir().unwrap();
@@ -105,6 +106,7 @@ mod tests {
         assert_eq!(resident(process.path()), Some(1_024_000));
     }
 
+    /// Shows HST-31.
     #[test]
     fn a_process_is_of_the_machine_whose_cgroup_it_is_in() {
         let groups = "4:memory:/millwright-host.rn1-a.0/kubepods/pod1\n";

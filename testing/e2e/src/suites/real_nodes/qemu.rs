@@ -34,6 +34,7 @@ pub(super) fn skip(report: &mut Report, why: &str) {
 mod tests {
     use super::*;
 
+    /// Shows HST-33.
     #[test]
     fn each_missing_program_of_qemu_is_named_with_its_package() {
         assert_eq!(missing_without(|_| true), None);
@@ -42,6 +43,7 @@ mod tests {
         assert!(missing_without(|_| false).is_some_and(|said| said.contains("qemu-system-x86")));
     }
 
+    /// Shows HST-33.
     #[test]
     fn cases_without_qemu_are_skipped_by_name() {
         let mut report = Report::of("test");

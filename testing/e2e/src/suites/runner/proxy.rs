@@ -88,6 +88,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
+    /// Shows LEA-12.
     #[tokio::test]
     async fn a_cut_line_tells_nobody_and_delivers_late() {
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();

@@ -84,6 +84,7 @@ mod tests {
         }
     }
 
+    /// Shows HST-30.
     #[rstest]
     #[case::it_moves("a1 p1 u1 d1 a2 p2", Ok(vec!["1", "2"]))]
     #[case::used_again_on_the_same_node("a1 p1 u1 p1", Ok(vec!["1"]))]

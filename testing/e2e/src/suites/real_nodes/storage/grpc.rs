@@ -97,12 +97,14 @@ mod tests {
         caller.unary(tonic::Request::new(asked), path, ProstCodec::default()).await.map(tonic::Response::into_inner)
     }
 
+    /// Shows HST-30.
     #[tokio::test]
     async fn a_kubelet_learns_over_the_socket_which_driver_the_plug_in_is() {
         let info: PluginInfo = call("/pluginregistration.Registration/GetInfo", ()).await.unwrap();
         assert_eq!((info.kind.as_str(), info.name.as_str()), ("CSIPlugin", DRIVER));
     }
 
+    /// Shows HST-30.
     #[tokio::test]
     async fn a_volume_that_cannot_be_mounted_is_told_to_the_kubelet() {
         let asked = Publish { volume: "store".to_owned(), target: "/target".to_owned() };
@@ -111,6 +113,7 @@ mod tests {
         assert!(refused.message().contains("/nowhere"), "{refused}");
     }
 
+    /// Shows HST-30.
     #[tokio::test]
     async fn a_call_that_the_plug_in_does_not_serve_is_unimplemented() {
         let refused = call::<_, ()>("/csi.v1.Node/NodeStageVolume", ()).await.unwrap_err();
