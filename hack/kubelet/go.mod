@@ -1,4 +1,4 @@
-// The kubelet of machines that are real (`docs/drivers/host.md`), of the same release as the control plane in `../control-plane`. It has
+// The kubelet of machines that are real (`docs/reference/drivers/host.md`), of the same release as the control plane in `../control-plane`. It has
 // a file of its own, because whoever needs only the control plane need not compile it. To move to another release: change the versions
 // as there, and run `go mod tidy` here.
 module millwright.invalid/kubelet

@@ -1,4 +1,5 @@
-//! Chores of the repository: `cargo xtask <chore>`. Each one is a file here or a suite of `testing/e2e`; none of them is needed to build or run Millwright.
+//! Chores of the repository: `cargo xtask CHORE`. Each chore is a module of this crate or a suite of `testing/e2e`. No chore is needed to
+//! build or run Millwright.
 
 mod alerts;
 mod behaviours;
@@ -13,7 +14,9 @@ mod mutants;
 mod node_image;
 #[cfg(test)]
 mod pages;
+mod prose;
 mod purity;
+mod reference;
 mod sim_mutations;
 mod types;
 
@@ -31,67 +34,71 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Chore {
-    /// Check that decisions stay pure: nothing under `plan` may pull in tokio, hyper or a Kubernetes client.
+    /// Check the dependencies: planners link no tokio, hyper or client, and the product links no test rig.
     Purity,
-    /// Check that docs/behaviours accounts for every rule, and that every test it names runs.
+    /// Check the text: no idioms in pages, messages and help, and no more than before in comments.
+    Prose(prose::ChoreArgs),
+    /// Check that a test or an ADR shows each rule of the behaviours pages.
     Behaviours,
-    /// Check that each alert of deploy/alerts fires when it must and is silent when it must be.
+    /// Check with promtool that each alert of deploy/alerts fires when it must and stays silent otherwise.
     Alerts,
     /// Write the CustomResourceDefinitions to deploy/crds.
     Crds {
-        /// Only compare; fail when a file is out of date.
+        /// Compare only; fail if a file is out of date.
         #[arg(long)]
         check: bool,
     },
-    /// Write the dashboards to deploy/dashboards, and let promtool read their queries.
+    /// Write docs/reference from the CRDs and the constants of the Machine API.
+    Reference {
+        /// Compare only; fail if a page is out of date.
+        #[arg(long)]
+        check: bool,
+    },
+    /// Write the dashboards to deploy/dashboards and check their queries with promtool.
     Dashboards {
-        /// Only compare; fail when a file is out of date.
+        /// Compare only; fail if a file is out of date.
         #[arg(long)]
         check: bool,
     },
-    /// Ask the real API server for the types of the built-in kinds and write them down for the one in memory.
+    /// Read the types of the built-in kinds from the real API server and write them for the in-memory API server.
     Types,
-    /// Measure, in release mode, and compare with the budgets.
+    /// Measure in release mode and compare with the budgets.
     #[command(subcommand)]
     Bench(bench::Subject),
-    /// A real Kubernetes control plane on this machine: etcd, API server, controllers, scheduler and kubectl.
+    /// Build, start or stop a real Kubernetes control plane on this machine: etcd, API server, controllers, scheduler and kubectl.
     #[command(subcommand)]
     ControlPlane(control_plane::Chore),
-    /// moto on this machine: an EC2 and STS that we did not write, for the tests of drivers.
+    /// Install or start moto, a mock of EC2 and STS, for the tests of the AWS driver.
     #[command(subcommand)]
     Moto(moto::Chore),
-    /// A real OpenStack on this machine, from Debian's packages, for the tests of its driver.
+    /// Install, start or stop a real OpenStack on this machine, from Debian's packages, for the tests of its driver.
     #[command(subcommand)]
     Openstack(openstack::Chore),
-    /// What machines of provider `host` boot from: the root image, and the kubelet of the control plane's release.
+    /// Build the root image and the kubelet for machines of the provider `host`.
     #[command(subcommand)]
     NodeImage(node_image::Chore),
-    /// Copy what the Helm chart shares with deploy/, and compare what both make of the same wishes.
-    Chart {
-        /// Write nothing; fail if a copy is out of date.
-        #[arg(long)]
-        check: bool,
-    },
-    /// Hold API servers to what Kubernetes API servers do: the real one, which the cases come from, and ours.
+    /// Render the Helm chart and the manifests of deploy/ from the same values and compare the results.
+    Chart,
+    /// Run the conformance cases against the real API server and the in-memory one.
     Conformance(conformance::ChoreArgs),
     /// Run end-to-end suites.
     E2e(suites::ChoreArgs),
-    /// Kill the controller at every moment of every effect in a machine's life, on the real control plane.
+    /// Kill the controller before and after every effect in the life of a Machine, on the real control plane.
     CrashTable(crash_table::ChoreArgs),
-    /// Count what the API server was asked, and compare it with the budgets.
+    /// Count the requests to the API server and compare them with the budgets.
     Counts(counts::ChoreArgs),
-    /// Build the container image without a daemon, and run it in an empty, read-only root by what deploy/ says.
+    /// Build the container image without a daemon and run it in an empty, read-only root with the manifests of deploy/.
     Image(image::ChoreArgs),
-    /// Change the decisions in one place after the other, and see whether a test fails each time.
+    /// Mutate the planners one place at a time and report the mutations that no test detects.
     Mutants(mutants::ChoreArgs),
-    /// Make mistakes in a copy of the sources, and see whether the simulation finds each.
+    /// Mutate a copy of the sources and report the mutations that the simulation does not detect.
     SimMutations(sim_mutations::ChoreArgs),
-    /// Live under the shipped roles on the real control plane: nothing may be denied, and every rule must be used.
+    /// Run with the shipped roles on the real control plane: no request is denied, and every rule is used.
     Rbac(rbac::ChoreArgs),
 }
 
-/// A sentence for the person who called, whatever RUST_BACKTRACE says: a chore that fails has a reason, not a crash.
-#[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
+/// Prints an error on one line, without a backtrace.
+#[allow(clippy::print_stderr, reason = "the report is the output of the chore")]
 fn main() -> ExitCode {
     match run(Arguments::parse().chore) {
         Ok(()) => ExitCode::SUCCESS,
@@ -105,10 +112,12 @@ fn main() -> ExitCode {
 fn run(chore: Chore) -> anyhow::Result<()> {
     match chore {
         Chore::Purity => purity::check(),
+        Chore::Prose(args) => prose::check(&args),
         Chore::Behaviours => behaviours::check(),
         Chore::Alerts => alerts::check(),
         Chore::Crds { check } => crds::write(crds::Mode::of(check)),
-        Chore::Chart { check } => chart::write(crds::Mode::of(check)),
+        Chore::Chart => chart::check(),
+        Chore::Reference { check } => reference::write(crds::Mode::of(check)),
         Chore::Dashboards { check } => dashboards::write(crds::Mode::of(check)),
         Chore::Types => types::write(),
         Chore::Bench(subject) => bench::run(&subject),

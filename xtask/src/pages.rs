@@ -118,7 +118,7 @@ fn every_file_that_a_page_names_is_there_and_every_chore_is_known() {
 
 #[test]
 fn every_answer_of_the_ten_questions_is_there_and_near_the_crate_list() {
-    let page = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/contributing/architecture.md")).unwrap();
     let (_, rest) = page.split_once("\n## Ten questions\n").expect("the questions");
     let questions = rest.split("\n## ").next().unwrap_or_default();
     let answers: Vec<(&str, &str)> = questions

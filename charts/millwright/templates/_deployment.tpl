@@ -27,7 +27,7 @@ metadata:
   namespace: {{ .root.Release.Namespace }}
   labels: {{- toYaml $labels | nindent 4 }}
 spec:
-  # Two clouds in memory would be two clouds.
+  # One replica, because each sidecar is a separate cloud.
   replicas: {{ ternary 1 $values.replicas (and $cloud (eq $values.driver.kind "virtual")) }}
   revisionHistoryLimit: 2
   selector:
@@ -41,10 +41,10 @@ spec:
         {{- end }}
     spec:
       serviceAccountName: {{ .name }}
-      # Only our own container is shown who the pod is: whatever else runs beside it, a driver above all, has no business with our account.
+      # Only the millwright container gets the service account token. Other containers, such as a driver, do not.
       automountServiceAccountToken: false
       priorityClassName: {{ $values.priorityClassName }}
-      # Longer than the 5 s in which calls under way may end, so that the lease is given back and not waited for.
+      # Longer than the 5 s that running calls have to end, so that the Lease is released.
       terminationGracePeriodSeconds: 20
       {{- with $values.imagePullSecrets }}
       imagePullSecrets: {{- toYaml . | nindent 6 }}
@@ -107,14 +107,14 @@ spec:
         - {name: {{ .name }}, containerPort: {{ .number }}}
         {{- end }}
         {{- $port := (first .ports).name }}
-        # Fails only when our own loops stop moving, never in an outage: a restart would mend nothing and lose the caches.
+        # Fails only if an internal loop is stuck, not during an outage: a restart would not help and would lose the caches.
         livenessProbe:
           httpGet: {path: /healthz, port: {{ $port }}}
           initialDelaySeconds: 30
           periodSeconds: 10
           timeoutSeconds: 5
           failureThreshold: 3
-        # A standby with warm caches is ready; without this a roll-out could end the leader before there is one.
+        # A standby with warm caches is ready. Otherwise a rollout could stop the leader before a standby is available.
         readinessProbe:
           httpGet: {path: /readyz, port: {{ $port }}}
           periodSeconds: 5
@@ -149,7 +149,7 @@ spec:
       - name: driver
         emptyDir: {medium: Memory, sizeLimit: 1Mi}
       {{- end }}
-      # What a kubelet would mount into every container by itself.
+      # The token that a kubelet would otherwise mount into every container.
       - name: account
         projected:
           defaultMode: 288 # 0440
@@ -171,7 +171,7 @@ metadata:
   labels: {{- toYaml $labels | nindent 4 }}
 spec:
   maxUnavailable: 1
-  # Ready only once the caches are read; an outage of the API server must not make the pods immovable.
+  # Pods are ready only after the caches are synced. An outage of the API server must not block evictions.
   unhealthyPodEvictionPolicy: AlwaysAllow
   selector:
     matchLabels: {{- toYaml $labels | nindent 6 }}

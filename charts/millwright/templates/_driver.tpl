@@ -1,7 +1,7 @@
 {{- define "millwright.driverKind" -}}
 {{- $kinds := list "aws" "aws-own" "openstack" "own" "virtual" -}}
 {{- if not (has .Values.driver.kind $kinds) -}}
-{{- fail (printf "driver.kind: %q is none: say which cloud makes the machines, one of %s" .Values.driver.kind (join ", " $kinds)) -}}
+{{- fail (printf "driver.kind: %q is not a driver: set it to one of %s" .Values.driver.kind (join ", " $kinds)) -}}
 {{- end -}}
 {{- .Values.driver.kind -}}
 {{- end }}

@@ -1,8 +1,8 @@
-//! What a driver says went wrong, as a number, a name, and a text that others parse.
+//! Error codes of drivers: number, name, and text form.
 //!
-//! The text form ends up in `status.lastOperation.description`, and dashboards and Gardener take it apart again by counting
-//! brackets. It must stay as it is to the letter. Inside the process an error carries its [`Code`] as a value, and nothing
-//! is ever parsed; [`CodedText::parse`] exists for texts that are already stored in objects.
+//! The text form is written into `status.lastOperation.description`. Dashboards and Gardener parse it by counting brackets, so it
+//! must not change. In the process an error has its [`Code`] as a value; [`CodedText::parse`] is used for texts that are stored in
+//! objects.
 
 use std::fmt;
 
@@ -11,41 +11,41 @@ use std::fmt;
 pub enum Code {
     /// Success.
     Ok,
-    /// The caller gave up.
+    /// The caller cancelled the call.
     Canceled,
     /// Not classified.
     Unknown,
-    /// Bad providerSpec, name or secret.
+    /// Invalid providerSpec, name or Secret.
     InvalidArgument,
-    /// Took too long.
+    /// The deadline has passed.
     DeadlineExceeded,
     /// The VM does not exist.
     NotFound,
-    /// A VM of that name exists, with other parameters.
+    /// A VM with that name and other parameters exists.
     AlreadyExists,
-    /// The credentials lack rights.
+    /// The credentials lack permissions.
     PermissionDenied,
-    /// Quota or capacity is used up.
+    /// A quota or the capacity is exhausted.
     ResourceExhausted,
-    /// The VM is in a state that forbids the call.
+    /// The state of the VM does not allow the call.
     FailedPrecondition,
-    /// Another operation is under way.
+    /// Another operation is in progress.
     Aborted,
-    /// A size is out of range; from a status call: several VMs belong to one machine.
+    /// A size is out of range. From a status call: a Machine has several VMs.
     OutOfRange,
-    /// The provider does not offer the call.
+    /// The driver does not offer the call.
     Unimplemented,
-    /// An invariant is broken.
+    /// An invariant is violated.
     Internal,
-    /// The provider's API is down.
+    /// The API of the provider is unavailable.
     Unavailable,
-    /// Data is lost for good.
+    /// Unrecoverable data loss.
     DataLoss,
     /// Credentials are missing or invalid.
     Unauthenticated,
-    /// The VM exists, its initialisation is pending or failed.
+    /// The VM exists; its initialization is pending or failed.
     Uninitialized,
-    /// A number of a newer protocol than ours. Made by [`Code::from_number`] only, so it is never one of the above.
+    /// A number of a newer protocol. Created by [`Code::from_number`] only, so it is never one of the above.
     Other(u32),
 }
 
@@ -72,22 +72,22 @@ impl Code {
         Self::Uninitialized,
     ];
 
-    /// The code of a number.
+    /// Returns the code with this number.
     pub fn from_number(number: u32) -> Self {
         Self::ALL.into_iter().find(|code| code.number() == number).unwrap_or(Self::Other(number))
     }
 
-    /// The code of a name, exactly and case-sensitively; [`Code::Unknown`] for any other text.
+    /// Returns the code with this name, case-sensitively; [`Code::Unknown`] for any other text.
     pub fn from_name(name: &str) -> Self {
         Self::ALL.into_iter().find(|code| code.parts().1 == name).unwrap_or(Self::Unknown)
     }
 
-    /// Its number.
+    /// Returns the number.
     pub fn number(self) -> u32 {
         self.parts().0
     }
 
-    /// Number and name in one place, so that no list can get out of step with another.
+    /// Returns number and name.
     fn parts(self) -> (u32, &'static str) {
         match self {
             Self::Ok => (0, "OK"),
@@ -122,7 +122,7 @@ impl fmt::Display for Code {
     }
 }
 
-/// A code and a message in the text form that others parse.
+/// A code and a message in their text form.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CodedText<'a> {
     /// The code.
@@ -138,8 +138,8 @@ impl fmt::Display for CodedText<'_> {
 }
 
 impl<'a> CodedText<'a> {
-    /// Takes a text apart: exactly two outermost pairs of brackets are code and message, whatever stands around them. `None`
-    /// if there are fewer or more; such an error counts as [`Code::Unknown`] with the whole text as its message.
+    /// Parses a text. It must contain exactly two outermost pairs of brackets, which are code and message. Otherwise returns
+    /// `None`, and the error is [`Code::Unknown`] with the whole text as its message.
     pub fn parse(text: &'a str) -> Option<Self> {
         let mut groups = Vec::new();
         let (mut depth, mut start) = (0_usize, 0);
@@ -175,7 +175,7 @@ mod tests {
 
     /// Shows API-8.
     #[test]
-    fn numbers_and_names_lead_to_the_same_code() {
+    fn code_is_found_by_number_and_name() {
         for (number, code) in (0..).zip(Code::ALL) {
             assert_eq!(code.number(), number);
             assert_eq!(Code::from_number(number), code);
@@ -190,7 +190,7 @@ mod tests {
 
     /// Shows API-8.
     #[test]
-    fn the_text_form_is_the_one_others_parse() {
+    fn text_form_is_that_of_mcm() {
         let text = CodedText { code: Code::ResourceExhausted, message: "no quota" }.to_string();
         assert_eq!(text, "machine codes error: code = [ResourceExhausted] message = [no quota]");
     }

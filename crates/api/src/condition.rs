@@ -1,30 +1,30 @@
-//! Conditions: what is known of an object right now, one statement each.
+//! Conditions of Nodes, MachineSets and MachineDeployments.
 
 use crate::Time;
 use crate::{ConditionStatus, Text};
 use meta::record;
 
 record! {
-    /// A condition of a Node, and its copy in a Machine's status. We rewrite lists of them that others wrote too, so keys we
-    /// do not know stay with them.
+    /// A condition of a Node, and its copy in the status of a Machine. Unknown keys are preserved, because lists of conditions have
+    /// several writers.
     pub struct NodeCondition, keeps extra {
-        /// What is stated, for example Ready.
+        /// Type of the condition, for example Ready.
         pub kind: Text = "type" (required),
-        /// Whether it holds: True, False or Unknown.
+        /// Status of the condition: True, False or Unknown.
         pub status: ConditionStatus = "status" (required),
-        /// When the statement was last confirmed.
+        /// Time of the last heartbeat.
         pub last_heartbeat_time: Option<Time> = "lastHeartbeatTime",
-        /// When the status last changed.
+        /// Time of the last change of the status.
         pub last_transition_time: Option<Time> = "lastTransitionTime",
-        /// Why, in one word.
+        /// Reason in CamelCase.
         pub reason: Text = "reason",
-        /// Why, in a sentence.
+        /// Message for users.
         pub message: Text = "message",
     }
 }
 
 impl NodeCondition {
-    /// A list of conditions the way Go prints it, which is how descriptions and logs have always shown it.
+    /// Returns the conditions in the format of Go, as in the descriptions of MCM.
     pub fn list_to_go_string(conditions: &[Self]) -> String {
         let time = |time: Option<Time>| time.map_or_else(|| ZERO_TIME.to_owned(), Time::to_go_string);
         let shown = conditions.iter().map(|condition| {
@@ -42,21 +42,21 @@ impl NodeCondition {
     }
 }
 
-/// Go's zero time.
+/// The zero time of Go.
 const ZERO_TIME: &str = "0001-01-01 00:00:00 +0000 UTC";
 
 record! {
     /// A condition of a MachineSet.
     pub struct MachineSetCondition {
-        /// What is stated: ReplicaFailure or Frozen.
+        /// Type of the condition: ReplicaFailure, Frozen or Invalid.
         pub kind: String = "type" (required),
-        /// Whether it holds: True, False or Unknown.
+        /// Status of the condition: True, False or Unknown.
         pub status: ConditionStatus = "status" (required),
-        /// When the status last changed.
+        /// Time of the last change of the status.
         pub last_transition_time: Option<Time> = "lastTransitionTime",
-        /// Why, in one word.
+        /// Reason in CamelCase.
         pub reason: String = "reason",
-        /// Why, in a sentence.
+        /// Message for users.
         pub message: String = "message",
     }
 }
@@ -64,17 +64,17 @@ record! {
 record! {
     /// A condition of a MachineDeployment.
     pub struct MachineDeploymentCondition {
-        /// What is stated: Available, Progressing, ReplicaFailure or Frozen.
+        /// Type of the condition: Available, Progressing, ReplicaFailure, Frozen or Invalid.
         pub kind: String = "type" (required),
-        /// Whether it holds: True, False or Unknown.
+        /// Status of the condition: True, False or Unknown.
         pub status: ConditionStatus = "status" (required),
-        /// When the condition was last written. The progress deadline counts from here.
+        /// Time of the last update. The progress deadline is measured from here.
         pub last_update_time: Option<Time> = "lastUpdateTime",
-        /// When the status last changed.
+        /// Time of the last change of the status.
         pub last_transition_time: Option<Time> = "lastTransitionTime",
-        /// Why, in one word.
+        /// Reason in CamelCase.
         pub reason: String = "reason",
-        /// Why, in a sentence.
+        /// Message for users.
         pub message: String = "message",
     }
 }
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conditions_are_shown_the_way_go_prints_them() {
+    fn conditions_are_printed_as_in_go() {
         let ready = NodeCondition {
             kind: "Ready".into(),
             status: ConditionStatus::Unknown,

@@ -1,21 +1,20 @@
-//! The CustomResourceDefinitions, made from the kinds themselves.
+//! The CRDs, generated from the types of the kinds.
 //!
-//! A cluster that the reference installed keeps its definitions, and one that we install must look the same to every other
-//! program: the structure is the reference's, field by field. The descriptions, which `kubectl explain` shows, are ours: the
-//! documentation of the fields in this crate.
+//! The structure of the CRDs is identical to that of MCM, field by field, so that other programs work with both. The descriptions,
+//! which `kubectl explain` shows, are the doc comments of the fields in this crate.
 
 use serde_json::{Value, json};
 
 use crate::{Machine, MachineClass, MachineDeployment, MachineSet, Object, names};
 use meta::record::{Record, schema};
 
-/// A definition could not be written as YAML. A defect of ours, not of any input.
+/// A CRD could not be written as YAML. An internal error.
 #[derive(Debug, thiserror::Error)]
-#[error("failed to write the definition of {kind} as YAML")]
+#[error("failed to write the CRD of {kind} as YAML")]
 pub struct YamlError {
-    /// The kind concerned.
+    /// The kind.
     kind: String,
-    /// What the writer said.
+    /// The cause.
     #[source]
     source: serde_saphyr::ser::Error,
 }
@@ -23,13 +22,13 @@ pub struct YamlError {
 /// A column of `kubectl get`: name, type and path.
 struct Column(&'static str, &'static str, &'static str);
 
-/// Columns that `-o wide` alone shows: they are long, or the same for a whole pool.
+/// Columns that are shown with `-o wide` only, because they are long or equal for a whole pool.
 const WIDE: [&str; 2] = ["ProviderID", "Class"];
 
 const AGE: Column = Column("Age", "date", ".metadata.creationTimestamp");
 
-/// The four definitions, as data, sorted by name. The reference's columns come first, in its order. Ours follow: why an object stands
-/// still, which is all there is to see of one that is invalid and therefore has no phase and no counts.
+/// Returns the four CRDs as data, sorted by name. The columns of MCM come first. The columns Reason and Message follow: they explain why
+/// an object is not reconciled, for example because it is invalid.
 pub fn definitions() -> Vec<Value> {
     vec![
         definition::<MachineClass>("mcc", &[AGE, Column("Provider", "string", ".provider")], &json!(null)),
@@ -76,7 +75,7 @@ pub fn definitions() -> Vec<Value> {
     ]
 }
 
-/// The four definitions as files: name and YAML. What `deploy/crds` holds.
+/// Returns the names and the YAML of the files in `deploy/crds`.
 pub fn all() -> Result<Vec<(String, String)>, YamlError> {
     definitions()
         .iter()
@@ -146,8 +145,8 @@ fn object_schema<K: Record>() -> Value {
             "apiVersion",
             json!({"type": "string", "description": "Group and version of this object: machine.sapcloud.io/v1alpha1."}),
         );
-        set(properties, "kind", json!({"type": "string", "description": "The kind of this object."}));
-        set(properties, "metadata", json!({"type": "object"})); // the server's own, which it describes itself
+        set(properties, "kind", json!({"type": "string", "description": "Kind of this object."}));
+        set(properties, "metadata", json!({"type": "object"})); // described by the API server
     }
     schema
 }

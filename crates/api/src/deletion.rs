@@ -1,31 +1,30 @@
-//! The steps of a machine's deletion, as they are written down.
+//! The steps of the deletion of a Machine, as they are recorded in its status.
 //!
-//! A deletion takes minutes and must survive a restart, of us or of the reference, which may take over in the middle. Its
-//! progress is the text of `status.lastOperation.description`: the text ends with the marker of the *next* step. In code the
-//! step is this enum; the text is made from it and read into it at the edge, and nowhere else.
+//! A deletion takes minutes and must resume after a restart, also if MCM takes over. Its progress is recorded in
+//! `status.lastOperation.description`: the text ends with the marker of the *next* step. In code the step is this enum.
 
 use crate::names::steps;
 use crate::{Machine, MachinePhase, OperationType};
 
-/// What comes next in a deletion. In the order in which the steps follow each other.
+/// The next step of a deletion, in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Step {
-    /// Find out which node the machine became.
+    /// Get the node name from the driver.
     GetVmStatus,
     /// Cordon and drain the node.
     Drain,
-    /// Delete the node's VolumeAttachments; only after a forced drain.
+    /// Delete the VolumeAttachments of the node; only after a forced drain.
     DeleteVolumeAttachments,
-    /// Have the driver delete the VM.
+    /// Delete the VM.
     DeleteVm,
     /// Delete the Node object.
     DeleteNode,
-    /// Let the Machine go.
+    /// Remove the finalizer of the Machine.
     RemoveFinalizer,
 }
 
 impl Step {
-    /// All steps, in the order in which their markers are looked for.
+    /// All steps, in the order in which their markers are searched.
     pub const ALL: [Self; 6] = [
         Self::GetVmStatus,
         Self::Drain,
@@ -35,7 +34,7 @@ impl Step {
         Self::RemoveFinalizer,
     ];
 
-    /// The text that stands for the step.
+    /// Returns the marker of the step.
     pub const fn marker(self) -> &'static str {
         match self {
             Self::GetVmStatus => steps::GET_VM_STATUS,
@@ -47,21 +46,21 @@ impl Step {
         }
     }
 
-    /// The step that a description leads to: the one whose marker stands at its end. All texts, ours and the reference's, end
-    /// so, and what a cloud or a pod said before it must not lead anywhere else.
+    /// Returns the step whose marker is at the end of a description. Markers elsewhere are ignored, because texts of clouds and pods
+    /// may contain them.
     pub fn from_description(description: &str) -> Option<Self> {
         let description = description.trim_end();
         Self::ALL.into_iter().find(|step| description.ends_with(step.marker()))
     }
 
-    /// The step whose marker stands anywhere in a text that someone has edited; the first in order, should there be several:
-    /// to repeat a step does less harm than to skip one.
+    /// Returns the first step whose marker is anywhere in a description that a user has edited. Repeating a step is safer than skipping
+    /// one.
     fn from_edited(description: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|step| description.contains(step.marker()))
     }
 
-    /// The step at which a machine's deletion stands. `None` if it has not begun, or has to begin again: a marker counts only
-    /// once the machine is Terminating, and within a text only if that text is about a deletion.
+    /// Returns the next step of the deletion of a Machine. `None` if it must begin with the first step: markers count only if the Machine
+    /// is Terminating, and inside a text only if the operation is a deletion.
     pub fn of(machine: &Machine) -> Option<Self> {
         if *machine.phase() != MachinePhase::Terminating {
             return None;
@@ -71,9 +70,9 @@ impl Step {
         Self::from_description(&last.description).or_else(edited)
     }
 
-    /// A description that says what happened and ends with what comes next.
-    pub fn describe(self, what_happened: &str) -> String {
-        if what_happened.is_empty() { self.marker().to_owned() } else { format!("{what_happened} {}", self.marker()) }
+    /// Returns a description that ends with the marker of the step.
+    pub fn describe(self, text: &str) -> String {
+        if text.is_empty() { self.marker().to_owned() } else { format!("{text} {}", self.marker()) }
     }
 }
 
@@ -96,13 +95,13 @@ mod tests {
     #[case("", None)]
     #[case("initiate node drain", None)]
     #[case("Initiate VM deletion Initiate node drain", Some(Step::Drain))]
-    fn a_stored_text_leads_to_its_step(#[case] description: &str, #[case] step: Option<Step>) {
+    fn step_is_parsed_from_stored_text(#[case] description: &str, #[case] step: Option<Step>) {
         assert_eq!(Step::from_description(description), step);
     }
 
     /// Shows MC-W1.
     #[test]
-    fn every_step_is_found_in_its_own_description() {
+    fn every_step_is_parsed_from_its_description() {
         for step in Step::ALL {
             assert_eq!(Step::from_description(&step.describe("Something happened.")), Some(step));
             assert_eq!(step.describe(""), step.marker());
@@ -111,24 +110,24 @@ mod tests {
 
     /// Shows MC-W1.
     #[test]
-    fn what_a_cloud_says_leads_nowhere() {
+    fn markers_in_texts_of_clouds_are_ignored() {
         let mut machine = Machine::default();
         machine.status.current_status.phase = MachinePhase::Terminating;
-        for said in Step::ALL {
+        for quoted in Step::ALL {
             for step in Step::ALL {
-                let error = format!("{} and {}", said.marker(), said.marker());
+                let error = format!("{} and {}", quoted.marker(), quoted.marker());
                 machine.status.last_operation.description = step.describe(&format!("Drain failed due to - {error}."));
-                assert_eq!(Step::of(&machine), Some(step), "{said:?} in the text of {step:?}");
+                assert_eq!(Step::of(&machine), Some(step), "{quoted:?} in the text of {step:?}");
             }
             machine.status.last_operation.kind = OperationType::Create;
-            machine.status.last_operation.description = format!("Cloud provider message - {}!", said.marker());
-            assert_eq!(Step::of(&machine), None, "a manager marked it, and its last text is about its creation");
+            machine.status.last_operation.description = format!("Cloud provider message - {}!", quoted.marker());
+            assert_eq!(Step::of(&machine), None, "the manager marked it, and its last operation is its creation");
         }
     }
 
     /// Shows MC-W1.
     #[test]
-    fn a_text_that_someone_edited_leads_to_the_earliest_step_it_names() {
+    fn edited_text_gives_the_earliest_step() {
         let mut machine = Machine::default();
         machine.status.current_status.phase = MachinePhase::Terminating;
         machine.status.last_operation.kind = OperationType::Delete;
@@ -138,7 +137,7 @@ mod tests {
 
     /// Shows MC-W1.
     #[test]
-    fn a_marker_counts_only_once_the_machine_is_terminating() {
+    fn marker_counts_only_if_the_machine_is_terminating() {
         let mut machine = Machine::default();
         machine.status.last_operation.description = Step::DeleteVm.describe("Drain successful.");
         assert_eq!(Step::of(&machine), None);

@@ -1,19 +1,19 @@
-//! When two specs mean the same.
+//! Semantic equality of specs.
 //!
-//! A template is compared with the machines made from it, and a difference costs a write or a rollout. `null`, an empty list
-//! and an empty map are no difference to a missing key, wherever they stand; Go calls this semantic equality.
+//! A template is compared with the Machines created from it, and a difference causes a write or a rollout. As in the semantic
+//! equality of Kubernetes, `null`, an empty list and an empty map equal a missing key.
 
 use serde::Serialize;
 use serde_json::Value;
 
-/// Whether both mean the same: equal up to nulls, empty lists and empty maps.
+/// Returns whether both are equal, ignoring nulls, empty lists and empty maps.
 #[must_use]
-pub fn same_meaning<T: Serialize + PartialEq>(a: &T, b: &T) -> bool {
-    let meaning = |value: &T| serde_json::to_value(value).map(pruned);
-    a == b || matches!((meaning(a), meaning(b)), (Ok(a), Ok(b)) if a == b)
+pub fn semantically_equal<T: Serialize + PartialEq>(a: &T, b: &T) -> bool {
+    let normalized = |value: &T| serde_json::to_value(value).map(pruned);
+    a == b || matches!((normalized(a), normalized(b)), (Ok(a), Ok(b)) if a == b)
 }
 
-/// The value without what means nothing; `None` if nothing is left.
+/// Removes nulls, empty lists and empty maps; `None` if nothing remains.
 fn pruned(value: Value) -> Option<Value> {
     match value {
         Value::Null => None,
@@ -22,7 +22,7 @@ fn pruned(value: Value) -> Option<Value> {
                 fields.into_iter().filter_map(|(key, value)| Some((key, pruned(value)?))).collect();
             (!fields.is_empty()).then(|| fields.into())
         }
-        // An element that means nothing still has its place in the list.
+        // Elements of lists keep their position.
         Value::Array(list) => {
             (!list.is_empty()).then(|| list.into_iter().map(|v| pruned(v).unwrap_or(Value::Null)).collect())
         }
@@ -47,9 +47,9 @@ mod tests {
     #[case(json!({"spec": {"disableHealthTimeout": false}}), json!({}), false)]
     #[case(json!({"metadata": {"name": "x"}}), json!({}), false)]
     #[case(json!({"spec": {"class": {"name": "a"}}}), json!({"spec": {"class": {"name": "b"}}}), false)]
-    fn templates_mean_the_same(#[case] a: Value, #[case] b: Value, #[case] same: bool) {
+    fn empty_values_equal_missing_keys(#[case] a: Value, #[case] b: Value, #[case] same: bool) {
         let (a, b): (MachineTemplateSpec, MachineTemplateSpec) =
             (serde_json::from_value(a).unwrap(), serde_json::from_value(b).unwrap());
-        assert_eq!(same_meaning(&a, &b), same);
+        assert_eq!(semantically_equal(&a, &b), same);
     }
 }

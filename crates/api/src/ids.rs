@@ -1,28 +1,28 @@
-//! Names and ids of the Machine API, each with a type of its own: a Machine and its Node often have the same name.
+//! Types for names and IDs. They are distinct, because a Machine and its Node often have the same name.
 
 use meta::id;
 
 id! {
-    /// The name of a Machine.
+    /// Name of a Machine.
     MachineName
 }
 
 id! {
-    /// The name under which a kubelet registers: the value of the Machine label `node`.
+    /// Name of a Node: the value of the Machine label `node`.
     NodeName
 }
 
 id! {
-    /// A VM's id at its provider. A Machine with one has a VM.
+    /// Provider ID of a VM. A Machine with a provider ID has a VM.
     ProviderId
 }
 
 id! {
-    /// The name of a PersistentVolume.
+    /// Name of a PersistentVolume.
     VolumeName
 }
 
 id! {
-    /// A disk's id at its provider, as it appears among the volumes attached to a Node.
+    /// ID of a disk at its provider, as in the attached volumes of a Node.
     VolumeId
 }

@@ -1,18 +1,17 @@
-//! The Machine API: kinds, names, codes, durations, validation, lean views.
+//! The Machine API: kinds, well-known strings, error codes, validation, and views of Kubernetes kinds.
 //!
-//! Everything that crosses a border of the program is defined here once: the four kinds of the group `machine.sapcloud.io`,
-//! every well-known string ([`names`]), what a driver may answer ([`Code`]), and as much of Kubernetes' own kinds as we look
-//! at ([`view`]). The form on the wire is the reference's; its quirks end at this border. Reading is liberal: nulls, missing
-//! and unknown keys, odd durations and words never hide an object. Writing is faithful: what we did not change goes back as
-//! it came.
+//! This crate defines the four kinds of the group `machine.sapcloud.io`, all well-known strings ([`names`]), the texts of
+//! statuses and Events ([`texts`]), the error codes of drivers ([`Code`]), and the fields of Kubernetes kinds that the
+//! controllers use ([`view`]). JSON is compatible with Machine Controller Manager (MCM). Decoding is lenient: null, missing and
+//! unknown keys, and unusual durations and words do not make an object undecodable. Encoding is lossless: values that were not
+//! changed are written as they were read.
 //!
-//! No clock, no client, no I/O: decisions (`plan`) are made of these types and stay pure.
+//! No clock, no client, no I/O: the planners (`planner`) consist of pure functions on these types.
 
 mod code;
 mod condition;
 pub mod crd;
 pub mod deletion;
-pub mod descriptions;
 mod equality;
 mod ids;
 pub mod lists;
@@ -25,13 +24,14 @@ mod operation;
 mod preservation;
 pub mod printable;
 mod template;
+pub mod texts;
 pub mod validation;
 pub mod view;
 mod vocabulary;
 
 pub use code::{Code, CodedText};
 pub use condition::{MachineDeploymentCondition, MachineSetCondition, NodeCondition};
-pub use equality::same_meaning;
+pub use equality::semantically_equal;
 pub use ids::{MachineName, NodeName, ProviderId, VolumeId, VolumeName};
 pub use machine::{CurrentStatus, Machine, MachineStatus, NodeAddress};
 pub use machine_class::{ClassNodeTemplate, MachineClass, SecretRef};
@@ -42,7 +42,7 @@ pub use machine_deployment::{
 pub use machine_set::{MachineSet, MachineSetSpec, MachineSetStatus};
 pub use meta::{
     DurationError, GoDuration, IntOrString, LabelSelector, Object, ObjectMeta, OwnerReference, Quantity, Requirement,
-    Rounding, SelectorError, SelectorTextError, SmallMap, SpecDuration, Text, TextMap, Time, Uid, merge, record, wire,
+    Rounding, SelectorError, SelectorTextError, SmallMap, SpecDuration, Text, TextMap, Time, Uid, merge, record, time, wire,
 };
 pub use operation::{LastOperation, MachineSummary};
 pub use preservation::Preservable;

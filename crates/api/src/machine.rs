@@ -1,4 +1,4 @@
-//! The Machine: one VM and the Node it becomes.
+//! The Machine: a VM and its Node.
 
 use crate::Time;
 use crate::condition::NodeCondition;
@@ -10,56 +10,56 @@ use meta::kind;
 use meta::record;
 
 kind! {
-    /// A Machine is one VM and the Node it becomes. It is made by a MachineSet or by hand, and its VM lives as long as it does.
+    /// A Machine represents a VM and its Node. It is created by a MachineSet or by a user. The VM is created and deleted with it.
     pub struct Machine: "Machine", "machines", group "machine.sapcloud.io", version "v1alpha1",
         annotations (Annotations::All)
     {
-        /// What the machine is to be.
+        /// Desired state of the Machine.
         pub spec: MachineSpec = "spec",
-        /// What is known of it.
+        /// Observed state of the Machine.
         pub status: MachineStatus = "status",
     }
 }
 
 impl Machine {
-    /// The node it is linked to by its label, if any.
+    /// Returns the value of the label `node`, if any.
     pub fn node_name(&self) -> Option<NodeName> {
         self.label(names::labels::NODE).filter(|name| !name.is_empty()).map(NodeName::from)
     }
 
-    /// Its phase.
+    /// Returns the phase.
     pub fn phase(&self) -> &MachinePhase {
         &self.status.current_status.phase
     }
 }
 
 record! {
-    /// What is known of a machine.
+    /// Observed state of a Machine.
     pub struct MachineStatus {
-        /// Addresses of the VM. Only written when there is no target cluster.
+        /// Addresses of the VM. Written only without a target cluster.
         pub addresses: Vec<NodeAddress> = "addresses",
-        /// A copy of its Node's conditions, refreshed when one of them changes in substance.
+        /// Copy of the conditions of the Node, without updates of heartbeats only.
         pub conditions: Vec<NodeCondition> = "conditions",
-        /// What was last done to it.
+        /// The last operation on the Machine.
         pub last_operation: LastOperation = "lastOperation",
-        /// Where it is in its life.
+        /// Current phase.
         pub current_status: CurrentStatus = "currentStatus",
-        /// What the driver wants to remember, in its own words.
+        /// State of the driver, in a driver-specific format.
         pub last_known_state: String = "lastKnownState",
     }
 }
 
 record! {
-    /// Where a machine is in its life.
+    /// Current phase of a Machine.
     pub struct CurrentStatus {
         /// The phase: Pending, Available, Running, Unknown, Failed, CrashLoopBackOff, Terminating, InPlaceUpdating,
         /// InPlaceUpdateSuccessful or InPlaceUpdateFailed.
         pub phase: MachinePhase = "phase",
-        /// Whether the creation timeout runs.
+        /// Whether the creation timeout is running.
         pub timeout_active: bool = "timeoutActive",
-        /// When the phase was written. Health and in-place timeouts count from here.
+        /// Time of the last update. The health and in-place update timeouts are measured from here.
         pub last_update_time: Option<Time> = "lastUpdateTime",
-        /// Until when the machine is preserved; set only while it is.
+        /// Time until which the Machine is preserved. Set only while it is preserved.
         pub preserve_expiry_time: Option<Time> = "preserveExpiryTime",
     }
 }
@@ -67,7 +67,7 @@ record! {
 record! {
     /// An address of a VM.
     pub struct NodeAddress {
-        /// What kind of address it is, for example Hostname or InternalIP.
+        /// Type of the address, for example Hostname or InternalIP.
         pub kind: String = "type" (required),
         /// The address.
         pub address: String = "address" (required),

@@ -1,4 +1,4 @@
-//! The MachineClass: what kind of VM, told to the driver.
+//! The MachineClass: the provider-specific template of VMs.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use meta::kind;
 use meta::record;
 
 kind! {
-    /// A MachineClass says what kind of VM its machines are, in the words of their provider.
+    /// A MachineClass describes the VMs of its Machines in a provider-specific format.
     pub struct MachineClass: "MachineClass", "machineclasses", group "machine.sapcloud.io", version "v1alpha1",
         annotations (Annotations::All)
     {
-        /// What the driver needs to know. Handed on untouched.
+        /// Provider-specific configuration. Passed to the driver unchanged.
         pub provider_spec: Value = "providerSpec" (required),
-        /// The provider's name. Drivers compare it with their own.
+        /// Name of the provider. It selects the driver.
         pub provider: String = "provider",
-        /// A Secret with user data, credentials or both.
+        /// Reference to a Secret with user data, credentials or both.
         pub secret_ref: Option<SecretRef> = "secretRef",
-        /// A Secret with credentials. Its keys win over those of secretRef.
+        /// Reference to a Secret with credentials. Its keys override those of secretRef.
         pub credentials_secret_ref: Option<SecretRef> = "credentialsSecretRef",
-        /// What a Node of this class looks like, for scaling up from zero.
+        /// Properties of Nodes of this class, used to scale up from zero.
         pub node_template: Option<ClassNodeTemplate> = "nodeTemplate",
     }
 }
@@ -38,19 +38,19 @@ record! {
 }
 
 record! {
-    /// What a Node of a class looks like.
+    /// Properties of Nodes of a MachineClass.
     pub struct ClassNodeTemplate, keeps extra, as open {
-        /// What a Node has; cpu, gpu and memory must be among it.
+        /// Capacity of a Node. It must contain cpu, gpu and memory.
         pub capacity: BTreeMap<String, Quantity> = "capacity" (required),
-        /// Further resources to write into the Node's capacity.
+        /// Additional resources to add to the capacity of the Node.
         pub virtual_capacity: BTreeMap<String, Quantity> = "virtualCapacity",
-        /// The provider's name for this type of VM.
+        /// Type of the VMs at the provider.
         pub instance_type: String = "instanceType" (required),
-        /// The region of the VMs.
+        /// Region of the VMs.
         pub region: String = "region" (required),
-        /// The zone of the VMs.
+        /// Zone of the VMs.
         pub zone: String = "zone" (required),
-        /// The CPU architecture of the VMs.
+        /// CPU architecture of the VMs.
         pub architecture: Option<String> = "architecture",
     }
 }

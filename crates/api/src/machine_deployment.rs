@@ -1,4 +1,4 @@
-//! The MachineDeployment: a number of machines, and how they go from one template to the next.
+//! The MachineDeployment: a number of Machines with rolling updates of their template.
 
 use crate::LabelSelector;
 use crate::condition::MachineDeploymentCondition;
@@ -10,61 +10,61 @@ use meta::kind;
 use meta::record;
 
 kind! {
-    /// A MachineDeployment keeps a number of machines and takes them from one template to the next, by way of MachineSets.
+    /// A MachineDeployment maintains a number of Machines and updates them to a new template by means of MachineSets.
     pub struct MachineDeployment: "MachineDeployment", "machinedeployments", group "machine.sapcloud.io", version "v1alpha1",
         annotations (Annotations::All)
     {
-        /// What the deployment is to be.
+        /// Desired state of the MachineDeployment.
         pub spec: MachineDeploymentSpec = "spec",
-        /// What is known of it.
+        /// Observed state of the MachineDeployment.
         pub status: MachineDeploymentStatus = "status",
     }
 }
 
 record! {
-    /// What a deployment of machines is to be.
+    /// Desired state of a MachineDeployment.
     pub struct MachineDeploymentSpec {
-        /// How many machines there are to be.
+        /// Desired number of Machines.
         pub replicas: i32 = "replicas",
-        /// Which machine sets and machines belong to the deployment.
+        /// Selector of the MachineSets and Machines. It must match the labels of the template.
         pub selector: Option<LabelSelector> = "selector",
-        /// What machines are made from.
+        /// Template of the Machines.
         pub template: MachineTemplateSpec = "template" (required),
-        /// How machines go from one template to the next.
+        /// Strategy for updates of the template.
         pub strategy: MachineDeploymentStrategy = "strategy",
-        /// How long a machine should be ready before it counts as available. Passed on to the sets, without effect.
+        /// Minimum time for which a Machine should be ready before it is available. Copied to the MachineSets, but has no effect.
         pub min_ready_seconds: i32 = "minReadySeconds",
-        /// How many old sets are kept for rolling back; all of them if missing.
+        /// Number of old MachineSets that are kept for rollbacks; unlimited if missing.
         pub revision_history_limit: Option<i32> = "revisionHistoryLimit",
-        /// Whether changes of the template wait. Scaling goes on.
+        /// Whether rollouts are paused. Scaling is not affected.
         pub paused: bool = "paused",
-        /// Asks to go back to an earlier template. Removed once handled.
+        /// Requests a rollback to an earlier template. Removed after it was processed.
         pub rollback_to: Option<RollbackConfig> = "rollbackTo",
-        /// How long a rollout may stand still before it is reported; for ever if missing.
+        /// Time without progress after which a rollout is reported as failed; unlimited if missing.
         pub progress_deadline_seconds: Option<i32> = "progressDeadlineSeconds",
-        /// How many failed machines may be preserved automatically. Passed on to the sets.
+        /// Maximum number of failed Machines that are preserved automatically. Copied to the MachineSets.
         pub auto_preserve_failed_machine_max: i32 = "autoPreserveFailedMachineMax",
     }
 }
 
 record! {
-    /// How machines go from one template to the next.
+    /// Strategy for updates of the template.
     pub struct MachineDeploymentStrategy {
-        /// The way: Recreate, RollingUpdate or InPlaceUpdate.
+        /// Type: Recreate, RollingUpdate or InPlaceUpdate.
         pub kind: StrategyType = "type",
-        /// Limits of a rolling update; needed for that type.
+        /// Limits of a rolling update. Required for type RollingUpdate.
         pub rolling_update: Option<RollingUpdate> = "rollingUpdate",
-        /// Limits of an in-place update; needed for that type.
+        /// Limits of an in-place update. Required for type InPlaceUpdate.
         pub in_place_update: Option<InPlaceUpdate> = "inPlaceUpdate",
     }
 }
 
 record! {
-    /// How many machines may be too few or too many while an update is under way.
+    /// Limits of an update.
     pub struct UpdateLimits {
-        /// How many machines may be unavailable, as a number or a percentage (rounded down) of the replicas.
+        /// Maximum number of unavailable Machines, as a number or a percentage of the replicas (rounded down).
         pub max_unavailable: Option<IntOrString> = "maxUnavailable",
-        /// How many machines there may be beyond the replicas, as a number or a percentage (rounded up) of them.
+        /// Maximum number of Machines above the replicas, as a number or a percentage of the replicas (rounded up).
         pub max_surge: Option<IntOrString> = "maxSurge",
     }
 }
@@ -75,41 +75,41 @@ record! {
 }
 
 record! {
-    /// Limits of an in-place update, and who chooses the machines.
+    /// Limits and orchestration of an in-place update.
     pub struct InPlaceUpdate with limits: UpdateLimits {
-        /// Who chooses the machines to update: Auto (the controller) or Manual (the user, by labelling nodes).
+        /// Selection of the Machines to update: Auto (by the controller) or Manual (by the user, with a label on Nodes).
         pub orchestration_type: OrchestrationType = "orchestrationType",
     }
 }
 
 record! {
-    /// Which template to go back to.
+    /// Target of a rollback.
     pub struct RollbackConfig {
-        /// The revision to go back to; the one before the current if 0.
+        /// Revision; 0 is the previous one.
         pub revision: i64 = "revision",
     }
 }
 
 record! {
-    /// What is known of a deployment of machines.
+    /// Observed state of a MachineDeployment.
     pub struct MachineDeploymentStatus {
-        /// The generation of the spec this status is about.
+        /// Generation of the spec that was observed.
         pub observed_generation: i64 = "observedGeneration",
-        /// How many machines belong to the deployment, those being deleted included.
+        /// Number of Machines, including those being deleted.
         pub replicas: i32 = "replicas",
-        /// How many of them are made from the current template.
+        /// Number of Machines with the current template.
         pub updated_replicas: i32 = "updatedReplicas",
-        /// How many of them are Running.
+        /// Number of Machines that are Running.
         pub ready_replicas: i32 = "readyReplicas",
-        /// How many of them are Available or Running.
+        /// Number of Machines that are Available or Running.
         pub available_replicas: i32 = "availableReplicas",
-        /// How many machines its sets want beyond those available.
+        /// Number of Machines that its MachineSets request beyond the available ones.
         pub unavailable_replicas: i32 = "unavailableReplicas",
-        /// How many of them have failed and are preserved.
+        /// Number of Machines that failed and are preserved.
         pub preserved_failed_replicas: i32 = "preservedFailedReplicas",
-        /// What is stated about the deployment.
+        /// Conditions of the MachineDeployment.
         pub conditions: Vec<MachineDeploymentCondition> = "conditions",
-        /// How often the name for a new set was already taken.
+        /// Number of name collisions of new MachineSets.
         pub collision_count: Option<i32> = "collisionCount",
         /// Machines whose last operation failed.
         pub failed_machines: Vec<MachineSummary> = "failedMachines",

@@ -1,4 +1,4 @@
-//! The MachineSet: a number of machines of one template.
+//! The MachineSet: a number of Machines with the same template.
 
 use crate::LabelSelector;
 use crate::condition::MachineSetCondition;
@@ -9,55 +9,55 @@ use meta::kind;
 use meta::record;
 
 kind! {
-    /// A MachineSet keeps a number of machines of one template. It is made by a MachineDeployment or by hand.
+    /// A MachineSet maintains a number of Machines with the same template. It is created by a MachineDeployment or by a user.
     pub struct MachineSet: "MachineSet", "machinesets", group "machine.sapcloud.io", version "v1alpha1",
         annotations (Annotations::All)
     {
-        /// What the set is to be.
+        /// Desired state of the MachineSet.
         pub spec: MachineSetSpec = "spec",
-        /// What is known of it.
+        /// Observed state of the MachineSet.
         pub status: MachineSetStatus = "status",
     }
 }
 
 record! {
-    /// What a set of machines is to be.
+    /// Desired state of a MachineSet.
     pub struct MachineSetSpec {
-        /// How many machines there are to be.
+        /// Desired number of Machines.
         pub replicas: i32 = "replicas",
-        /// Which machines belong to the set.
+        /// Selector of the Machines. It must match the labels of the template.
         pub selector: Option<LabelSelector> = "selector",
-        /// Not used any more; the class is part of the template.
+        /// Deprecated; the MachineClass is part of the template.
         pub machine_class: ClassSpec = "machineClass",
-        /// What new machines are made from.
+        /// Template of new Machines.
         pub template: MachineTemplateSpec = "template",
-        /// How long a machine should be ready before it counts as available. Stored and shown, without effect.
+        /// Minimum time for which a Machine should be ready before it is available. Stored, but has no effect.
         pub min_ready_seconds: i32 = "minReadySeconds",
-        /// How many failed machines may be preserved automatically.
+        /// Maximum number of failed Machines that are preserved automatically.
         pub auto_preserve_failed_machine_max: i32 = "autoPreserveFailedMachineMax",
     }
 }
 
 record! {
-    /// What is known of a set of machines.
+    /// Observed state of a MachineSet.
     pub struct MachineSetStatus {
-        /// How many machines belong to the set, those being deleted included.
+        /// Number of Machines, including those being deleted.
         pub replicas: i32 = "replicas",
-        /// How many of them have all labels of the template.
+        /// Number of Machines with all labels of the template.
         pub fully_labeled_replicas: i32 = "fullyLabeledReplicas",
-        /// How many of them are Running.
+        /// Number of Machines that are Running.
         pub ready_replicas: i32 = "readyReplicas",
-        /// How many of them are Available or Running.
+        /// Number of Machines that are Available or Running.
         pub available_replicas: i32 = "availableReplicas",
-        /// How many of them have failed and are preserved.
+        /// Number of Machines that failed and are preserved.
         pub preserved_failed_replicas: i32 = "preservedFailedReplicas",
-        /// How many of them the set itself asked to preserve.
+        /// Number of Machines that the MachineSet preserves automatically.
         pub auto_preserve_failed_machine_count: i32 = "autoPreserveFailedMachineCount",
-        /// The generation of the spec this status is about.
+        /// Generation of the spec that was observed.
         pub observed_generation: i64 = "observedGeneration",
-        /// What is stated about the set.
+        /// Conditions of the MachineSet.
         pub conditions: Vec<MachineSetCondition> = "machineSetCondition",
-        /// When this status was written; nothing else is filled in.
+        /// Only the time of the last update of the status is set.
         pub last_operation: LastOperation = "lastOperation",
         /// Machines whose last operation failed.
         pub failed_machines: Vec<MachineSummary> = "failedMachines",

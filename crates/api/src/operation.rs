@@ -1,35 +1,35 @@
-//! What was last done to a machine, and how it went.
+//! The last operation on a Machine.
 
 use crate::Time;
 use crate::{OperationState, OperationType, ProviderId};
 use meta::record;
 
 record! {
-    /// The last operation on a machine. While a machine is being deleted the description also says which step comes next.
+    /// The last operation on a Machine. During a deletion the description ends with the next step.
     pub struct LastOperation {
-        /// What happened, in words. Also the persisted progress of a deletion.
+        /// Description of the result. During a deletion it also records the progress.
         pub description: String = "description",
-        /// The machine code of a failed creation or initialisation, for example ResourceExhausted.
+        /// Error code of a failed creation or initialization, for example ResourceExhausted.
         pub error_code: String = "errorCode",
-        /// When it was recorded.
+        /// Time of the last update.
         pub last_update_time: Option<Time> = "lastUpdateTime",
-        /// How it went: Processing, Failed or Successful.
+        /// State: Processing, Failed or Successful.
         pub state: OperationState = "state",
-        /// What it was: Create, InPlaceUpdate, DrainNode, HealthCheck or Delete.
+        /// Type: Create, InPlaceUpdate, DrainNode, HealthCheck or Delete.
         pub kind: OperationType = "type",
     }
 }
 
 record! {
-    /// A machine that failed, in short.
+    /// Summary of a failed Machine.
     pub struct MachineSummary {
-        /// Name of the machine.
+        /// Name of the Machine.
         pub name: String = "name",
-        /// The provider's id of its VM.
+        /// Provider ID of its VM.
         pub provider_id: ProviderId = "providerID",
-        /// What was last done to it.
+        /// The last operation on the Machine.
         pub last_operation: LastOperation = "lastOperation",
-        /// Name of the object that manages it.
+        /// Name of the owner.
         pub owner_ref: String = "ownerRef",
     }
 }

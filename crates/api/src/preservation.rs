@@ -1,4 +1,4 @@
-//! The preserve annotation, which Machines and Nodes carry.
+//! The preserve annotation of Machines and Nodes.
 
 use crate::{Object, PreserveValue, names};
 

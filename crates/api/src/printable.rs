@@ -1,18 +1,17 @@
-//! Texts of others, fit to be shown.
+//! Escaping of untrusted texts.
 //!
-//! Fields of objects and texts of drivers are written into objects, Events, logs, traces and terminals. An escape sequence paints over
-//! a terminal, a line break begins a line that no program of ours wrote, a bidirectional override shows another text, and an invisible
-//! character makes two names look the same.
+//! Fields of objects and texts of drivers are written into objects, Events, logs, traces and terminals. They may contain escape sequences
+//! for terminals, line breaks that forge log lines, bidirectional overrides, and invisible characters that make two names look equal.
 
 use std::fmt::Write as _;
 
-/// How many bytes of a text are kept, the remark that it was cut included.
+/// Maximum number of bytes of a text, including the remark that it was truncated.
 pub const LONGEST_TEXT: usize = 4096;
 
-/// Room for the remark that a text was cut.
+/// Space for the remark that a text was truncated.
 const REMARK: usize = 48;
 
-/// The text on one line, with control, bidirectional and invisible characters escaped, and no longer than [`LONGEST_TEXT`].
+/// Returns the text on one line, with control, bidirectional and invisible characters escaped, truncated to [`LONGEST_TEXT`].
 #[must_use]
 pub fn printable(text: &str) -> String {
     let mut shown = String::new();
@@ -25,7 +24,7 @@ pub fn printable(text: &str) -> String {
     shown
 }
 
-/// The same for the beginning of a text of so many bytes. What is left of it says that it was cut.
+/// Like [`printable`], for the beginning of a text with this many bytes. The result states that it was truncated.
 #[must_use]
 pub fn printable_beginning(beginning: &str, bytes: usize) -> String {
     let mut shown = String::new();
@@ -40,7 +39,7 @@ pub fn printable_beginning(beginning: &str, bytes: usize) -> String {
     shown + &format!("… (cut, {bytes} bytes in all)")
 }
 
-/// Whether a character changes how the text around it is shown, or is not shown at all.
+/// Returns whether a character is invisible or changes how the text around it is displayed.
 ///
 /// Control characters, line and paragraph separators, the annotation characters, and all that Unicode calls *default ignorable*
 /// (`DerivedCoreProperties.txt`): zero-width characters, fillers, bidirectional controls, variation selectors, tags.
@@ -54,12 +53,12 @@ pub fn is_deceptive(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A JSON text with such characters as JSON escapes. It has the same meaning.
+/// Returns a JSON text with such characters as JSON escapes. The value is unchanged.
 #[must_use]
 pub fn printable_json(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for c in json.chars() {
-        // Line breaks between values are ours; those within strings are escaped already.
+        // Line breaks within strings are already escaped; those between values are formatting.
         if c == '\n' || !is_deceptive(c) {
             shown.push(c);
         } else {
@@ -94,23 +93,23 @@ mod tests {
     #[case::annotation("a\u{fff9}b", "a\\u{fff9}b")]
     #[case::joiner("a\u{34f}b", "a\\u{34f}b")]
     #[case::filler("a\u{115f}b", "a\\u{115f}b")]
-    #[case::a_backslash_is_left_alone("C:\\new", "C:\\new")]
-    fn what_changes_how_a_text_is_shown_is_escaped(#[case] said: &str, #[case] shown: &str) {
-        assert_eq!(printable(said), shown);
+    #[case::backslash("C:\\new", "C:\\new")]
+    fn deceptive_characters_are_escaped(#[case] text: &str, #[case] shown: &str) {
+        assert_eq!(printable(text), shown);
     }
 
     #[test]
-    fn three_megabytes_become_four_kilobytes_that_say_so() {
+    fn long_text_is_truncated_with_a_remark() {
         let shown = printable(&"€".repeat(1 << 20));
         assert!(shown.len() <= LONGEST_TEXT, "{}", shown.len());
         assert!(shown.starts_with("€€€") && shown.ends_with("… (cut, 3145728 bytes in all)"), "{shown}");
         let whole = "x".repeat(LONGEST_TEXT);
-        assert_eq!(printable(&whole), whole, "what fits is not cut");
+        assert_eq!(printable(&whole), whole, "a text that fits is not truncated");
     }
 
     /// Shows OPR-24.
     #[test]
-    fn json_means_the_same_when_its_characters_are_escaped() {
+    fn escaped_json_has_the_same_value() {
         let value = serde_json::json!({ "a\u{202e}": ["\u{1b}[31m\n", "\u{e0041}\u{7f}", "größer als 5 €"] });
         let shown = printable_json(&serde_json::to_string_pretty(&value).unwrap());
         assert!(!shown.chars().any(|c| c != '\n' && is_deceptive(c)), "{shown}");
@@ -121,11 +120,11 @@ mod tests {
     proptest! {
         /// Shows LIM-16.
         #[test]
-        fn whatever_is_said_is_shown_on_one_line_of_bounded_length(text in any::<String>(), times in 1usize..200) {
+        fn result_is_one_line_of_bounded_length(text in any::<String>(), times in 1usize..200) {
             let shown = printable(&text.repeat(times));
             prop_assert!(shown.len() <= LONGEST_TEXT);
             prop_assert!(!shown.chars().any(is_deceptive));
-            prop_assert_eq!(printable(&shown), shown.clone(), "what is shown can be shown again");
+            prop_assert_eq!(printable(&shown), shown.clone(), "escaping is idempotent");
         }
     }
 }

@@ -1,65 +1,64 @@
-//! What a machine is made from: its class, the node it is to become, and how patient we are with it.
+//! Templates of Machines: MachineClass, node template and timeouts.
 
 use crate::Time;
 use crate::{ProviderId, SpecDuration, TaintEffect, TextMap};
 use meta::record;
 
 record! {
-    /// Which class of machine it is.
+    /// Reference to a MachineClass.
     pub struct ClassSpec {
-        /// API group of the class; only shown in metrics.
+        /// API group of the MachineClass; used in metrics only.
         pub api_group: String = "apiGroup",
-        /// Kind of the class: MachineClass.
+        /// Kind: MachineClass.
         pub kind: String = "kind",
-        /// Name of the class, in the same namespace.
+        /// Name of the MachineClass, in the same namespace.
         pub name: String = "name",
     }
 }
 
 record! {
-    /// Metadata of something that does not exist yet. The API server neither checks nor prunes it, so besides the parts
-    /// that are used everything else in it is carried along as it is.
+    /// Metadata of a template. The API server neither validates nor prunes it, so unknown keys are preserved.
     pub struct TemplateMeta, keeps extra, as opaque {
-        /// Labels of what is made from the template.
+        /// Labels of objects created from the template.
         pub labels: Option<TextMap> = "labels",
-        /// Annotations of what is made from the template.
+        /// Annotations of objects created from the template.
         pub annotations: Option<TextMap> = "annotations",
-        /// Finalizers of what is made from the template.
+        /// Finalizers of objects created from the template.
         pub finalizers: Option<Vec<String>> = "finalizers",
     }
 }
 
 record! {
-    /// A taint: keeps pods that do not tolerate it away from a Node.
+    /// A taint of a Node.
     pub struct Taint, keeps extra {
-        /// The taint's key.
+        /// Key of the taint.
         pub key: String = "key" (required),
-        /// The taint's value.
+        /// Value of the taint.
         pub value: String = "value",
-        /// What it does: NoSchedule, PreferNoSchedule or NoExecute.
+        /// Effect: NoSchedule, PreferNoSchedule or NoExecute.
         pub effect: TaintEffect = "effect" (required),
-        /// When it was added.
+        /// Time at which the taint was added.
         pub time_added: Option<Time> = "timeAdded",
     }
 }
 
 impl Taint {
-    /// Whether both are the same taint: there is at most one of a key and effect.
+    /// Returns whether both are the same taint. A Node has at most one taint with the same key and effect.
     pub fn is_same_as(&self, other: &Self) -> bool {
         self.key == other.key && self.effect == other.effect
     }
 }
 
 record! {
-    /// Where a kubelet would read its configuration from; not acted upon.
+    /// Source of the configuration of the kubelet; has no effect.
     pub struct NodeConfigSource {
-        /// A ConfigMap that holds it.
+        /// Reference to a ConfigMap.
         pub config_map: Option<ConfigMapNodeConfigSource> = "configMap",
     }
 }
 
 record! {
-    /// A ConfigMap with a kubelet configuration; not acted upon.
+    /// Reference to a ConfigMap with a kubelet configuration; has no effect.
     pub struct ConfigMapNodeConfigSource {
         /// Namespace of the ConfigMap.
         pub namespace: String = "namespace" (required),
@@ -67,87 +66,89 @@ record! {
         pub name: String = "name" (required),
         /// Uid of the ConfigMap.
         pub uid: String = "uid",
-        /// Version of the ConfigMap.
+        /// Resource version of the ConfigMap.
         pub resource_version: String = "resourceVersion",
-        /// The key in the ConfigMap that holds the configuration.
+        /// Key of the configuration in the ConfigMap.
         pub kubelet_config_key: String = "kubeletConfigKey" (required),
     }
 }
 
 record! {
-    /// The spec a Node is to have. Only taints are acted upon.
+    /// Desired spec of a Node. Only taints have an effect.
     pub struct NodeSpec {
-        /// Range of the Node's pod addresses; not acted upon.
+        /// Range of the pod addresses; has no effect.
         pub pod_cidr: String = "podCIDR",
-        /// Ranges of the Node's pod addresses; not acted upon.
+        /// Ranges of the pod addresses; have no effect.
         pub pod_cidrs: Vec<String> = "podCIDRs" (set_list),
-        /// The provider's id of the Node; not acted upon.
+        /// Provider ID of the Node; has no effect.
         pub provider_id: String = "providerID",
-        /// Whether new pods stay away; not acted upon.
+        /// Whether the Node is unschedulable; has no effect.
         pub unschedulable: bool = "unschedulable",
-        /// Taints to keep on the Node.
+        /// Taints that are applied to the Node.
         pub taints: Vec<Taint> = "taints" (atomic),
-        /// Source of the kubelet's configuration; not acted upon.
+        /// Source of the configuration of the kubelet; has no effect.
         pub config_source: Option<Box<NodeConfigSource>> = "configSource",
-        /// No longer used by any kubelet; not acted upon.
+        /// Deprecated in Kubernetes; has no effect.
         pub external_id: String = "externalID",
     }
 }
 
 record! {
-    /// What is to be kept on the Node that a machine becomes.
+    /// Metadata and taints that are applied to the Node of a Machine.
     pub struct NodeTemplateSpec {
-        /// Labels and annotations to keep on the Node.
+        /// Labels and annotations that are applied to the Node.
         pub metadata: TemplateMeta = "metadata",
-        /// Taints to keep on the Node.
+        /// Taints that are applied to the Node.
         pub spec: NodeSpec = "spec",
     }
 }
 
 record! {
-    /// How patient we are with one machine. Each missing value falls back to a flag of the machine controller.
+    /// Timeouts and limits of a Machine. The default of each value is a flag of the machine controller.
     pub struct MachineConfiguration {
-        /// How long after the deletion was asked for the drain becomes forceful; flag `--machine-drain-timeout`. A Go
-        /// duration such as 2h.
+        /// Time after the deletion request at which a drain is forced; flag `--machine-drain-timeout`. A Go duration such as
+        /// 2h.
         pub drain_timeout: Option<SpecDuration> = "drainTimeout",
-        /// How long the machine may be unhealthy before it is marked Failed; flag `--machine-health-timeout`. A Go duration.
-        pub health_timeout: Option<SpecDuration> = "healthTimeout",
-        /// How long the machine may take to join before it is marked Failed; flag `--machine-creation-timeout`. A Go duration.
-        pub creation_timeout: Option<SpecDuration> = "creationTimeout",
-        /// How long an in-place update may take before it counts as failed; flag `--machine-inplace-update-timeout`. A Go
+        /// Time for which the Machine may be unhealthy before it is marked Failed; flag `--machine-health-timeout`. A Go
         /// duration.
+        pub health_timeout: Option<SpecDuration> = "healthTimeout",
+        /// Time in which the Node must join before the Machine is marked Failed; flag `--machine-creation-timeout`. A Go
+        /// duration.
+        pub creation_timeout: Option<SpecDuration> = "creationTimeout",
+        /// Time in which an in-place update must succeed before it is marked failed; flag `--machine-inplace-update-timeout`. A
+        /// Go duration.
         pub in_place_update_timeout: Option<SpecDuration> = "inPlaceUpdateTimeout",
-        /// How long the machine is preserved once it is; flag `--machine-preserve-timeout`. A Go duration.
+        /// Time for which the Machine is preserved; flag `--machine-preserve-timeout`. A Go duration.
         pub machine_preserve_timeout: Option<SpecDuration> = "machinePreserveTimeout",
-        /// Whether an unhealthy machine is never marked Failed. Creation and in-place timeouts still hold.
+        /// Disables the health timeout. The creation and in-place update timeouts still apply.
         pub disable_health_timeout: Option<bool> = "disableHealthTimeout",
-        /// How often an eviction is tried before the pod is deleted; flag `--machine-max-evict-retries`. Not more often
-        /// than every 20 s within the drain timeout.
+        /// Maximum number of evictions of a pod before it is deleted; flag `--machine-max-evict-retries`. Limited to one per
+        /// 20 s of the drain timeout.
         pub max_evict_retries: Option<i32> = "maxEvictRetries",
-        /// Node conditions, separated by commas, that make a node unhealthy unless they are False; flag
+        /// Comma-separated Node conditions that make a Node unhealthy unless their status is False; flag
         /// `--node-conditions`.
         pub node_conditions: Option<String> = "nodeConditions",
     }
 }
 
 record! {
-    /// What a machine is to be.
+    /// Desired state of a Machine.
     pub struct MachineSpec with configuration: MachineConfiguration {
-        /// The class the machine is made from.
+        /// Reference to the MachineClass.
         pub class: ClassSpec = "class",
-        /// The provider's id of the VM. Written by the machine controller once the VM exists.
+        /// Provider ID of the VM. Written by the machine controller when the VM exists.
         pub provider_id: ProviderId = "providerID",
-        /// Labels, annotations and taints to keep on the Node.
+        /// Labels, annotations and taints that are applied to the Node.
         pub node_template: NodeTemplateSpec = "nodeTemplate",
     }
 }
 
 record! {
-    /// What the machines of a set are made from.
+    /// Template of the Machines of a MachineSet.
     pub struct MachineTemplateSpec {
-        /// Labels, annotations and finalizers that each machine gets.
+        /// Labels, annotations and finalizers of each Machine.
         pub metadata: TemplateMeta = "metadata",
-        /// The spec that each machine gets.
+        /// Spec of each Machine.
         pub spec: MachineSpec = "spec",
     }
 }

@@ -1,11 +1,11 @@
-//! What makes an object unusable, said in the words of the field.
+//! Validation of objects.
 //!
-//! The API server checks types only. Whether a spec makes sense is decided here, before anything is planned for it; an object
-//! with errors is not acted upon, and the errors are its condition, its Event and its log line. The rules, their order and
-//! their texts are the reference's. A few are ours, marked so below, for inputs that the reference crashes on or cannot read.
+//! The API server validates types only. These functions validate specs before objects are reconciled. An invalid object is not
+//! reconciled, and the errors are reported in a condition, an Event and the log. The rules, their order and their texts are those of
+//! MCM. Some rules exist in Millwright only, for inputs that crash MCM or that MCM cannot decode; they are marked below.
 //!
-//! A Machine that is being deleted is not to be validated: its VM must go, whatever its spec says. A class is checked when a
-//! machine uses it.
+//! A Machine that is being deleted must not be validated, because its VM must be deleted in any case. A MachineClass is validated when
+//! a Machine uses it.
 
 pub mod strict;
 
@@ -17,27 +17,27 @@ use crate::{
     UpdateLimits, names,
 };
 
-/// Why a selector without any requirement is rejected.
+/// Detail of the error for an empty selector.
 pub const EMPTY_SELECTOR: &str =
     "an empty selector would select all machines; it must match spec.template.metadata.labels";
 
-/// One thing that is wrong with one field.
+/// An error of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldError {
-    /// Where: `spec.strategy.type`.
+    /// Path, for example `spec.strategy.type`.
     pub path: String,
-    /// In which way.
+    /// Kind of the error.
     pub kind: ErrorKind,
-    /// Why, or what to do about it.
+    /// Cause or fix.
     pub detail: String,
 }
 
-/// In which way a field is wrong.
+/// Kind of an error of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// It is missing, or as good as missing.
+    /// The value is missing.
     Required,
-    /// It holds this, which means nothing.
+    /// The value is invalid.
     Invalid(String),
 }
 
@@ -50,7 +50,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// All errors of an object as one text: the only one as it is, several as `[a, b]`.
+/// Returns all errors as one text: a single error, or `[a, b]`.
 pub fn joined(errors: &[FieldError]) -> String {
     let mut texts: Vec<String> = Vec::with_capacity(errors.len());
     for error in errors {
@@ -65,7 +65,7 @@ pub fn joined(errors: &[FieldError]) -> String {
     }
 }
 
-/// What is wrong with a Machine.
+/// Validates a Machine.
 #[must_use]
 pub fn machine(machine: &Machine) -> Vec<FieldError> {
     let mut errors = Errors::default();
@@ -74,7 +74,7 @@ pub fn machine(machine: &Machine) -> Vec<FieldError> {
     errors.0
 }
 
-/// What is wrong with a MachineSet.
+/// Validates a MachineSet.
 #[must_use]
 pub fn machine_set(set: &MachineSet) -> Vec<FieldError> {
     let mut errors = Errors::default();
@@ -88,7 +88,7 @@ pub fn machine_set(set: &MachineSet) -> Vec<FieldError> {
     errors.0
 }
 
-/// What is wrong with a MachineDeployment.
+/// Validates a MachineDeployment.
 #[must_use]
 pub fn machine_deployment(deployment: &MachineDeployment) -> Vec<FieldError> {
     let mut errors = Errors::default();
@@ -99,7 +99,7 @@ pub fn machine_deployment(deployment: &MachineDeployment) -> Vec<FieldError> {
     errors.0
 }
 
-/// What is wrong with a MachineClass. Only its node template is ours to judge; the rest is the driver's.
+/// Validates the node template of a MachineClass. The driver validates the rest.
 #[must_use]
 pub fn machine_class(class: &MachineClass) -> Vec<FieldError> {
     let mut errors = Errors::default();
@@ -119,15 +119,15 @@ pub fn machine_class(class: &MachineClass) -> Vec<FieldError> {
     errors.0
 }
 
-/// A class' Secrets hold no user data, so no VM can be made.
+/// The Secrets of a MachineClass contain no user data, so no VM can be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("userdata field not found in secret for machine {machine:?}")]
 pub struct MissingUserData {
-    /// The machine that wants a VM.
+    /// Name of the Machine.
     pub machine: String,
 }
 
-/// The user data for a machine's VM. Needed to create one, and for nothing else.
+/// Returns the user data of a VM. Required for its creation only.
 pub fn user_data<'a>(secret: &'a SecretData, machine: &str) -> Result<&'a [u8], MissingUserData> {
     secret.get(names::secrets::USER_DATA).ok_or_else(|| MissingUserData { machine: machine.to_owned() })
 }
@@ -163,7 +163,7 @@ impl Errors {
         self.check_durations(path, &spec.configuration);
     }
 
-    /// Ours: the reference cannot read such an object, nor any other of its kind beside it.
+    /// Millwright only: MCM cannot decode such an object, nor a list that contains it.
     fn check_durations(&mut self, path: &str, configuration: &MachineConfiguration) {
         let fields = [
             ("drainTimeout", &configuration.drain_timeout),
@@ -174,10 +174,10 @@ impl Errors {
         ];
         for (field, duration) in fields {
             match duration {
-                Some(SpecDuration::Odd(odd)) => {
-                    self.reject(format!("{path}.{field}"), odd, "must be a Go duration such as 20m or 1h30m");
+                Some(SpecDuration::Invalid(text)) => {
+                    self.reject(format!("{path}.{field}"), text, "must be a Go duration such as 20m or 1h30m");
                 }
-                Some(SpecDuration::Usable(duration)) if duration.is_negative() => {
+                Some(SpecDuration::Valid(duration)) if duration.is_negative() => {
                     self.reject(format!("{path}.{field}"), &duration.to_string(), NEGATIVE);
                 }
                 _ => {}
@@ -185,7 +185,7 @@ impl Errors {
         }
     }
 
-    /// Ours: with a negative creation timeout each new Machine would fail at once and be replaced without end.
+    /// Millwright only: with a negative creation timeout each new Machine would fail immediately and be replaced endlessly.
     fn check_timeout_annotation(&mut self, object: &impl Object) {
         let key = names::annotations::EFFECTIVE_CREATION_TIMEOUT;
         let Some(text) = object.annotation(key) else { return };
@@ -243,17 +243,17 @@ impl Errors {
 
     fn check_selector(&mut self, selector: Option<&LabelSelector>, template: &MachineTemplateSpec) {
         let Some(selector) = selector else {
-            // Ours: the reference crashes.
+            // Millwright only: MCM crashes.
             self.require("spec.selector", "a selector is required; it must match spec.template.metadata.labels");
             return;
         };
         let label = |key: &String| template.metadata.labels.as_ref().and_then(|labels| labels.text(key));
-        // A missing label and an empty one are the same here, as in the reference.
+        // A missing label equals an empty one, as in MCM.
         let matches = |(key, value): (&String, &String)| label(key).unwrap_or_default() == value;
         if !selector.match_labels.iter().all(matches) {
             self.require("spec.selector.matchLabels", "is not matching with spec.template.metadata.labels");
         }
-        // Ours: the reference fails later, at each use of the selector.
+        // Millwright only: MCM fails later, at each use of the selector.
         for (index, requirement) in selector.match_expressions.iter().enumerate() {
             let alone = LabelSelector { match_expressions: vec![requirement.clone()], ..Default::default() };
             if let Err(error) = alone.matches(&crate::TextMap::default()) {

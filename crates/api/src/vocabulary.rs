@@ -1,9 +1,8 @@
-//! Words with a meaning, and a place for the words we do not know.
+//! Enums whose JSON is a string, such as phases, states and strategies.
 //!
-//! Phases, states, strategies: on the wire each is a string, in code each is an enum so that the compiler finds the forgotten
-//! case. A value that a newer writer or a typing user put there is kept as `Other` and written back unchanged.
+//! An unknown value, for example of a newer version or with a typing error, is preserved as `Other` and written back unchanged.
 
-/// Makes an enum of known words. The first variant is the absent (empty) word and the default.
+/// Defines an enum of known values. The first variant is the missing (empty) value and the default.
 macro_rules! vocabulary {
     (
         $(#[doc = $about:literal])*
@@ -20,15 +19,15 @@ macro_rules! vocabulary {
             #[default]
             $None,
             $( $(#[doc = $text])* $Variant, )*
-            /// A word we do not know, kept as it is. Made by reading only: known words have their own variant.
+            /// An unknown value. Created by decoding only; known values have their own variant.
             Other(Box<str>),
         }
 
         impl $Name {
-            /// Every word we know.
+            /// All known values.
             pub const KNOWN: &'static [Self] = &[$(Self::$Variant),*];
 
-            /// The word on the wire.
+            /// Returns the value in JSON.
             pub fn as_str(&self) -> &str {
                 match self {
                     Self::$None => "",
@@ -37,7 +36,7 @@ macro_rules! vocabulary {
                 }
             }
 
-            /// Whether there is no word at all.
+            /// Returns whether the value is missing.
             pub fn is_unset(&self) -> bool {
                 matches!(self, Self::$None)
             }
@@ -64,21 +63,21 @@ macro_rules! vocabulary {
 }
 
 vocabulary! {
-    /// Where a machine is in its life (`status.currentStatus.phase`).
+    /// Phase of a Machine (`status.currentStatus.phase`).
     pub enum MachinePhase {
-        /// No status was written yet.
+        /// No status was written.
         New,
-        /// Its VM exists, its Node is awaited.
+        /// The VM exists, and the Node has not joined.
         Pending = "Pending",
-        /// Its VM exists and there is no target cluster a Node could join: as far as it gets in that mode.
+        /// The VM exists, and there is no target cluster.
         Available = "Available",
-        /// Its Node is healthy.
+        /// The Node is healthy.
         Running = "Running",
-        /// Its Node is unhealthy or missing, after having been healthy; the health timeout runs.
+        /// The Node was healthy and is unhealthy or missing; the health timeout is running.
         Unknown = "Unknown",
-        /// Marked Failed: creation or health timeout passed, or its VM took over a stale Node. Its set replaces it.
+        /// The creation or health timeout has expired, or the VM uses the name of a stale Node. The MachineSet replaces it.
         Failed = "Failed",
-        /// Creating or initialising the VM failed, the creation timeout has not passed.
+        /// The creation or initialization of the VM failed; the creation timeout has not expired.
         CrashLoopBackOff = "CrashLoopBackOff",
         /// Being deleted.
         Terminating = "Terminating",
@@ -86,14 +85,14 @@ vocabulary! {
         InPlaceUpdating = "InPlaceUpdating",
         /// The node agent reported success.
         InPlaceUpdateSuccessful = "InPlaceUpdateSuccessful",
-        /// The node agent reported failure, or the in-place timeout passed.
+        /// The node agent reported a failure, or the in-place update timeout has expired.
         InPlaceUpdateFailed = "InPlaceUpdateFailed",
     }
 }
 
 impl MachinePhase {
-    /// The place of the phase when a set chooses which machines to delete: lower goes first. Phases without a place of their
-    /// own, the empty one and those of in-place updates among them, go with the terminating ones.
+    /// Returns the order of deletion when a MachineSet scales down: Machines with lower values are deleted first. Phases that are not
+    /// listed, such as the empty one and those of in-place updates, have the order of Terminating.
     pub fn deletion_order(&self) -> u8 {
         match self {
             Self::Failed => 1,
@@ -113,84 +112,84 @@ impl MachinePhase {
 }
 
 vocabulary! {
-    /// How the last operation on a machine went (`status.lastOperation.state`).
+    /// State of the last operation on a Machine (`status.lastOperation.state`).
     pub enum OperationState {
-        /// Nothing was recorded.
+        /// No operation was recorded.
         Unset,
-        /// Under way.
+        /// In progress.
         Processing = "Processing",
-        /// Went wrong; the description says how.
+        /// Failed; the description contains the cause.
         Failed = "Failed",
-        /// Done.
+        /// Succeeded.
         Successful = "Successful",
     }
 }
 
 vocabulary! {
-    /// What the last operation on a machine was (`status.lastOperation.type`).
+    /// Type of the last operation on a Machine (`status.lastOperation.type`).
     pub enum OperationType {
-        /// Nothing was recorded.
+        /// No operation was recorded.
         Unset,
-        /// Creating the VM and waiting for its Node.
+        /// Creation of the VM, until its Node has joined.
         Create = "Create",
-        /// Read from old objects, never written.
+        /// In old objects only; not written.
         Update = "Update",
-        /// Updating the machine without replacing it.
+        /// In-place update.
         InPlaceUpdate = "InPlaceUpdate",
-        /// A drain for an in-place update that failed.
+        /// Failed drain for an in-place update.
         DrainNode = "DrainNode",
-        /// Watching over its Node.
+        /// Monitoring of the Node.
         HealthCheck = "HealthCheck",
-        /// Deleting it.
+        /// Deletion.
         Delete = "Delete",
     }
 }
 
 vocabulary! {
-    /// How a MachineDeployment goes from one template to the next (`spec.strategy.type`). There is no default.
+    /// Update strategy of a MachineDeployment (`spec.strategy.type`). There is no default.
     pub enum StrategyType {
-        /// Not said, which validation rejects.
+        /// Missing; rejected by validation.
         Unset,
-        /// All old machines go before the first new one comes.
+        /// All old Machines are deleted before new ones are created.
         Recreate = "Recreate",
         /// Old machines are replaced within the limits of `spec.strategy.rollingUpdate`.
         RollingUpdate = "RollingUpdate",
-        /// Machines are kept and updated by a node agent, within the limits of `spec.strategy.inPlaceUpdate`.
+        /// A node agent updates the Machines in place, within the limits of `spec.strategy.inPlaceUpdate`.
         InPlaceUpdate = "InPlaceUpdate",
     }
 }
 
 vocabulary! {
-    /// Who chooses the machines of an in-place update (`spec.strategy.inPlaceUpdate.orchestrationType`).
+    /// Selection of the Machines for an in-place update (`spec.strategy.inPlaceUpdate.orchestrationType`).
     pub enum OrchestrationType {
-        /// Not said, which validation rejects for in-place updates.
+        /// Missing; rejected by validation for in-place updates.
         Unset,
-        /// We do, within the limits.
+        /// The controller selects Machines within the limits.
         Auto = "Auto",
-        /// The user does, by labelling nodes.
+        /// The user selects Machines with a label on their Nodes.
         Manual = "Manual",
     }
 }
 
 vocabulary! {
-    /// What the preserve annotation asks for. Absent and empty are different things on a Node; callers read the annotation as
-    /// `Option<PreserveValue>`, and an empty value is `Unset`, which is invalid like any `Other`.
+    /// Value of the preserve annotation. On a Node a missing and an empty annotation differ, so callers use
+    /// `Option<PreserveValue>`. An empty value is `Unset`, which is invalid.
     pub enum PreserveValue {
-        /// The annotation is there and empty: invalid.
+        /// Empty: invalid.
         Unset,
-        /// Preserve the machine from now on.
+        /// Preserve the Machine now.
         Now = "now",
-        /// Preserve it once it has failed.
+        /// Preserve the Machine when it has failed.
         WhenFailed = "when-failed",
-        /// Its set chose to preserve it, within `autoPreserveFailedMachineMax`.
+        /// Preserved by the MachineSet, within `autoPreserveFailedMachineMax`.
         AutoPreserved = "auto-preserved",
-        /// Do not preserve it, and stop doing so.
+        /// Do not preserve the Machine; end a preservation.
         False = "false",
     }
 }
 
 impl PreserveValue {
-    /// Whether the value is one of the four that mean something.
+    /// Returns whether the value is valid.
     pub fn is_valid(&self) -> bool {
         !matches!(self, Self::Unset | Self::Other(_))
     }
@@ -199,57 +198,57 @@ impl PreserveValue {
 vocabulary! {
     /// The status of a condition.
     pub enum ConditionStatus {
-        /// Not said.
+        /// Missing.
         Unset,
-        /// It holds.
+        /// True.
         True = "True",
-        /// It does not.
+        /// False.
         False = "False",
-        /// Nobody can tell.
+        /// Unknown.
         Unknown = "Unknown",
     }
 }
 
 vocabulary! {
-    /// What a taint does to pods that do not tolerate it.
+    /// Effect of a taint on pods that do not tolerate it.
     pub enum TaintEffect {
-        /// Not said.
+        /// Missing.
         Unset,
-        /// They are not placed here.
+        /// Pods are not scheduled to the Node.
         NoSchedule = "NoSchedule",
-        /// They are placed elsewhere if possible.
+        /// Pods are scheduled to other Nodes if possible.
         PreferNoSchedule = "PreferNoSchedule",
-        /// They are not placed here, and those running leave.
+        /// Pods are not scheduled to the Node, and running pods are evicted.
         NoExecute = "NoExecute",
     }
 }
 
 vocabulary! {
-    /// What the node agent says of an in-place update (label `update-result`).
+    /// Result of an in-place update, reported by the node agent (label `update-result`).
     pub enum UpdateResult {
-        /// Nothing yet.
+        /// Not reported.
         Unset,
-        /// The node runs the new version.
+        /// The update succeeded.
         Successful = "successful",
-        /// It does not; the annotation `update-failed-reason` says why.
+        /// The update failed; the annotation `update-failed-reason` contains the cause.
         Failed = "failed",
     }
 }
 
 vocabulary! {
-    /// Where a pod is in its life.
+    /// Phase of a pod.
     pub enum PodPhase {
-        /// Not said.
+        /// Missing.
         Unset,
-        /// Accepted, containers not all started.
+        /// Accepted; not all containers have started.
         Pending = "Pending",
-        /// Bound and started.
+        /// Running.
         Running = "Running",
-        /// Ended well, not to be restarted.
+        /// All containers have succeeded.
         Succeeded = "Succeeded",
-        /// Ended badly, not to be restarted.
+        /// All containers have terminated, at least one of them with a failure.
         Failed = "Failed",
-        /// Its node cannot be reached.
+        /// The node is unreachable.
         Unknown = "Unknown",
     }
 }
@@ -260,30 +259,30 @@ mod tests {
 
     /// Shows API-4.
     #[test]
-    fn a_word_we_do_not_know_is_written_back_as_it_was_read() {
+    fn unknown_value_is_written_back_unchanged() {
         let phase: MachinePhase = serde_json::from_str(r#""Hibernating""#).unwrap();
         assert_eq!(phase, MachinePhase::Other("Hibernating".into()));
         assert_eq!(serde_json::to_string(&phase).unwrap(), r#""Hibernating""#);
     }
 
     #[test]
-    fn null_and_the_empty_word_are_the_absent_one() {
+    fn null_and_the_empty_string_are_missing_values() {
         assert_eq!(serde_json::from_str::<MachinePhase>("null").unwrap(), MachinePhase::New);
         assert_eq!(serde_json::from_str::<MachinePhase>(r#""""#).unwrap(), MachinePhase::New);
     }
 
     #[test]
-    fn every_known_word_is_read_as_itself() {
+    fn known_values_are_decoded() {
         for phase in MachinePhase::KNOWN {
             assert_eq!(MachinePhase::from(phase.as_str()), *phase);
         }
         assert_eq!(MachinePhase::KNOWN.len(), 10);
-        assert_eq!(MachinePhase::from("running"), MachinePhase::Other("running".into()), "words are case sensitive");
+        assert_eq!(MachinePhase::from("running"), MachinePhase::Other("running".into()), "values are case sensitive");
     }
 
     /// Shows MS-W9.
     #[test]
-    fn scaling_down_takes_the_sickest_first() {
+    fn scale_down_deletes_unhealthy_machines_first() {
         let mut order = ["Running", "Available", "Pending", "Unknown", "CrashLoopBackOff", "Failed", "Terminating"]
             .map(MachinePhase::from);
         order.sort_by_key(MachinePhase::deletion_order);
@@ -296,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn only_four_preserve_values_mean_something() {
+    fn four_preserve_values_are_valid() {
         assert!(PreserveValue::KNOWN.iter().all(PreserveValue::is_valid));
         assert!(!PreserveValue::from("").is_valid());
         assert!(!PreserveValue::from("Now").is_valid());

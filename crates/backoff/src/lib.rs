@@ -1,78 +1,77 @@
-//! Exponential back-off: how long to wait before the next attempt.
+//! Exponential backoff with jitter, as pure functions.
 //!
-//! Pauses double up to a longest one. Those who failed together must not come back together, so a pause is stretched or shortened by
-//! a share of itself (jitter). Nothing here waits or draws: time is a [`Duration`] that the caller sleeps for or writes down, and
-//! chance is a number that the caller brings, from a seed or from a uid. So planners use the same rule as whoever sleeps, and a
-//! simulation with the same seed takes the same course (ADR 0061).
+//! The backoff doubles up to a maximum. Jitter extends or shortens it, so that clients that failed together do not retry
+//! together. This crate neither sleeps nor generates random numbers: the caller sleeps for the returned [`Duration`] or
+//! records it, and passes a random number. Therefore planners can use it, and simulations are reproducible (ADR 0061).
 
 use std::time::Duration;
 
-/// Pauses that double from a first one up to a longest one.
+/// Backoff that doubles from an initial value up to a maximum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exponential {
-    first: Duration,
-    longest: Duration,
+    initial: Duration,
+    max: Duration,
 }
 
 impl Exponential {
-    /// From the first pause up to the longest.
+    /// Creates a backoff with this initial value and maximum.
     #[must_use]
-    pub const fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest }
+    pub const fn new(initial: Duration, max: Duration) -> Self {
+        Self { initial, max }
     }
 
-    /// The pause after this many failures in a row: the first one after one (and after none).
+    /// Returns the backoff after this many consecutive failures: the initial value after one (and after none).
     #[must_use]
     pub fn after(self, failures: u32) -> Duration {
         let factor = 1_u32.checked_shl(failures.saturating_sub(1));
-        let pause = factor.and_then(|factor| self.first.checked_mul(factor));
-        pause.map_or(self.longest, |pause| pause.min(self.longest))
+        let backoff = factor.and_then(|factor| self.initial.checked_mul(factor));
+        backoff.map_or(self.max, |backoff| backoff.min(self.max))
     }
 }
 
-/// Counts failures in a row, for whoever tries until it succeeds.
+/// Counts consecutive failures of a retried operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
-    pauses: Exponential,
+    policy: Exponential,
     failures: u32,
 }
 
 impl Backoff {
-    /// Without a failure yet.
+    /// Creates a backoff without failures.
     #[must_use]
-    pub const fn new(pauses: Exponential) -> Self {
-        Self { pauses, failures: 0 }
+    pub const fn new(policy: Exponential) -> Self {
+        Self { policy, failures: 0 }
     }
 
-    /// Another failure, and the pause after it.
+    /// Counts a failure and returns the backoff.
     #[must_use]
     pub fn failed(&mut self) -> Duration {
         self.failures = self.failures.saturating_add(1);
-        self.pauses.after(self.failures)
+        self.policy.after(self.failures)
     }
 
-    /// It works again.
+    /// Resets the count after a success.
     pub fn reset(&mut self) {
         self.failures = 0;
     }
 
-    /// How many attempts in a row have failed.
+    /// Returns the number of consecutive failures.
     #[must_use]
     pub const fn failures(&self) -> u32 {
         self.failures
     }
 }
 
-/// A pause, longer by up to `most` of itself (0.5 = up to half as long again). `chance` is from zero to one.
+/// Returns a duration extended by a factor of up to `max` (0.5 = up to 50 % longer). `random` is from zero to one.
 #[must_use]
-pub fn stretched(pause: Duration, most: f64, chance: f64) -> Duration {
-    pause.mul_f64(1.0 + chance.clamp(0.0, 1.0) * most.max(0.0))
+pub fn stretched(duration: Duration, max: f64, random: f64) -> Duration {
+    duration.mul_f64(1.0 + random.clamp(0.0, 1.0) * max.max(0.0))
 }
 
-/// A pause, shorter by up to `most` of itself, where the longest one is a promise. `chance` is from zero to one.
+/// Returns a duration shortened by a factor of up to `max`, so that a maximum is not exceeded. `random` is from zero to one.
 #[must_use]
-pub fn shortened(pause: Duration, most: f64, chance: f64) -> Duration {
-    pause.mul_f64(1.0 - chance.clamp(0.0, 1.0) * most.clamp(0.0, 1.0))
+pub fn shortened(duration: Duration, max: f64, random: f64) -> Duration {
+    duration.mul_f64(1.0 - random.clamp(0.0, 1.0) * max.clamp(0.0, 1.0))
 }
 
 #[cfg(test)]
@@ -81,7 +80,7 @@ mod tests {
     use proptest::prelude::*;
     use rstest::rstest;
 
-    const PAUSES: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
+    const POLICY: Exponential = Exponential::new(Duration::from_millis(5), Duration::from_secs(1000));
 
     #[rstest]
     #[case(0, 5)]
@@ -92,37 +91,37 @@ mod tests {
     #[case(19, 1_000_000)]
     #[case(41, 1_000_000)]
     #[case(u32::MAX, 1_000_000)]
-    fn a_pause_doubles_up_to_the_longest(#[case] failures: u32, #[case] millis: u64) {
-        assert_eq!(PAUSES.after(failures), Duration::from_millis(millis));
+    fn backoff_doubles_up_to_the_maximum(#[case] failures: u32, #[case] millis: u64) {
+        assert_eq!(POLICY.after(failures), Duration::from_millis(millis));
     }
 
     #[test]
-    fn a_first_pause_beyond_the_longest_is_cut_to_it() {
-        let longest = Duration::from_secs(1);
-        assert_eq!(Exponential::new(2 * longest, longest).after(1), longest);
+    fn initial_backoff_is_limited_to_the_maximum() {
+        let max = Duration::from_secs(1);
+        assert_eq!(Exponential::new(2 * max, max).after(1), max);
     }
 
     #[test]
-    fn a_success_begins_again_with_the_first_pause() {
-        let mut backoff = Backoff::new(PAUSES);
-        let pauses: Vec<_> = (0..3).map(|_| backoff.failed().as_millis()).collect();
-        assert_eq!((pauses, backoff.failures()), (vec![5, 10, 20], 3));
+    fn success_resets_the_backoff() {
+        let mut backoff = Backoff::new(POLICY);
+        let backoffs: Vec<_> = (0..3).map(|_| backoff.failed().as_millis()).collect();
+        assert_eq!((backoffs, backoff.failures()), (vec![5, 10, 20], 3));
         backoff.reset();
         assert_eq!(backoff.failed().as_millis(), 5);
     }
 
     proptest! {
         #[test]
-        fn jitter_keeps_to_its_share(millis in 0u64..1_000_000, most in 0.0f64..1.0, chance in 0.0f64..1.0) {
-            let pause = Duration::from_millis(millis);
-            prop_assert!((pause..=pause.mul_f64(1.0 + most)).contains(&stretched(pause, most, chance)));
-            prop_assert!((pause.mul_f64(1.0 - most)..=pause).contains(&shortened(pause, most, chance)));
+        fn jitter_is_limited(millis in 0u64..1_000_000, max in 0.0f64..1.0, random in 0.0f64..1.0) {
+            let base = Duration::from_millis(millis);
+            prop_assert!((base..=base.mul_f64(1.0 + max)).contains(&stretched(base, max, random)));
+            prop_assert!((base.mul_f64(1.0 - max)..=base).contains(&shortened(base, max, random)));
         }
 
         #[test]
-        fn no_pause_is_shorter_than_the_one_before(first in 1u64..10_000, longest in 1u64..10_000_000, failures in 0u32..200) {
-            let pauses = Exponential::new(Duration::from_millis(first), Duration::from_millis(longest));
-            prop_assert!(pauses.after(failures) <= pauses.after(failures.saturating_add(1)));
+        fn backoff_never_decreases(initial in 1u64..10_000, max in 1u64..10_000_000, failures in 0u32..200) {
+            let policy = Exponential::new(Duration::from_millis(initial), Duration::from_millis(max));
+            prop_assert!(policy.after(failures) <= policy.after(failures.saturating_add(1)));
         }
     }
 }

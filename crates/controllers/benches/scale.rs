@@ -1,17 +1,17 @@
-//! What five thousand machines cost, in one process with all controllers.
+//! CPU, memory and requests of 5,000 Machines, in one process with all controllers.
 //!
-//! Two questions. `fleet`: a set that grows to its size, and shrinks to none, costs how much CPU for each machine, and is that the same
-//! for five thousand as for five hundred? A cost that grows with its neighbours shows here and nowhere else. `steady`: what do
-//! five thousand machines ask of the API server, and hold in memory, while nothing happens but heartbeats?
+//! `fleet` compares the CPU time per Machine of a MachineSet with 5,000 Machines with that of 500, while it is created and deleted. It
+//! detects costs that grow with the number of Machines. `steady` measures the requests and the memory of 5,000 Machines while only
+//! heartbeats happen.
 //!
-//! API server, cloud and kubelets are in the same process, so CPU is theirs too: they do the same for each machine. What the
-//! controllers alone hold is weighed by stopping them.
+//! API server, cloud and kubelets run in the same process and are included in the CPU time; their cost per Machine is constant. The memory
+//! of the controllers is measured by stopping them.
 //!
-//! Run with `cargo xtask bench fleet` and `cargo xtask bench steady`; ends with 1 if a budget is broken. A number as last argument of the bench
-//! stands for the five thousand, for whoever has no release build at hand.
+//! Run with `cargo xtask bench fleet` and `cargo xtask bench steady`; the exit code is 1 if a budget is exceeded. A number as last
+//! argument replaces the 5,000, for debug builds.
 
 #![allow(clippy::print_stdout, reason = "a benchmark reports on standard output")]
-#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a benchmark that cannot go on may end")]
+#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a benchmark that fails may panic")]
 
 use std::alloc::System;
 use std::collections::BTreeMap;
@@ -30,7 +30,7 @@ use planner::Policy;
 use runtime::client::Api;
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventWriter};
-use runtime::lease::{Candidacy, Elector, Identity, Timing};
+use runtime::lease::{ElectionConfig, Elector, Identity, Timing};
 use runtime::{Clock, Metrics, Random, Tasks};
 use serde_json::{Value, json};
 use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
@@ -42,9 +42,9 @@ const NAMESPACE: &str = "pool";
 const CONTROLLER: &str = "millwright-under-measure";
 const MACHINES: &str = "machines.machine.sapcloud.io";
 
-/// How much more CPU each of five thousand machines may cost than each of five hundred.
+/// Maximum ratio of the CPU time per Machine, of 5,000 Machines to 500.
 const RATIO: f64 = 1.5;
-/// What the controllers may hold for five thousand machines.
+/// Maximum memory of the controllers for 5,000 Machines.
 const MEMORY_BUDGET: f64 = 100.0 * 1024.0 * 1024.0;
 
 fn main() -> ExitCode {
@@ -61,7 +61,7 @@ fn main() -> ExitCode {
     if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Runs under the paused clock, on this thread, as every simulation does.
+/// Runs with the paused clock, on this thread, like a simulation.
 fn paused<T>(work: impl Future<Output = T>) -> T {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime").block_on(work)
@@ -77,14 +77,14 @@ fn fleet(few: usize, many: usize) -> bool {
     up <= RATIO && down <= RATIO
 }
 
-/// CPU milliseconds for each machine.
+/// CPU milliseconds per Machine.
 struct Cost {
     up: f64,
     down: f64,
 }
 
 async fn up_and_down(machines: usize) -> Cost {
-    // Heartbeats cost by the hour and not by the machine: there are none here.
+    // Without heartbeats, whose cost depends on time.
     let quiet = Duration::from_hours(24);
     let fixture = ScaleFixture::new(NodeLife {
         lease_period: quiet,
@@ -119,7 +119,7 @@ async fn steady(machines: usize) -> bool {
     fixture.scale(machines, Phase::Running).await;
     first.stop().await;
 
-    // The same cluster, seen by a process that has made none of it.
+    // A new process with the same cluster.
     let second = fixture.start();
     tokio::time::sleep(Duration::from_mins(2)).await;
     let begun = cpu();
@@ -138,7 +138,7 @@ async fn steady(machines: usize) -> bool {
     }
     let running = fixture.count(Phase::Running);
     let resident = resident();
-    // What goes with the controllers is what they held; the API server's history grows all the time and is not theirs.
+    // The memory that is freed with the controllers is theirs. The history of the API server grows all the time.
     let region = Region::new(MEMORY);
     second.stop().await;
     let change = region.change();
@@ -146,10 +146,10 @@ async fn steady(machines: usize) -> bool {
     println!(
         "{running} of {machines} machines run; ten minutes with {heartbeats} heartbeats, {spent:.0} ms of CPU in all"
     );
-    println!("the controllers asked, by kind: {asked:?}");
+    println!("requests of the controllers, by kind: {asked:?}");
     let megabytes = |bytes: f64| bytes / 1024.0 / 1024.0;
     let each = held / machines as f64;
-    println!("held by the controllers: {:.1} MB, {each:.0} bytes for each machine (budget 100 MB)", megabytes(held));
+    println!("memory of the controllers: {:.1} MB, {each:.0} bytes per Machine (budget 100 MB)", megabytes(held));
     println!("resident, with API server, cloud and kubelets: {:.1} MB", megabytes(resident));
     let needless: u64 = (asked.iter())
         .filter(|(what, _)| !what.contains("leases") && !what.starts_with("watch "))
@@ -159,7 +159,7 @@ async fn steady(machines: usize) -> bool {
     needless == 0 && running == machines && held <= MEMORY_BUDGET
 }
 
-/// Where machines are to get to.
+/// Target state of the Machines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Running,
@@ -227,11 +227,11 @@ impl ScaleFixture {
         in_process(self.server.service(), NAMESPACE, &spec, &self.metrics.rest)
     }
 
-    /// Starts a process with all controllers, which act while they hold a lease, as in the field.
+    /// Starts a process with all controllers, with leader election as in production.
     fn start(&self) -> Controllers {
         let (tasks, random, client) = (Tasks::new(), self.random.fork(), self.client(CONTROLLER));
         let metrics = Metrics::new().expect("a registry");
-        let candidacy = Candidacy {
+        let candidacy = ElectionConfig {
             client: client.clone(),
             namespace: NAMESPACE.into(),
             name: "machine-controller".into(),
@@ -256,11 +256,11 @@ impl ScaleFixture {
         let component = Component { clients: clients.clone(), leadership, events, metrics, concurrency: 50 };
         let cluster = start(Parts {
             namespace: NAMESPACE.into(),
-            components: Components::Both { machines: component.clone(), fleet: component },
+            components: Components::Both { machines: component.clone(), manager: component },
             watches: clients,
             drivers: Drivers::new().with("virtual", Arc::new(self.cloud.clone())),
             policy: Policy::default(),
-            driver_places: 50,
+            driver_calls_per_credential: 50,
             clock: self.clock.clone(),
             random,
             tasks: tasks.clone(),
@@ -289,18 +289,18 @@ impl ScaleFixture {
         self.sets().create(&PostParams::default(), &set).await.expect("a new set");
     }
 
-    /// Wants this many machines, and waits until they are there.
+    /// Scales the MachineSet and waits until the Machines have the state.
     async fn scale(&self, machines: usize, phase: Phase) {
         let change = json!({ "spec": { "replicas": machines } });
         self.sets().patch("crowd", &PatchParams::default(), &Patch::Merge(&change)).await.expect("a set");
-        // Looking is not free, so nobody looks often; a day is a bug and not slowness.
+        // Counting has a cost, so it is rare. A virtual day without success is a bug.
         for _ in 0..8640 {
             tokio::time::sleep(Duration::from_secs(10)).await;
             if self.server.objects(MACHINES).len() == machines && self.count(phase) == machines {
                 return;
             }
         }
-        println!("only {} of {machines} got there in a virtual day", self.count(phase));
+        println!("only {} of {machines} Machines have the state after a virtual day", self.count(phase));
         std::process::exit(1);
     }
 
@@ -313,7 +313,7 @@ impl ScaleFixture {
         }
     }
 
-    /// CPU milliseconds, and requests of the controllers without watches, leases and Events.
+    /// Returns the CPU milliseconds, and the requests of the controllers without watches, leases and Events.
     async fn costs<F: Future<Output = ()>>(&self, work: impl FnOnce() -> F) -> (f64, f64) {
         self.server.forget_requests();
         let begun = cpu();
@@ -327,14 +327,14 @@ impl ScaleFixture {
     }
 }
 
-/// Milliseconds that this thread has been on a CPU: others on this machine do not count.
+/// Returns the CPU time of this thread in milliseconds.
 fn cpu() -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux");
     let nanoseconds: f64 = text.split(' ').next().and_then(|number| number.parse().ok()).expect("a number");
     nanoseconds / 1e6
 }
 
-/// Resident bytes of this process.
+/// Returns the resident memory of this process in bytes.
 fn resident() -> f64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("Linux");
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line for it");

@@ -1,11 +1,10 @@
-//! Everything that one cluster's controllers need, as one value that is passed down, in three parts.
+//! The controllers of one cluster, as one value with three parts.
 //!
-//! [`Shared`] is what both components see and go by. The machine controller ([`MachineController`]) and the manager ([`Fleet`]) have
-//! what they act with for themselves: lease, clients, writers, Events and queues. A function takes the part it needs, so that one which
-//! works for the manager cannot ask the machine controller's lease or write with its client: it has no way to reach them.
+//! Both components read [`Shared`]. The machine controller ([`MachineController`]) and the manager ([`Manager`]) each
+//! have their own lease, clients, writers, Events and queues. A function gets only the part that it needs, so that code
+//! of the manager cannot use the lease or the clients of the machine controller.
 //!
-//! Nothing of this is global. A test runs twenty clusters side by side, a simulation restarts one, and one process may one day
-//! serve hundreds.
+//! Nothing is global: a test runs twenty clusters side by side, and a simulation restarts one of them.
 
 use std::sync::Arc;
 
@@ -16,79 +15,79 @@ use runtime::cache::{Cache, Caches};
 use runtime::{Clock, Tasks};
 
 use crate::decision::Journal;
-use crate::fleet::Fleet;
 use crate::machine_controller::MachineController;
+use crate::manager::Manager;
 use crate::safety::ApiConnectivity;
 
 /// The controllers of one cluster.
 pub struct Cluster {
     pub(crate) shared: Arc<Shared>,
-    /// There also where this process does not run it: then it never leads.
+    /// Also present if this process does not run it; then it never leads.
     pub(crate) machine_controller: Arc<MachineController>,
-    /// The manager, unless this process runs without it.
-    pub(crate) fleet: Option<Arc<Fleet>>,
+    /// The manager, if this process runs it.
+    pub(crate) manager: Option<Arc<Manager>>,
 }
 
-/// What the components of a process share: what they see, and what they go by.
+/// What the components of a process share.
 pub struct Shared {
-    /// The namespace of the control cluster that is looked after.
+    /// The namespace of the control cluster.
     pub(crate) namespace: String,
     /// All Machines of the namespace.
     pub(crate) machines: Cache<Machine>,
-    /// All Nodes of the cluster that they join, unless Millwright runs without one.
+    /// All Nodes of the target cluster; `None` without one.
     pub(crate) nodes: Option<Cache<NodeView>>,
-    /// Everything that is cached, whoever needs it.
+    /// All caches of this process.
     pub(crate) caches: Caches,
-    /// Whether we see.
+    /// Connectivity to the API servers.
     pub(crate) connectivity: ApiConnectivity,
     /// Limits and periods.
     pub(crate) policy: Arc<Policy>,
-    /// The time.
+    /// The clock.
     pub(crate) clock: Clock,
-    /// The tasks that work for this cluster.
+    /// The tasks of this cluster.
     pub(crate) tasks: Tasks,
-    /// Where decisions are told.
+    /// Logs the decisions.
     pub(crate) journal: Journal,
 }
 
 impl Cluster {
-    /// All Machines of the namespace.
+    /// Returns the cache of all Machines of the namespace.
     pub fn machines(&self) -> &Cache<Machine> {
         &self.shared.machines
     }
 
-    /// All Nodes of the cluster that they join, unless Millwright runs without one.
+    /// Returns the cache of all Nodes of the target cluster; `None` without one.
     pub fn nodes(&self) -> Option<&Cache<NodeView>> {
         self.shared.nodes.as_ref()
     }
 
-    /// The namespace of the control cluster that is looked after.
+    /// Returns the namespace of the control cluster.
     pub fn namespace(&self) -> &str {
         &self.shared.namespace
     }
 
-    /// Everything that is cached, whoever needs it.
+    /// Returns all caches of this process.
     pub fn caches(&self) -> &Caches {
         &self.shared.caches
     }
 
-    /// Whether we see.
+    /// Returns the connectivity to the API servers.
     pub fn connectivity(&self) -> &ApiConnectivity {
         &self.shared.connectivity
     }
 
-    /// The tasks that work for this cluster.
+    /// Returns the tasks of this cluster.
     pub fn tasks(&self) -> &Tasks {
         &self.shared.tasks
     }
 
-    /// The machine controller. It never leads where this process does not run it.
+    /// Returns the machine controller. If this process does not run it, it never leads.
     pub fn machine_controller(&self) -> &MachineController {
         &self.machine_controller
     }
 
-    /// The manager, unless this process runs without it.
-    pub fn fleet(&self) -> Option<&Fleet> {
-        self.fleet.as_deref()
+    /// Returns the manager, if this process runs it.
+    pub fn manager(&self) -> Option<&Manager> {
+        self.manager.as_deref()
     }
 }

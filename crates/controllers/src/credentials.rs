@@ -1,12 +1,12 @@
-//! The data of the Secrets that classes name.
+//! The data of the Secrets that MachineClasses refer to.
 //!
-//! The cache holds only the metadata of Secrets: most of them are none of our business. The data of one that a class names is
-//! fetched when a machine needs it, and again only when its resourceVersion has changed.
+//! The cache holds only the metadata of Secrets, because most Secrets are not needed. The data of a Secret that a class
+//! refers to is read when a Machine needs it, and again only when its resourceVersion has changed.
 //!
-//! A read may fail for as long as a role lacks a verb, and nothing that can go on without it may wait for it. So whoever looks at a
-//! machine takes what is at hand (`Credentials::look`); what is not is read by workers of their own, with back-off, and the end of
-//! the read wakes the machines of the classes that name the Secret. Only a call to the cloud, which cannot go on without, waits
-//! ([`Credentials::of`]).
+//! A read may fail for as long as a role lacks a verb, and a reconcile must not wait for it. So a reconcile uses the
+//! data that is available (`Credentials::available`). The rest is read by separate workers with backoff, and the end of
+//! the read wakes the Machines of the classes that refer to the Secret. Only a driver call, which needs the data, waits
+//! for it ([`Credentials::of`]).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,19 +15,20 @@ use std::time::Duration;
 use api::{MachineClass, Object, SecretContent, SecretData, SecretView};
 use kube::Client;
 use parking_lot::Mutex;
-use planner::drain::Outlook;
+use planner::drain::Persistence;
 use planner::secret::ReadFailure;
 use runtime::cache::{Cache, Lookup};
-use runtime::client::{Api, ApiError, RetryClass};
+use runtime::client::{Api, ApiError, ErrorClass};
 use runtime::queue::{Outcome, Queue, RetryPolicy};
 use runtime::{Clock, Key, Metrics, Random};
 
-use crate::requests::again_after;
+use crate::outcome::after_error;
 
-/// A permission is granted by people, and they wait for it to be noticed.
+/// Minimum and maximum backoff of reads. The maximum is short, so that a permission that an administrator grants is
+/// used soon.
 const RETRIES: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(30));
 
-/// The data of Secrets, by the version it was read at. Clones are the same.
+/// The data of Secrets, by the version at which it was read. Clones share all state.
 #[derive(Clone)]
 pub struct Credentials {
     client: Client,
@@ -43,36 +44,36 @@ struct Kept {
     read: Option<Read>,
     /// Why this version could not be read.
     failure: Option<(String, ReadFailure)>,
-    /// What those who use it have not been told yet.
-    news: Option<News>,
+    /// The result that was not returned to the workers yet.
+    pending: Option<ReadResult>,
 }
 
 struct Read {
     version: String,
-    /// The version that the cache showed when it was read: until the watch has caught up it need not be read again.
-    asked_at: String,
+    /// The version in the cache when it was read. Until the watch has caught up, it is not read again.
+    cached_version: String,
     data: Arc<SecretData>,
 }
 
-/// What a read means for those who use the Secret.
+/// The result of a read, for the Machines that use the Secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum News {
-    /// It is at hand, as it was before.
-    AtHand,
-    /// It cannot be read.
+pub(crate) enum ReadResult {
+    /// The data is available and has not changed.
+    Unchanged,
+    /// The data cannot be read.
     Unreadable,
-    /// It is another than before, or can be read again: what failed because of it may succeed now.
+    /// The data has changed, or can be read again: failed calls may succeed now.
     Changed,
 }
 
-/// What is at hand of a Secret.
+/// What is available of a Secret.
 #[derive(Clone, Debug)]
-pub(crate) enum AtHand {
+pub(crate) enum Availability {
     /// Its data.
     Data(Arc<SecretData>),
     /// It is being read.
     Reading,
-    /// It could not be read and is read again.
+    /// It could not be read; the read is retried.
     Unreadable(ReadFailure),
     /// The cache shows no such Secret.
     Absent,
@@ -87,39 +88,40 @@ pub struct Unreadable {
 }
 
 impl Credentials {
-    /// Reads through `client` what `secrets` says exists.
+    /// Reads with `client` the Secrets that the cache `secrets` shows.
     pub fn new(client: Client, secrets: Cache<SecretView>, clock: &Clock, metrics: &Metrics, random: &Random) -> Self {
-        let (first_pause, longest_pause) = RETRIES;
-        let retries = RetryPolicy { first_pause, longest_pause, ..RetryPolicy::default() };
+        let (initial_backoff, max_backoff) = RETRIES;
+        let retries = RetryPolicy { initial_backoff, max_backoff, ..RetryPolicy::default() };
         let reads = Queue::new("secretdata", retries, metrics, random);
         Self { client, secrets, kept: Arc::default(), reads, clock: clock.clone() }
     }
 
-    /// The Secrets that are to be read.
+    /// Returns the queue of Secrets to read.
     pub(crate) fn reads(&self) -> &Queue<Key> {
         &self.reads
     }
 
-    /// What is at hand of each Secret that a class names, that of `secretRef` first. What is not is read from now on.
-    pub(crate) fn look(&self, class: &MachineClass) -> Vec<(Key, AtHand)> {
+    /// Returns what is available of each Secret that a class refers to, beginning with `secretRef`. Queues the read of
+    /// the others.
+    pub(crate) fn available(&self, class: &MachineClass) -> Vec<(Key, Availability)> {
         let named = planner::secret::named_by(class).map(|(namespace, name)| Key::new(namespace, name));
-        named.map(|key| (key.clone(), self.look_at(&key))).collect()
+        named.map(|key| (key.clone(), self.availability(&key))).collect()
     }
 
-    fn look_at(&self, key: &Key) -> AtHand {
-        let Some(version) = self.version(key) else { return AtHand::Absent };
-        match self.at_hand(key, &version) {
-            Some(Ok(data)) => AtHand::Data(data),
-            Some(Err(failure)) => AtHand::Unreadable(failure),
+    fn availability(&self, key: &Key) -> Availability {
+        let Some(version) = self.version(key) else { return Availability::Absent };
+        match self.known(key, &version) {
+            Some(Ok(data)) => Availability::Data(data),
+            Some(Err(failure)) => Availability::Unreadable(failure),
             None => {
                 self.reads.add(key.clone());
-                AtHand::Reading
+                Availability::Reading
             }
         }
     }
 
-    /// The merged data of a class: that of `secretRef`, overlaid by that of `credentialsSecretRef`. A Secret that does not exist
-    /// counts as empty, as it always has.
+    /// Returns the merged data of a class: `secretRef`, overlaid by `credentialsSecretRef`. A Secret that does not
+    /// exist counts as empty, as in MCM.
     pub async fn of(&self, class: &MachineClass) -> Result<Arc<SecretData>, Unreadable> {
         let mut merged: Option<Arc<SecretData>> = None;
         for (namespace, name) in planner::secret::named_by(class) {
@@ -132,7 +134,8 @@ impl Credentials {
         Ok(merged.unwrap_or_default())
     }
 
-    /// A write of ours made version `to` of version `from`, and left the data alone: it need not be read again.
+    /// Records that a write of this process changed version `from` to version `to`, but not the data. The Secret is not
+    /// read again.
     pub fn carry_over(&self, secret: &Key, from: &str, to: &str) {
         let mut kept = self.kept.lock();
         let read = kept.get_mut(secret).and_then(|kept| kept.read.as_mut());
@@ -141,31 +144,31 @@ impl Credentials {
         }
     }
 
-    /// Drops what was read of a Secret that is gone.
+    /// Drops the data of a Secret that no longer exists.
     pub fn forget(&self, secret: &Key) {
         self.kept.lock().remove(secret);
     }
 
-    /// Reads a Secret unless it is at hand, and says what those who use it have to be told.
-    pub(crate) async fn read(&self, key: &Key) -> (Option<News>, Outcome) {
+    /// Reads a Secret unless its data is available. Returns the result, unless it was returned before.
+    pub(crate) async fn read(&self, key: &Key) -> (Option<ReadResult>, Outcome) {
         let Some(version) = self.version(key) else { return (None, Outcome::Done) };
-        let is_known = matches!(self.at_hand(key, &version), Some(Ok(_)));
+        let is_known = matches!(self.known(key, &version), Some(Ok(_)));
         let outcome =
             if is_known { Outcome::Done } else { self.fetch(key, &version).await.err().unwrap_or(Outcome::Done) };
-        let news = self.kept.lock().get_mut(key).and_then(|kept| kept.news.take());
-        (news, outcome)
+        let result = self.kept.lock().get_mut(key).and_then(|kept| kept.pending.take());
+        (result, outcome)
     }
 
     async fn one(&self, key: Key) -> Result<Option<Arc<SecretData>>, Unreadable> {
         let Some(version) = self.version(&key) else { return Ok(None) };
-        let mut known = self.at_hand(&key, &version);
+        let mut known = self.known(&key, &version);
         if known.is_none() {
-            // The workers tell those who use it, and try again what failed.
+            // The workers wake the Machines that use the Secret, and retry a failed read.
             match self.fetch(&key, &version).await {
                 Ok(()) => self.reads.add(key.clone()),
                 Err(_) => self.reads.add_rate_limited(key.clone()),
             }
-            known = self.at_hand(&key, &version);
+            known = self.known(&key, &version);
         }
         match known {
             None => Ok(None),
@@ -174,7 +177,7 @@ impl Credentials {
         }
     }
 
-    /// The version that the cache shows.
+    /// Returns the version in the cache.
     fn version(&self, key: &Key) -> Option<String> {
         match self.secrets.look_up(key) {
             Lookup::Absent => None,
@@ -183,18 +186,20 @@ impl Credentials {
         }
     }
 
-    /// What is known of this version. A failure stands until the next read, which comes after the back-off.
-    fn at_hand(&self, key: &Key, version: &str) -> Option<Result<Arc<SecretData>, ReadFailure>> {
+    /// Returns what is known of this version. A failure is returned until the next read, which follows after the
+    /// backoff.
+    fn known(&self, key: &Key, version: &str) -> Option<Result<Arc<SecretData>, ReadFailure>> {
         let kept = self.kept.lock();
         let kept = kept.get(key)?;
-        if let Some(read) = kept.read.as_ref().filter(|read| read.version == version || read.asked_at == version) {
+        if let Some(read) = kept.read.as_ref().filter(|read| read.version == version || read.cached_version == version)
+        {
             return Some(Ok(read.data.clone()));
         }
         let failure = kept.failure.as_ref().filter(|(failed, _)| failed == version);
         failure.map(|(_, failure)| Err(failure.clone()))
     }
 
-    /// Asks the API server, and keeps what it says.
+    /// Reads the Secret from the API server, and stores the result.
     async fn fetch(&self, key: &Key, version: &str) -> Result<(), Outcome> {
         let api: Api<SecretContent> = Api::namespaced(self.client.clone(), &key.namespace);
         match api.get_opt(&key.name).await {
@@ -202,7 +207,7 @@ impl Credentials {
                 self.keep(key, version, secret);
                 Ok(())
             }
-            // It is gone, and the watch is about to say so.
+            // It was deleted; the watch has not shown it yet.
             Ok(None) => {
                 self.forget(key);
                 Err(Outcome::Failed)
@@ -210,38 +215,38 @@ impl Credentials {
             Err(error) => {
                 let api_error = ApiError::of(&error);
                 self.failed(key, version, &api_error);
-                Err(again_after(&api_error))
+                Err(after_error(&api_error))
             }
         }
     }
 
-    /// Kept under the version it was read at, which may be newer than the one that was asked for.
-    fn keep(&self, key: &Key, asked_at: &str, secret: SecretContent) {
-        let (version, asked_at) = (secret.resource_version().to_owned(), asked_at.to_owned());
+    /// Stores the data under the version at which it was read. It may be newer than the version in the cache.
+    fn keep(&self, key: &Key, cached_version: &str, secret: SecretContent) {
+        let (version, cached_version) = (secret.resource_version().to_owned(), cached_version.to_owned());
         let mut kept = self.kept.lock();
         let kept = kept.entry(key.clone()).or_default();
         let is_same = kept.failure.is_none() && kept.read.as_ref().is_some_and(|before| *before.data == secret.data);
-        let news = if is_same { News::AtHand } else { News::Changed };
-        kept.news = kept.news.max(Some(news));
+        let result = if is_same { ReadResult::Unchanged } else { ReadResult::Changed };
+        kept.pending = kept.pending.max(Some(result));
         kept.failure = None;
-        kept.read = Some(Read { version, asked_at, data: Arc::new(secret.data) });
+        kept.read = Some(Read { version, cached_version, data: Arc::new(secret.data) });
     }
 
     fn failed(&self, key: &Key, version: &str, api_error: &ApiError) {
         let outlook = match api_error.class {
-            RetryClass::Forbidden | RetryClass::Unauthorized | RetryClass::Invalid | RetryClass::Undecodable => {
-                Outlook::Lasting
+            ErrorClass::Forbidden | ErrorClass::Unauthorized | ErrorClass::Invalid | ErrorClass::Undecodable => {
+                Persistence::Permanent
             }
-            _ => Outlook::Passing,
+            _ => Persistence::Transient,
         };
         let mut kept = self.kept.lock();
         let kept = kept.entry(key.clone()).or_default();
         let since = kept.failure.as_ref().map_or_else(|| self.clock.now(), |(_, failure)| failure.since);
         let failure = ReadFailure { why: api_error.to_string(), outlook, since };
-        let is_news = kept.failure.as_ref().is_none_or(|(_, before)| before.why != failure.why);
-        if is_news {
-            tracing::warn!(secret = %key, why = failure.why, "failed to read a Secret that a MachineClass names");
-            kept.news = kept.news.max(Some(News::Unreadable));
+        let is_new = kept.failure.as_ref().is_none_or(|(_, before)| before.why != failure.why);
+        if is_new {
+            tracing::warn!(secret = %key, why = failure.why, "failed to read Secret of a MachineClass");
+            kept.pending = kept.pending.max(Some(ReadResult::Unreadable));
         }
         kept.failure = Some((version.to_owned(), failure));
     }

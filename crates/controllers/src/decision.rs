@@ -1,7 +1,7 @@
-//! What was decided and what came of it, for whoever listens: the log, traces, the demo, a test.
+//! Decisions and their results, for the log, traces, the demo and tests.
 //!
-//! A decision is told once, after its steps, because what people ask of a log is *what was done and did it work*. The log line, a
-//! span and a line of the demo are made from the same value, so they cannot contradict each other.
+//! A decision is reported once, after its steps, so that the report contains the result. The log line, the trace span and the demo line
+//! are created from the same value and are therefore consistent.
 
 mod ending;
 mod journal;
@@ -11,7 +11,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use api::Machine;
-use api::descriptions::bounded;
+use api::texts::bounded;
 use jiff::Timestamp;
 use planner::Wake;
 use planner::machine::Stage;
@@ -19,39 +19,39 @@ use runtime::Key;
 
 pub use ending::Ending;
 pub use journal::Journal;
-pub use listen::{DriverCall, Listen, Listener, Taught};
+pub use listen::{DriverCall, DriverCallResult, Listen, Listener};
 
-/// One reconcile of one object.
+/// Decision of one reconcile of one object.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// What kind of object it is about.
+    /// Kind of the object.
     pub about: Subject,
-    /// Which one.
+    /// Key of the object.
     pub key: Key,
-    /// What was to be done, in words; empty when there was nothing to do.
-    pub did: Vec<String>,
-    /// Why.
+    /// Steps of the plan as text; empty if there was nothing to do.
+    pub steps: Vec<String>,
+    /// Reason of the plan.
     pub because: String,
-    /// What is waited for, in words.
+    /// What the object waits for, as text.
     pub awaits: String,
-    /// What came of it.
+    /// Result of the steps.
     pub outcome: Ending,
-    /// Where in its life the machine stood, if it is about one.
-    pub standing: Option<Standing>,
+    /// The Machine at the time of the decision, if the decision is about a Machine.
+    pub machine: Option<MachineState>,
 }
 
-/// A machine at the moment it was decided about.
+/// A Machine at the time of a decision.
 #[derive(Clone, Debug)]
-pub struct Standing {
-    /// The machine as it was seen, before the steps.
+pub struct MachineState {
+    /// The Machine before the steps.
     pub machine: Arc<Machine>,
-    /// How far it had come.
+    /// Stage of its lifecycle.
     pub stage: Stage,
-    /// When it was looked at.
+    /// Time of the decision.
     pub at: Timestamp,
 }
 
-/// What a decision is about.
+/// Kind of the object of a decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// A Machine.
@@ -73,7 +73,7 @@ impl fmt::Display for Subject {
 }
 
 impl Decision {
-    /// A plan in words, as if all of it had been done.
+    /// Creates a decision from a plan. Its result is [`Ending::Done`] until [`Decision::ended`] sets it.
     pub fn of<S: fmt::Display>(
         about: Subject,
         key: &Key,
@@ -89,31 +89,24 @@ impl Decision {
         Self {
             about,
             key: key.clone(),
-            did: steps.iter().map(|step| bounded(step.to_string())).collect(),
+            steps: steps.iter().map(|step| bounded(step.to_string())).collect(),
             because: bounded(because.to_string()),
             awaits,
             outcome: Ending::Done,
-            standing: None,
+            machine: None,
         }
     }
 
-    /// One that could not be made.
-    pub fn prevented(about: Subject, key: &Key, because: &impl fmt::Display, outcome: Ending) -> Self {
-        let (key, because) = (key.clone(), bounded(because.to_string()));
-        let (did, awaits, outcome) = (Vec::new(), String::new(), outcome.bounded());
-        Self { about, key, did, because, awaits, outcome, standing: None }
-    }
-
-    /// The same, and what came of it.
+    /// Sets the result of the steps.
     #[must_use]
     pub fn ended(self, outcome: Ending) -> Self {
         Self { outcome: outcome.bounded(), ..self }
     }
 
-    /// The same, about a machine that stood there.
+    /// Adds the state of the Machine.
     #[must_use]
-    pub fn in_life(self, standing: Standing) -> Self {
-        Self { standing: Some(standing), ..self }
+    pub fn with_machine(self, machine: MachineState) -> Self {
+        Self { machine: Some(machine), ..self }
     }
 }
 
@@ -125,12 +118,10 @@ mod tests {
     #[test]
     fn decision_is_bounded_when_a_name_has_900_kilobytes() {
         let (key, long) = (Key::new("ns", "m"), "x".repeat(900_000));
-        let decision = Decision::of(Subject::Machine, &key, &[&long], &long, Wake::Again);
-        let failed = decision.ended(Ending::Failed(long.clone()));
-        let prevented = Decision::prevented(Subject::Machine, &key, &long, Ending::Postponed(long.clone()));
-        for decision in [failed, prevented] {
-            let size = decision.did.concat().len() + decision.because.len() + decision.outcome.to_string().len();
-            assert!(size <= 3 * api::descriptions::LONGEST_TEXT, "{size}");
+        for ending in [Ending::Failed(long.clone()), Ending::Postponed(long.clone())] {
+            let decision = Decision::of(Subject::Machine, &key, &[&long], &long, Wake::Again).ended(ending);
+            let size = decision.steps.concat().len() + decision.because.len() + decision.outcome.to_string().len();
+            assert!(size <= 3 * api::texts::LONGEST_TEXT, "{size}");
         }
     }
 }

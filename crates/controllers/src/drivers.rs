@@ -1,4 +1,4 @@
-//! Which driver serves which class.
+//! Selects the driver of a MachineClass.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use driver::{Driver, DriverError};
 use planner::machine::DriverState;
 use tokio::sync::watch;
 
-/// The drivers of this process, by the provider they serve.
+/// The drivers of this process, by provider.
 #[derive(Clone, Default)]
 pub struct Drivers {
     by_provider: BTreeMap<String, Arc<dyn Driver>>,
@@ -16,43 +16,43 @@ pub struct Drivers {
 }
 
 impl Drivers {
-    /// No driver at all.
+    /// Returns an empty set of drivers.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Serves classes of this provider.
+    /// Adds the driver for classes of this provider.
     #[must_use]
     pub fn with(mut self, provider: &str, driver: Arc<dyn Driver>) -> Self {
         self.by_provider.insert(provider.to_owned(), driver);
         self
     }
 
-    /// Serves every class, whatever it calls its provider; that is how the reference runs.
+    /// Returns a set with one driver that serves every class, whatever its provider, as in MCM.
     #[must_use]
     pub fn only(driver: Arc<dyn Driver>) -> Self {
         Self { by_provider: BTreeMap::new(), sole: Some(driver) }
     }
 
-    /// The same drivers, each in a wrapper.
+    /// Wraps each driver.
     #[must_use]
     pub fn wrapped(self, wrap: impl Fn(Arc<dyn Driver>) -> Arc<dyn Driver>) -> Self {
         let by_provider = self.by_provider.into_iter().map(|(provider, driver)| (provider, wrap(driver))).collect();
         Self { by_provider, sole: self.sole.map(wrap) }
     }
 
-    /// Tells when a driver becomes another one, for each that may.
+    /// Returns a channel for each driver whose version can change at run time.
     pub(crate) fn changes(&self) -> impl Iterator<Item = watch::Receiver<u64>> {
         self.by_provider.values().chain(&self.sole).filter_map(|driver| driver.changes())
     }
 
-    /// The driver for a class, or an error that names the fix.
+    /// Returns the driver for a class, or an error with the fix.
     pub fn of(&self, class: &MachineClass) -> Result<Arc<dyn Driver>, DriverError> {
         let found = self.sole.as_ref().or_else(|| self.by_provider.get(&class.provider));
         found.cloned().ok_or_else(|| DriverError::new(Code::InvalidArgument, self.missing(class)))
     }
 
-    /// Whether a class has a driver, as a plan sees it.
+    /// Returns for the planner whether a class has a driver.
     pub(crate) fn state(&self, class: &MachineClass) -> DriverState {
         match self.of(class) {
             Ok(_) => DriverState::Served,
@@ -74,7 +74,7 @@ mod tests {
     use async_trait::async_trait;
     use driver::{Call, Capabilities, Created, Deleted, MachineRequest, Support};
 
-    /// A driver that can be told from others by what it offers.
+    /// A driver that is identified by its capabilities.
     struct Offers(Support);
 
     #[async_trait]
@@ -100,7 +100,7 @@ mod tests {
 
     /// Shows AWS-30.
     #[test]
-    fn a_class_is_served_by_the_driver_of_its_provider_and_by_no_other() {
+    fn class_is_served_by_the_driver_of_its_provider_only() {
         let (aws, virt) = (Arc::new(Offers(Support::Offered)), Arc::new(Offers(Support::NotOffered)));
         let drivers = Drivers::new().with("AWS", aws).with("virtual", virt);
         assert_eq!(found(&drivers, "AWS"), Some(Support::Offered));
@@ -108,15 +108,18 @@ mod tests {
         for unknown in ["aws", "AWS ", "", "azure"] {
             let error = drivers.of(&class(unknown)).err().unwrap();
             assert_eq!(error.code(), Code::InvalidArgument);
-            let told = error.message();
-            assert!(told.contains(&format!("no driver serves {unknown:?}; this process has AWS, virtual")), "{told}");
-            assert!(told.contains("--provider") && told.contains("--driver-endpoint"), "{told}");
-            assert_eq!(drivers.state(&class(unknown)), DriverState::Missing(told.to_owned()));
+            let message = error.message();
+            assert!(
+                message.contains(&format!("no driver serves {unknown:?}; this process has AWS, virtual")),
+                "{message}"
+            );
+            assert!(message.contains("--provider") && message.contains("--driver-endpoint"), "{message}");
+            assert_eq!(drivers.state(&class(unknown)), DriverState::Missing(message.to_owned()));
         }
     }
 
     #[test]
-    fn a_driver_that_is_alone_serves_every_class() {
+    fn sole_driver_serves_every_class() {
         let drivers = Drivers::only(Arc::new(Offers(Support::Offered)));
         assert_eq!(found(&drivers, "whatever"), Some(Support::Offered));
         assert_eq!(drivers.state(&class("whatever")), DriverState::Served);

@@ -1,4 +1,4 @@
-//! The questions the controllers ask of the caches.
+//! Indexes of the caches.
 
 use api::names::labels;
 use api::view::NodeView;
@@ -7,7 +7,7 @@ use planner::node::vm_name;
 use planner::replacement_limit;
 use runtime::cache::Index;
 
-/// Machines by the node their label names.
+/// Machines by the Node in their label.
 pub const MACHINES_BY_NODE: Index<Machine> = Index::new("machines-by-node", |machine| label(machine, labels::NODE));
 
 /// Machines by the VM in `spec.providerID`, as [`vm_name`] compares it.
@@ -16,45 +16,45 @@ pub const MACHINES_BY_VM: Index<Machine> = Index::new("machines-by-vm", |machine
     if id.is_empty() { Vec::new() } else { vec![vm_name(id)] }
 });
 
-/// Machines by the class they name.
+/// Machines by the name of their MachineClass.
 pub const MACHINES_BY_CLASS: Index<Machine> =
     Index::new("machines-by-class", |machine| vec![machine.spec.class.name.clone()]);
 
-/// Machines by the deployment their label names.
+/// Machines by the MachineDeployment in their label.
 pub const MACHINES_BY_DEPLOYMENT: Index<Machine> =
     Index::new("machines-by-deployment", |machine| label(machine, labels::NAME));
 
-/// Machines that may be waiting for their turn to be marked Failed, by deployment. Few are ever in it, so that a machine that comes or
-/// goes does not look at all of its siblings.
+/// Machines that may wait to be marked Failed, by MachineDeployment. The index has few entries, so that an event of a Machine does not
+/// iterate over all Machines of its MachineDeployment.
 pub const WAITING_BY_DEPLOYMENT: Index<Machine> = Index::new("waiting-by-deployment", |machine| {
     replacement_limit::deployment(machine)
-        .filter(|_| replacement_limit::may_ask(machine))
+        .filter(|_| replacement_limit::is_candidate(machine))
         .map(str::to_owned)
         .into_iter()
         .collect()
 });
 
-/// Nodes by the machine their label names.
+/// Nodes by the Machine in their label.
 pub const NODES_BY_MACHINE: Index<NodeView> = Index::new("nodes-by-machine", |node| label(node, labels::MACHINE_NAME));
 
-/// Classes by the names of the Secrets they use.
+/// MachineClasses by the names of their Secrets.
 pub const CLASSES_BY_SECRET: Index<MachineClass> = Index::new("classes-by-secret", |class| {
     [&class.secret_ref, &class.credentials_secret_ref].into_iter().flatten().map(|secret| secret.name.clone()).collect()
 });
 
-/// Machines by the uid of the owner that manages them.
+/// Machines by the uid of their managing owner.
 pub const MACHINES_BY_OWNER: Index<Machine> = Index::new("machines-by-owner", owner);
 
-/// Machines that nobody manages, all under [`ORPHAN`].
+/// Machines without a managing owner, all under [`ORPHAN`].
 pub const ORPHAN_MACHINES: Index<Machine> = Index::new("orphan-machines", orphan);
 
-/// Sets by the uid of the owner that manages them.
+/// MachineSets by the uid of their managing owner.
 pub const SETS_BY_OWNER: Index<MachineSet> = Index::new("sets-by-owner", owner);
 
-/// Sets that nobody manages, all under [`ORPHAN`].
+/// MachineSets without a managing owner, all under [`ORPHAN`].
 pub const ORPHAN_SETS: Index<MachineSet> = Index::new("orphan-sets", orphan);
 
-/// The value under which objects without a managing owner are found.
+/// Index value of objects without a managing owner.
 pub const ORPHAN: &str = "orphan";
 
 fn owner<K: Object>(object: &K) -> Vec<String> {

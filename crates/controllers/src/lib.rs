@@ -1,33 +1,31 @@
-//! Thin shells around the planners: observe, plan, act.
+//! The controllers: they observe, call the planner, and act.
 //!
-//! A shell reads the caches into the planner's input, calls the planner, carries out its steps and turns the outcome into a
-//! wake-up. It holds no opinion: whatever begins with *if the machine* belongs to `plan`.
+//! A controller reads the caches into the input of the planner, calls the planner, executes the steps of the plan and
+//! returns when to reconcile again. All decisions about objects are made in the crate `planner`.
 
 pub mod cluster;
 pub mod credentials;
 pub mod decision;
 pub mod deployment;
 pub mod drain;
+pub mod driver_calls;
 pub mod drivers;
-mod events;
-pub mod fleet;
 pub mod in_use_protection;
 pub mod indexes;
-pub mod limiter;
 pub mod machine;
 pub mod machine_controller;
+pub mod machine_memory;
 pub mod machineset;
+pub mod manager;
 mod measure;
 mod outcome;
 pub mod overshoot;
-mod presence;
+mod owners;
 pub mod replacement_lock;
-mod requests;
 pub mod safety;
 pub mod state;
 mod tokens;
 mod unreadable;
-pub mod vm_state;
 pub mod wiring;
 pub mod write;
 

@@ -1,7 +1,7 @@
-//! What machines, their classes and their nodes are looked after with.
+//! The machine controller: it manages Machines, their MachineClasses and their Nodes.
 //!
-//! It shares the caches of machines and nodes with the manager ([`crate::fleet`]), and nothing that acts: lease, clients, writers,
-//! Events and queues are its own.
+//! It shares the caches of Machines and Nodes with the manager ([`crate::manager`]). Lease, clients, writers, Events
+//! and queues are its own.
 
 use std::sync::Arc;
 
@@ -16,91 +16,94 @@ use runtime::queue::Queue;
 
 use crate::cluster::Shared;
 use crate::credentials::Credentials;
-use crate::deployment::RollOuts;
+use crate::deployment::Rollouts;
 use crate::drain::Drains;
+use crate::driver_calls::DriverCalls;
 use crate::in_use_protection::InUseProtection;
-use crate::limiter::CallLimiter;
+use crate::machine_memory::MachineMemory;
 use crate::measure::LifecycleMetrics;
 use crate::replacement_lock::ReplacementLocks;
 use crate::safety::Safety;
-use crate::vm_state::VmStateCache;
+use crate::tokens::Tokens;
 use crate::write::Writer;
 
-/// The component that looks after machines.
+/// The component that manages Machines, with everything it uses.
 pub struct MachineController {
-    /// What it shares with the manager.
+    /// What both components share.
     pub(crate) shared: Arc<Shared>,
-    /// Its way to the control cluster.
+    /// Its client for the control cluster.
     pub(crate) control: Client,
-    /// The cluster that nodes join, unless Millwright runs without one.
+    /// The target cluster; `None` to run without one.
     pub(crate) target: Option<Target>,
-    /// Its way to write Machines.
+    /// Writes Machines.
     pub(crate) machine_writer: Writer<Machine>,
-    /// All MachineClasses of the namespace.
+    /// Cache of all MachineClasses of the namespace.
     pub(crate) classes: Cache<MachineClass>,
-    /// The metadata of all Secrets of the namespace.
+    /// Cache of the metadata of all Secrets of the namespace.
     pub(crate) secrets: Cache<SecretView>,
-    /// The data of those that a class names.
+    /// The data of the Secrets that MachineClasses refer to.
     pub(crate) credentials: Credentials,
-    /// What it has to have seen before it acts.
+    /// Caches that must be complete before it acts.
     pub(crate) needed: Caches,
-    /// What the cloud has said of each machine's VM.
-    pub(crate) vm_states: VmStateCache,
-    /// The way to the drivers.
-    pub(crate) limiter: CallLimiter,
-    /// How long the steps of machines' lives take.
+    /// What is known of each Machine beyond the objects in the API server.
+    pub(crate) memory: MachineMemory,
+    /// Calls the drivers.
+    pub(crate) driver_calls: DriverCalls,
+    /// Creates and removes bootstrap tokens in the target cluster; `None` without one.
+    pub(crate) tokens: Option<Tokens>,
+    /// Metrics of the lifecycle of Machines.
     pub(crate) lifecycle: LifecycleMetrics,
-    /// Classes and Secrets that are held on to.
+    /// Keeps finalizers on MachineClasses and Secrets that are in use.
     pub(crate) in_use_protection: Arc<InUseProtection>,
-    /// The nodes being emptied; none without a target cluster.
+    /// The drains; `None` without a target cluster.
     pub(crate) drains: Option<Drains>,
-    /// Who decides for a whole deployment.
+    /// Locks for decisions that affect a whole MachineDeployment.
     pub(crate) replacement_locks: ReplacementLocks,
-    /// Whose nodes are kept from the autoscaler: the manager's memory, where it runs in the same process.
-    pub(crate) rollouts: Option<RollOuts>,
-    /// Machines to look at.
+    /// Rollouts in progress; `None` if the manager does not run in this process.
+    pub(crate) rollouts: Option<Rollouts>,
+    /// Machines to reconcile.
     pub(crate) queue: Queue<Key>,
-    /// The loops that keep mistakes from costing machines.
+    /// The safety loops.
     pub(crate) safety: Safety,
-    /// Whether it may act.
+    /// Whether it leads.
     pub(crate) leadership: Leadership,
-    /// Where its Events go.
+    /// Emits its Events.
     pub(crate) events: EventSink,
 }
 
-/// The machine controller's part of the cluster that nodes join.
+/// The target cluster, as the machine controller uses it.
 #[derive(Clone)]
 pub(crate) struct Target {
-    /// Its way there.
+    /// Its client for the target cluster.
     pub(crate) client: Client,
-    /// All its Nodes.
+    /// Cache of all Nodes.
     pub(crate) nodes: Cache<NodeView>,
-    /// Its way to write them.
+    /// Writes Nodes.
     pub(crate) writer: Writer<NodeView>,
 }
 
 impl MachineController {
-    /// Whether it may act.
+    /// Returns whether it leads.
     pub fn leadership(&self) -> &Leadership {
         &self.leadership
     }
 
-    /// All MachineClasses of the namespace.
+    /// Returns the cache of all MachineClasses of the namespace.
     pub fn classes(&self) -> &Cache<MachineClass> {
         &self.classes
     }
 
-    /// Machines to look at.
+    /// Returns the queue of Machines to reconcile.
     pub fn queue(&self) -> &Queue<Key> {
         &self.queue
     }
 
-    /// The way to the drivers.
-    pub fn limiter(&self) -> &CallLimiter {
-        &self.limiter
+    /// Returns the driver calls.
+    pub fn driver_calls(&self) -> &DriverCalls {
+        &self.driver_calls
     }
 
-    /// The nodes being emptied; none without a target cluster.
+    /// Returns the drains; `None` without a target cluster.
     pub fn drains(&self) -> Option<&Drains> {
         self.drains.as_ref()
     }

@@ -1,9 +1,8 @@
-//! Who decides for a whole deployment.
+//! Locks that allow one replacement decision per MachineDeployment at a time.
 //!
-//! Whether one more machine of a deployment may be marked Failed is judged by counting the others, so no two may judge and act at the
-//! same time. Nobody waits for a lock with a worker in hand: who finds it taken leaves its key, and the holder, when it is done
-//! in whatever way, puts the keys it finds back into the queue. A lock exists only while it is held, so there is nothing to
-//! tidy up.
+//! Whether one more Machine of a MachineDeployment may be marked Failed depends on the number of the others, so two Machines must not
+//! decide concurrently. No worker waits for a lock: a Machine that finds it held leaves its key, and the release requeues these keys.
+//! A lock exists only while it is held.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,7 +11,7 @@ use parking_lot::Mutex;
 use runtime::Key;
 use runtime::queue::Queue;
 
-/// The replacement locks of one cluster. Clones are the same.
+/// Replacement locks of one cluster. Clones share the locks.
 #[derive(Clone)]
 pub struct ReplacementLocks {
     held: Arc<Mutex<BTreeMap<String, Held>>>,
@@ -24,7 +23,7 @@ struct Held {
     waiting: BTreeSet<Key>,
 }
 
-/// The right to decide for one deployment, until it is dropped.
+/// Lock of one MachineDeployment. It is released when it is dropped.
 pub struct ReplacementLock {
     deployment: String,
     replacement_locks: ReplacementLocks,
@@ -38,13 +37,13 @@ enum End {
 }
 
 impl ReplacementLocks {
-    /// None is held. Whoever has to wait comes back through `queue`.
+    /// Creates the locks. Waiting keys are added to `queue` when a lock is released.
     pub fn new(queue: Queue<Key>) -> Self {
         Self { held: Arc::default(), queue }
     }
 
-    /// The lock for a deployment, also if `key` has [kept](ReplacementLock::keep) it; if somebody else has it, `key` is queued when that
-    /// one is done.
+    /// Returns the lock of a MachineDeployment, also if `key` has [kept](ReplacementLock::keep) it. If another key holds the lock, `key`
+    /// is queued when it is released.
     #[must_use]
     pub fn claim(&self, deployment: &str, key: &Key) -> Option<ReplacementLock> {
         let mut held = self.held.lock();
@@ -57,8 +56,8 @@ impl ReplacementLocks {
         Some(ReplacementLock { deployment: deployment.to_owned(), replacement_locks: self.clone(), end: End::Release })
     }
 
-    /// Gives back what `key` has kept, if anything: it is now known what became of it.
-    pub fn settle(&self, key: &Key) {
+    /// Releases the locks that `key` has kept.
+    pub fn release_kept(&self, key: &Key) {
         let kept: Vec<String> = {
             let held = self.held.lock();
             held.iter().filter(|(_, held)| held.by == *key).map(|(deployment, _)| deployment.clone()).collect()
@@ -77,8 +76,8 @@ impl ReplacementLocks {
 }
 
 impl ReplacementLock {
-    /// Leaves the lock with its holder beyond this reconcile: what the API server made of its write is not known, and until the
-    /// cache shows it nobody else may count. The holder's next reconcile claims it again or [settles](ReplacementLocks::settle) it.
+    /// Keeps the lock after this reconcile: the result of the write is unknown, and until the cache shows it, no other Machine may decide.
+    /// The next reconcile of the holder claims the lock again or [releases](ReplacementLocks::release_kept) it.
     pub fn keep(mut self) {
         self.end = End::Keep;
     }
@@ -105,47 +104,47 @@ mod tests {
 
     /// Shows MC-W58, MC-W59.
     #[test]
-    fn one_holds_it_and_the_others_come_back_when_it_is_done() {
+    fn waiting_keys_are_queued_when_the_lock_is_released() {
         let replacement_locks = replacement_locks();
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
         let held = replacement_locks.claim("pool", &a);
         assert!(held.is_some());
         assert!(replacement_locks.claim("pool", &b).is_none() && replacement_locks.claim("pool", &b).is_none());
-        assert!(replacement_locks.claim("other", &b).is_some(), "another deployment is another matter");
-        assert!(replacement_locks.queue.is_empty(), "nobody comes back while it is held");
+        assert!(replacement_locks.claim("other", &b).is_some(), "another MachineDeployment has its own lock");
+        assert!(replacement_locks.queue.is_empty(), "no key is queued while the lock is held");
         drop(held);
         assert_eq!(replacement_locks.queue.len(), 1);
-        assert!(replacement_locks.held.lock().is_empty(), "and nothing is left of it");
+        assert!(replacement_locks.held.lock().is_empty(), "a released lock is removed");
         assert!(replacement_locks.claim("pool", &b).is_some());
     }
 
     /// Shows MC-W58.
     #[test]
-    fn one_who_does_not_know_what_became_of_its_write_keeps_it_until_it_does() {
+    fn kept_lock_is_held_until_its_holder_releases_it() {
         let replacement_locks = replacement_locks();
         let (a, b) = (Key::new("ns", "a"), Key::new("ns", "b"));
         replacement_locks.claim("pool", &a).unwrap().keep();
-        assert!(replacement_locks.claim("pool", &b).is_none(), "nobody may count while that is open");
-        replacement_locks.claim("pool", &a).expect("it comes back to its holder").keep();
+        assert!(replacement_locks.claim("pool", &b).is_none(), "the lock is kept");
+        replacement_locks.claim("pool", &a).expect("the holder claims it again").keep();
         assert!(replacement_locks.queue.is_empty());
-        replacement_locks.settle(&b);
-        assert!(replacement_locks.claim("pool", &b).is_none(), "nobody settles for somebody else");
-        replacement_locks.settle(&a);
+        replacement_locks.release_kept(&b);
+        assert!(replacement_locks.claim("pool", &b).is_none(), "another key cannot release it");
+        replacement_locks.release_kept(&a);
         assert_eq!(replacement_locks.queue.len(), 1);
         assert!(replacement_locks.claim("pool", &b).is_some());
     }
 
     /// Shows MC-W58.
     #[test]
-    fn a_holder_that_panics_gives_it_back() {
+    fn lock_is_released_when_its_holder_panics() {
         let replacement_locks = replacement_locks();
         let key = Key::new("ns", "a");
         let held = replacement_locks.claim("pool", &key);
-        let fell = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
             let _held = held;
-            panic!("on purpose");
+            panic!("expected by the test");
         }));
-        assert!(fell.is_err());
+        assert!(panicked.is_err());
         assert!(replacement_locks.claim("pool", &key).is_some());
     }
 }

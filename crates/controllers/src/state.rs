@@ -1,8 +1,8 @@
-//! Everything that goes on in one cluster's controllers, at one moment, for people who ask why nothing happens.
+//! The state of the controllers of one cluster, for `/debug/state`.
 //!
-//! Names, numbers and times only. No object is shown, so nothing that is secret can be; what a cloud or an API server said has been
-//! scrubbed before it got anywhere near here. Nothing waits for it: each part is copied under its own lock, one after the other, so
-//! two parts may be a moment apart.
+//! It contains names, numbers and times. It contains no objects, and errors are scrubbed before they are stored, so it
+//! contains no secrets. Each part is copied under its own lock, one after the other, so that two parts may differ by a
+//! moment.
 
 use planner::machine::Connectivity;
 use runtime::cache::Status;
@@ -11,29 +11,29 @@ use serde::Serialize;
 
 use crate::Cluster;
 use crate::drain::DrainState;
-use crate::limiter::LimiterState;
+use crate::driver_calls::DriverCallsState;
 use crate::safety::ApiConnectivity;
 
-/// How things stand.
+/// The state of the controllers.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterState {
-    /// The namespace that is looked after.
+    /// The namespace of the control cluster.
     pub namespace: String,
-    /// Whether we see, and if not, why.
+    /// Why the machine controller is frozen, if it is.
     pub frozen: Option<String>,
-    /// What waits, until when, and what runs, since when.
+    /// The keys that wait, until when, and the keys that are being reconciled, since when.
     pub queues: Vec<QueueState>,
-    /// What we know of the API servers' objects, and how well.
+    /// The state of each cache.
     pub caches: Vec<Status>,
-    /// Calls to drivers.
-    pub limiter: LimiterState,
-    /// Nodes that are being emptied.
+    /// The driver calls.
+    pub limiter: DriverCallsState,
+    /// The drains in progress.
     pub drains: Vec<DrainState>,
 }
 
 impl ClusterState {
-    /// As it is now.
+    /// Returns the current state.
     pub fn of(cluster: &Cluster) -> Self {
         let (shared, controller) = (&cluster.shared, &cluster.machine_controller);
         let in_use_protection = &controller.in_use_protection;
@@ -41,15 +41,19 @@ impl ClusterState {
             vec![controller.queue.state(), in_use_protection.classes.state(), in_use_protection.secrets.state()];
         queues.push(controller.credentials.reads().state());
         queues.extend(controller.safety.queues());
-        if let Some(fleet) = &cluster.fleet {
-            queues.extend([fleet.set_queue.state(), fleet.deployment_queue.state(), fleet.overshoot_queue.state()]);
+        if let Some(manager) = &cluster.manager {
+            queues.extend([
+                manager.set_queue.state(),
+                manager.deployment_queue.state(),
+                manager.overshoot_queue.state(),
+            ]);
         }
         Self {
             namespace: shared.namespace.clone(),
             frozen: frozen(&shared.connectivity),
             queues,
             caches: shared.caches.statuses(),
-            limiter: controller.limiter.state(),
+            limiter: controller.driver_calls.state(),
             drains: controller.drains.as_ref().map(crate::drain::Drains::state).unwrap_or_default(),
         }
     }
@@ -61,7 +65,7 @@ fn frozen(connectivity: &ApiConnectivity) -> Option<String> {
         (Connectivity::Frozen, None) if connectivity.is_clock_skewed() => {
             Some("the clock of this process differs from the API server's".to_owned())
         }
-        (Connectivity::Frozen, None) => Some("many nodes have just disappeared; being looked into".to_owned()),
+        (Connectivity::Frozen, None) => Some("many Nodes disappeared at the same time; listing Nodes again".to_owned()),
         (Connectivity::Connected, None) => None,
     }
 }

@@ -1,28 +1,30 @@
 //! Bootstrap tokens in the target cluster.
 //!
-//! Making one costs a write: it is created on the chance that it is not there, and looked at only if it is. Removing one that this
-//! process made costs a delete of that very Secret. Only a token that another process may have made is looked for first.
+//! A token costs one write: its Secret is created, and read only if the create fails because it exists. Removing a
+//! token that this process created costs one delete of that very Secret. Only a token that another process may have
+//! created is read first.
 //!
-//! Gardener's role lets us create, delete, get and list these Secrets, and not change them: what is no longer good is made anew.
+//! Gardener's role permits to create, delete, get and list these Secrets, but not to update them. A token that is no
+//! longer valid is therefore deleted and created again.
 
 use std::sync::Arc;
 
 use api::names::secrets::bootstrap_token as names;
+use api::time::later;
 use api::{Machine, Object, SecretContent, SecretData};
-use jiff::SignedDuration;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use kube::api::ObjectMeta;
 use planner::Policy;
 use planner::token::{ATTEMPTS, Finding, Token, TokenId, judge};
-use runtime::client::{Api, ApiError, RetryClass};
+use runtime::client::{Api, ApiError, ErrorClass};
 use runtime::entropy::NoEntropy;
 use runtime::{Clock, Entropy};
 
-use crate::write::{Guard, Retry, WriteError, Writer};
+use crate::write::{Guard, WriteError, Writer};
 
-/// Makes and removes bootstrap tokens. Clones are the same.
+/// Creates and removes bootstrap tokens. Clones share all state.
 #[derive(Clone)]
 pub(crate) struct Tokens {
     secrets: Writer<SecretContent>,
@@ -30,65 +32,65 @@ pub(crate) struct Tokens {
     clock: Clock,
 }
 
-/// A token that was made or found, as this process remembers it: which Secret, and nothing of what is in it.
+/// The Secret of a token that was created or found. Its content is not kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Issued {
     name: String,
     uid: String,
 }
 
-/// A token that could not be had.
+/// A token that could not be created or removed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TokenError {
-    /// A request about its Secret did not go through.
+    /// A request about its Secret failed.
     #[error(transparent)]
     Secret(#[from] WriteError),
-    /// All ids are taken.
-    #[error("failed to find a free id for its bootstrap token: {ATTEMPTS} in a row belong to others")]
-    AllTaken,
-    /// There was no randomness.
-    #[error("failed to make its bootstrap token: {0}")]
+    /// All ids are in use.
+    #[error("failed to create bootstrap token: {ATTEMPTS} token ids in a row are already in use")]
+    AllIdsInUse,
+    /// The operating system returned no randomness.
+    #[error("failed to create bootstrap token: {0}")]
     NoEntropy(#[from] NoEntropy),
 }
 
 impl TokenError {
-    /// Whether it may go away by itself.
-    pub(crate) fn passes(&self) -> bool {
+    /// Returns whether a retry may succeed.
+    pub(crate) fn is_transient(&self) -> bool {
         match self {
-            Self::Secret(error) => class(error).is_some_and(RetryClass::passes),
-            Self::AllTaken | Self::NoEntropy(_) => false,
+            Self::Secret(error) => class(error).is_some_and(ErrorClass::passes),
+            Self::AllIdsInUse | Self::NoEntropy(_) => false,
         }
     }
 }
 
 impl Tokens {
-    /// Tokens of the cluster behind `client`.
+    /// Manages the tokens of the cluster of `client`.
     pub(crate) fn new(client: Client, entropy: Entropy, clock: Clock) -> Self {
         Self { secrets: Writer::uncached(Api::namespaced(client, names::NAMESPACE)), entropy, clock }
     }
 
-    /// The machine's token: the one it has while that is good, else a new one.
+    /// Returns the Machine's token: the existing one while it is valid, otherwise a new one.
     pub(crate) async fn ensure(&self, machine: &Machine, policy: &Policy) -> Result<(Token, Issued), TokenError> {
         for attempt in 0..ATTEMPTS {
             let id = TokenId::of(&machine.uid(), attempt);
-            if let Some(had) = self.at(&id, machine, policy).await? {
-                return Ok(had);
+            if let Some(token) = self.at(&id, machine, policy).await? {
+                return Ok(token);
             }
         }
-        Err(TokenError::AllTaken)
+        Err(TokenError::AllIdsInUse)
     }
 
-    /// The token under this id; `None` if it is somebody else's.
+    /// Returns the token with this id; `None` if it belongs to another Machine.
     async fn at(
         &self,
         id: &TokenId,
         machine: &Machine,
         policy: &Policy,
     ) -> Result<Option<(Token, Issued)>, TokenError> {
-        // Once it is there, once it may have gone or expired since.
+        // The Secret may exist at first, and may be deleted or expire meanwhile.
         for _ in 0..3 {
-            if let Some(made) = self.create(id, machine, policy).await? {
-                return Ok(Some(made));
+            if let Some(created) = self.create(id, machine, policy).await? {
+                return Ok(Some(created));
             }
             let Some(found) = self.read(&id.secret_name()).await? else { continue };
             let issued = Issued::of(&found);
@@ -101,30 +103,28 @@ impl Tokens {
         Ok(None)
     }
 
-    /// A new token; `None` if its name is taken.
+    /// Creates a token. Returns `None` if a Secret of its name exists.
     async fn create(
         &self,
         id: &TokenId,
         machine: &Machine,
         policy: &Policy,
     ) -> Result<Option<(Token, Issued)>, TokenError> {
-        let mut random = [0; 64]; // four times what is needed: a few bytes are passed over
+        let mut random = [0; 64]; // four times what is needed, because some bytes are skipped
         self.entropy.fill(&mut random)?;
         let token = Token::new(id.clone(), &random).ok_or(NoEntropy)?;
-        let patience = SignedDuration::try_from(planner::machine::creation_timeout(machine, policy));
-        let now = self.clock.now();
-        let expiration = patience.ok().and_then(|d| now.checked_add(d).ok()).unwrap_or(jiff::Timestamp::MAX);
+        let expiration = later(self.clock.now(), planner::machine::creation_timeout(machine, policy));
         let content = token.content(machine.name(), expiration, &policy.bootstrap_token_extra_groups);
-        let step = format!("create its bootstrap token {}", id.secret_name());
+        let step = format!("create bootstrap token {}", id.secret_name());
         match self.secrets.create(&secret(id, &content), &step).await {
-            Ok(made) => Ok(Some((token, Issued::of(&made)))),
-            Err(error) if class(&error) == Some(RetryClass::AlreadyExists) => Ok(None),
+            Ok(created) => Ok(Some((token, Issued::of(&created)))),
+            Err(error) if class(&error) == Some(ErrorClass::AlreadyExists) => Ok(None),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Removes a machine's token. Without `issued` it is looked for, under our id and the reference's, and removed only if it says
-    /// that it is this machine's.
+    /// Removes a Machine's token. Without `issued`, it is read by the ids that this program and MCM use, and removed
+    /// only if it belongs to this Machine.
     pub(crate) async fn remove(&self, machine: &Machine, issued: Option<&Issued>) -> Result<(), TokenError> {
         if let Some(issued) = issued {
             return self.delete(issued).await;
@@ -141,24 +141,24 @@ impl Tokens {
     }
 
     async fn read(&self, name: &str) -> Result<Option<Arc<SecretContent>>, TokenError> {
-        let unread = |api_error| WriteError::answered(&format!("read its bootstrap token {name}"), api_error).into();
-        self.secrets.read(name).await.map_err(unread)
+        let failed = |api_error| WriteError::of_read(&format!("read bootstrap token {name}"), api_error).into();
+        self.secrets.read(name).await.map_err(failed)
     }
 
     /// Deletes this very Secret, not a later one of the same name.
     async fn delete(&self, issued: &Issued) -> Result<(), TokenError> {
-        let step = format!("delete its bootstrap token {}", issued.name);
+        let step = format!("delete bootstrap token {}", issued.name);
         let guard = Guard { name: &issued.name, uid: &issued.uid, version: None };
         match self.secrets.hold(guard, &step).await?.delete().await {
             Ok(_) => Ok(()),
-            // Its name belongs to another by now.
-            Err(error) if error.retry() == Retry::Stale => Ok(()),
+            // Another Secret has this name now.
+            Err(error) if error.is_stale() => Ok(()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-fn class(error: &WriteError) -> Option<RetryClass> {
+fn class(error: &WriteError) -> Option<ErrorClass> {
     error.api_error().map(|ApiError { class, .. }| *class)
 }
 

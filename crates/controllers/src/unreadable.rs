@@ -1,4 +1,4 @@
-//! Objects that cannot be read. Their own status cannot be trusted to hold what we write, so an Event has to do.
+//! Events about objects that cannot be decoded. Their status is not written, because it cannot be read either.
 
 use api::{Object, names};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -6,8 +6,8 @@ use planner::{Event, EventType};
 use runtime::cache::UndecodableObject;
 use runtime::events::EventSink;
 
-/// Tells, on the object itself, that it is left alone and why.
-pub(crate) fn tell<K: Object>(events: &EventSink, object: &UndecodableObject) {
+/// Emits an Event that the object is skipped, with the reason.
+pub(crate) fn report<K: Object>(events: &EventSink, object: &UndecodableObject) {
     let about = ObjectReference {
         api_version: Some(names::API_VERSION.to_owned()),
         kind: Some(K::kind().into_owned()),
@@ -16,7 +16,7 @@ pub(crate) fn tell<K: Object>(events: &EventSink, object: &UndecodableObject) {
         uid: Some(object.uid.clone()),
         ..ObjectReference::default()
     };
-    let message = format!("it cannot be read, so it is left alone until that is mended: {}", object.error);
-    let event = Event { event_type: EventType::Warning, reason: names::events::ours::INVALID, message };
-    crate::events::emit(events, about, &event);
+    let message = format!("failed to decode the object: {}. The object is skipped until it is corrected", object.error);
+    let event = Event { event_type: EventType::Warning, reason: names::events::millwright::INVALID, message };
+    events.emit(about, event);
 }

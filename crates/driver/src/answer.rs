@@ -1,42 +1,42 @@
-//! What a driver answers.
+//! Results of driver calls.
 
 use std::collections::BTreeMap;
 
 use api::{MachineName, NodeAddress, NodeName, ProviderId};
 
-/// A VM that was made, or had been made before for the same machine.
+/// A VM that was created, now or earlier, for the Machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Created {
-    /// The VM's id, as it will stand in the Node's `spec.providerID`.
+    /// Provider ID, as in `spec.providerID` of the Node.
     pub provider_id: ProviderId,
-    /// The name under which its kubelet will register, exactly.
+    /// Name of the Node that its kubelet will register.
     pub node_name: NodeName,
-    /// Opaque to everyone but the driver; kept in the machine's status and shown to the driver again.
+    /// State of the driver, opaque to the controllers. It is stored in the status of the Machine and passed to the next call.
     pub last_known_state: Option<String>,
-    /// Where it can be reached; used only when there is no target cluster to tell.
+    /// Addresses of the VM. Used only without a target cluster.
     pub addresses: Vec<NodeAddress>,
 }
 
 /// A VM that exists.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
-    /// The VM's id.
+    /// Provider ID.
     pub provider_id: ProviderId,
-    /// The name under which its kubelet registers.
+    /// Name of the Node that its kubelet registers.
     pub node_name: NodeName,
-    /// Where it can be reached.
+    /// Addresses of the VM.
     pub addresses: Vec<NodeAddress>,
 }
 
-/// A VM that is gone, with everything that hung on it. Also the answer when there was none.
+/// The VM and its resources are deleted, or did not exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Deleted {
-    /// Opaque to everyone but the driver; kept in the machine's status.
+    /// State of the driver, opaque to the controllers. It is stored in the status of the Machine.
     pub last_known_state: Option<String>,
 }
 
-/// Each VM and the machine it was made for. VMs of other clusters and VMs without a machine's name are not in it: whoever is
-/// in it and has no machine gets deleted.
+/// Listed VMs with the names of their Machines. It must not contain VMs of other clusters or VMs without a Machine name: a listed
+/// VM without a Machine is deleted as an orphan VM.
 pub type Owners = BTreeMap<ProviderId, MachineName>;
 
 impl From<Created> for Found {

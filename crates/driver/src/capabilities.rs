@@ -1,33 +1,33 @@
-//! What a driver can do beyond making and removing VMs.
+//! Optional calls of a driver.
 //!
-//! Creating and deleting are mandatory. The rest is not: some clouds need no initialisation, some cannot list. A caller that
-//! knows beforehand plans without the call, and says so ("this driver has no list, orphaned VMs are not collected"), instead
-//! of being told `Unimplemented` on every reconcile.
+//! Create and delete are mandatory. Other calls are optional: some clouds need no initialization, some cannot list VMs. A caller
+//! that knows the capabilities omits the call and reports it (for example "orphan VMs are not deleted"), instead of receiving
+//! `Unimplemented` in every reconcile.
 
-/// The optional calls of a driver. What is not offered answers [`Unimplemented`](crate::Code::Unimplemented).
+/// The optional calls of a driver. Calls that are not offered return [`Unimplemented`](crate::Code::Unimplemented).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Steps after creation that must be done before the VM is of use.
+    /// Initialization of a created VM.
     pub initialize: Support,
-    /// Asking whether the VM of a machine exists.
+    /// Lookup of the VM of a Machine.
     pub status: Support,
-    /// All VMs of a class and their machines; without it orphaned VMs cannot be found.
+    /// List of the VMs of a MachineClass. Required to find orphan VMs.
     pub list: Support,
-    /// The cloud's ids of volumes; without it a drain does not wait for volumes to detach.
+    /// IDs of volumes in the cloud. Without it a drain does not wait until volumes are detached.
     pub volume_ids: Support,
 }
 
-/// Whether a driver has a call.
+/// Whether a driver offers a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
-    /// It has, and never answers `Unimplemented` to it.
+    /// Offered: the call never returns `Unimplemented`.
     Offered,
-    /// It has not, and always answers `Unimplemented` to it.
+    /// Not offered: the call always returns `Unimplemented`.
     NotOffered,
 }
 
 impl Capabilities {
-    /// Every call there is.
+    /// All calls.
     pub const ALL: Self = Self {
         initialize: Support::Offered,
         status: Support::Offered,
@@ -35,7 +35,7 @@ impl Capabilities {
         volume_ids: Support::Offered,
     };
 
-    /// Create and delete, nothing else.
+    /// Create and delete only.
     pub const MINIMAL: Self = Self {
         initialize: Support::NotOffered,
         status: Support::NotOffered,
@@ -44,7 +44,7 @@ impl Capabilities {
     };
 }
 
-/// The six calls, as data: for fault scripts, logs and metrics.
+/// The six calls, as data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Method {
     /// [`Driver::create`](crate::Driver::create)
@@ -62,11 +62,11 @@ pub enum Method {
 }
 
 impl Method {
-    /// All six.
+    /// All calls.
     pub const ALL: [Self; 6] =
         [Self::Create, Self::Initialize, Self::Delete, Self::Status, Self::List, Self::VolumeIds];
 
-    /// The value of the label `operation` in the metrics that the reference's drivers emit.
+    /// Returns the value of the label `operation` in metrics, as in the drivers of MCM.
     pub fn operation(self) -> &'static str {
         match self {
             Self::Create => "create_machine",
@@ -80,7 +80,7 @@ impl Method {
 }
 
 impl Capabilities {
-    /// Whether a driver with these capabilities has the call.
+    /// Returns whether a driver with these capabilities offers the call.
     pub fn support(&self, method: Method) -> Support {
         match method {
             Method::Create | Method::Delete => Support::Offered,

@@ -1,4 +1,4 @@
-//! The six calls.
+//! The driver interface.
 
 use api::Code;
 use api::view::PersistentVolumeSpec;
@@ -7,49 +7,49 @@ use tokio::sync::watch;
 
 use crate::{Call, Capabilities, ClassRequest, Created, Deleted, DriverError, Found, MachineRequest, Owners};
 
-/// A cloud, as Millwright sees it.
+/// Interface of a cloud.
 ///
-/// Every call may run beside any other, may be repeated, and ends by itself when its [`Call`] does. An implementation keeps
-/// nothing it cannot lose: the process may be killed between a call and the record of its answer, and the next process asks
-/// again. [`conformance`](crate::conformance) turns what is promised here into tests.
+/// Calls may run concurrently and may be repeated, and each ends when its [`Call`] ends. An implementation must not depend on
+/// state in memory: the process may be killed before the result of a call is recorded, and the next process repeats the call.
+/// [`conformance`](crate::conformance) tests these requirements.
 #[async_trait]
 pub trait Driver: Send + Sync + 'static {
-    /// Which of the optional calls there are. The answer never changes.
+    /// Returns the optional calls that the driver offers. The result never changes.
     fn capabilities(&self) -> Capabilities;
 
-    /// Changes whenever another driver answers than before, of another version for example: what failed may succeed now. `None` for
-    /// one that stays the same for as long as the process lives.
+    /// Returns a value that changes when the driver behind the interface is replaced, for example by another version, so that
+    /// failed calls can be retried. `None` if that cannot happen within the lifetime of the process.
     fn changes(&self) -> Option<watch::Receiver<u64>> {
         None
     }
 
-    /// Makes the VM of a machine, or finds the one that was made before: never two for one machine, also when called twice at
-    /// once or after a crash. A VM of that name with other properties is `AlreadyExists`, a full quota or an empty zone is
-    /// `ResourceExhausted`. An error may carry a last known state.
+    /// Creates the VM of a Machine, or finds the one that was created before. It must not create two VMs for one Machine, also if
+    /// called concurrently or after a crash. If a VM with that name and other properties exists, it returns `AlreadyExists`; if a
+    /// quota or the capacity of a zone is exhausted, `ResourceExhausted`. An error may contain a last known state.
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError>;
 
-    /// Removes the VM and everything that hangs on it, and answers when it is gone. No VM is success. Works from a stub, and
-    /// touches nothing of another cluster.
+    /// Deletes the VM and its resources, and returns when they are deleted. Succeeds if there is no VM. Must accept a stub, and must
+    /// not delete resources of other clusters.
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError>;
 
-    /// Does what is left to do once a VM exists; may be repeated. Until it has succeeded, status is `Uninitialized`.
+    /// Initializes an existing VM; may be repeated. Until it has succeeded, `status` returns `Uninitialized`.
     async fn initialize(&self, _call: &Call, _request: &MachineRequest) -> Result<Found, DriverError> {
         Err(not_offered("initialize"))
     }
 
-    /// Finds the VM of a machine, by provider id where there is one and by name. None is `NotFound`, several are `OutOfRange`,
-    /// one that still has to be initialised is `Uninitialized` with [what was found](DriverError::found).
+    /// Finds the VM of a Machine, by provider ID if known and by name. Returns `NotFound` if there is none, `OutOfRange` if there
+    /// are several, and `Uninitialized` with [the VM](DriverError::found) if it is not initialized.
     async fn status(&self, _call: &Call, _request: &MachineRequest) -> Result<Found, DriverError> {
         Err(not_offered("status"))
     }
 
-    /// All VMs of the cluster that the class points to, with the names of their machines. A VM that is listed and has no
-    /// machine will be deleted, so what is not certainly ours must not be in it.
+    /// Lists the VMs of the cluster of the MachineClass, with the names of their Machines. A listed VM without a Machine is
+    /// deleted, so the list must contain only VMs that certainly belong to the cluster.
     async fn list(&self, _call: &Call, _request: &ClassRequest) -> Result<Owners, DriverError> {
         Err(not_offered("list"))
     }
 
-    /// The cloud's ids of these volumes; foreign ones are left out. No call to the cloud.
+    /// Returns the IDs of these volumes in the cloud, without volumes of other drivers. Sends no request to the cloud.
     async fn volume_ids(&self, _call: &Call, _volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
         Err(not_offered("volume_ids"))
     }
@@ -81,7 +81,7 @@ mod tests {
 
     /// Shows DRV-3.
     #[tokio::test(start_paused = true)]
-    async fn what_a_driver_leaves_out_answers_unimplemented() {
+    async fn calls_that_are_not_offered_return_unimplemented() {
         let (call, driver) = (Call::default(), Bare);
         let class = ClassRequest { class: Arc::default(), secret: Arc::default() };
         let request =

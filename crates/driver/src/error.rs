@@ -1,10 +1,9 @@
-//! Why a call failed, in a form that survives being written into an object.
+//! Errors of driver calls, and their text form in objects.
 //!
-//! Inside the process an error is typed: code, message, cause, and what was learned in spite of the failure. Outside it is the
-//! reference's text (`machine codes error: code = [..] message = [..]`), which ends up in a machine's status and is parsed by
-//! others. Their parser counts brackets, so a message with a stray one would make the whole text unreadable to them;
-//! brackets without a partner are therefore turned into parentheses when the error is made, and every error of ours reads
-//! back as what it was.
+//! In the process an error is typed: code, message, cause, and the VM or state found despite the failure. In the status of a
+//! Machine it has the text form of MCM (`machine codes error: code = [..] message = [..]`), which other programs parse. Their
+//! parser counts brackets, so an unbalanced bracket would make the text unparsable. Therefore unbalanced brackets in messages are
+//! replaced by parentheses, and every error can be parsed from its text.
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +13,7 @@ use api::{Code, CodedText};
 
 use crate::Found;
 
-/// A failed call. Its `Display` is the text form others parse; the cause is never part of it.
+/// A failed call. `Display` writes the text form without the cause.
 #[derive(Clone, Debug)]
 pub struct DriverError {
     code: Code,
@@ -24,45 +23,46 @@ pub struct DriverError {
     found: Option<Box<Found>>,
 }
 
-/// How soon it makes sense to try again.
+/// When a failed call should be retried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RetryClass {
-    /// The cloud failed (`Unknown`, `DeadlineExceeded`, `Aborted`, `Unavailable`): again in a few seconds.
+    /// Transient failure (`Unknown`, `DeadlineExceeded`, `Aborted`, `Unavailable`): retry in a few seconds.
     Transient,
-    /// A quota or a zone is full (`ResourceExhausted`): only others can make room, so wait, and let another pool try.
+    /// A quota or the capacity of a zone is exhausted (`ResourceExhausted`): retry later, and use another pool.
     Exhausted,
-    /// Everything else needs someone to change something; trying again is only a way of noticing that they have.
+    /// Any other failure: retries succeed only after a change by a user.
     Other,
 }
 
-/// A text that is not an error in the reference's form.
+/// The text is not a driver error in the text form of MCM.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("failed to read a driver's error: the text does not hold exactly two groups in brackets")]
+#[error("failed to parse a driver error: expected two groups in brackets")]
 pub struct Undecodable;
 
 impl DriverError {
-    /// An error with this code. The message is for operators: it ends up in the machine's status, so it must hold no secret.
+    /// Creates an error. The message is written into the status of the Machine, so it must not contain secrets.
     pub fn new(code: Code, message: impl Into<String>) -> Self {
-        Self { code, message: paired(message.into()), cause: None, last_known_state: None, found: None }
+        Self { code, message: balanced(message.into()), cause: None, last_known_state: None, found: None }
     }
 
-    /// What is wrong with the request.
+    /// Creates an error with code `InvalidArgument`.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(Code::InvalidArgument, message)
     }
 
-    /// There is no such VM.
+    /// Creates an error with code `NotFound`.
     pub fn not_found(message: impl Into<String>) -> Self {
         Self::new(Code::NotFound, message)
     }
 
-    /// The same error with the error that led to it; for logs, never for objects.
+    /// Adds a cause. It is logged and not written into objects.
     #[must_use]
     pub fn because(self, cause: impl Error + Send + Sync + 'static) -> Self {
         Self { cause: Some(Arc::new(cause)), ..self }
     }
 
-    /// What failed was the initialisation of a VM that exists, unless the call has ended: then that is what is told.
+    /// Returns the error with code `Uninitialized`, because the VM exists and its initialization failed. `Canceled` and
+    /// `DeadlineExceeded` are not changed.
     #[must_use]
     pub fn into_uninitialized(self) -> Self {
         match self.code {
@@ -71,39 +71,39 @@ impl DriverError {
         }
     }
 
-    /// The same error with a state to be kept for the next attempt.
+    /// Adds the last known state for the next attempt.
     #[must_use]
     pub fn with_last_known_state(self, state: impl Into<String>) -> Self {
         Self { last_known_state: Some(state.into()), ..self }
     }
 
-    /// The same error with the VM that was found all the same. `Uninitialized` must carry one.
+    /// Adds the VM that exists despite the error. Required for `Uninitialized`.
     #[must_use]
     pub fn with_found(self, found: Found) -> Self {
         Self { found: Some(Box::new(found)), ..self }
     }
 
-    /// What kind of failure it was.
+    /// Returns the code.
     pub fn code(&self) -> Code {
         self.code
     }
 
-    /// The sentence for the operator.
+    /// Returns the message for users.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What the driver wants to be shown again at the next attempt.
+    /// Returns the last known state for the next attempt.
     pub fn last_known_state(&self) -> Option<&str> {
         self.last_known_state.as_deref()
     }
 
-    /// The VM that exists although the call failed.
+    /// Returns the VM that exists despite the error.
     pub fn found(&self) -> Option<&Found> {
         self.found.as_deref()
     }
 
-    /// How soon it makes sense to try again.
+    /// Returns when the call should be retried.
     pub fn retry_class(&self) -> RetryClass {
         match self.code {
             Code::Unknown | Code::DeadlineExceeded | Code::Aborted | Code::Unavailable => RetryClass::Transient,
@@ -112,7 +112,7 @@ impl DriverError {
         }
     }
 
-    /// Reads an error back from its text form, also from the middle of a longer text. A code nobody knows is `Unknown`.
+    /// Parses an error from its text form, which may be part of a longer text. An unknown code becomes `Unknown`.
     pub fn from_text(text: &str) -> Result<Self, Undecodable> {
         let CodedText { code, message } = CodedText::parse(text).ok_or(Undecodable)?;
         Ok(Self::new(code, message))
@@ -131,27 +131,27 @@ impl Error for DriverError {
     }
 }
 
-/// The message with every bracket that has no partner turned into a parenthesis.
-fn paired(message: String) -> String {
+/// Replaces unbalanced brackets by parentheses.
+fn balanced(message: String) -> String {
     let mut open = Vec::new();
-    let mut stray = Vec::new();
+    let mut unmatched = Vec::new();
     for (at, c) in message.char_indices() {
         match c {
             '[' => open.push(at),
-            ']' if open.pop().is_none() => stray.push(at),
+            ']' if open.pop().is_none() => unmatched.push(at),
             _ => {}
         }
     }
-    if open.is_empty() && stray.is_empty() {
+    if open.is_empty() && unmatched.is_empty() {
         return message;
     }
-    // Both are in the order of the text, so one walk finds them: a hostile text of brackets must not cost the square of its length.
-    let (mut open, mut stray) = (open.into_iter().peekable(), stray.into_iter().peekable());
+    // Both lists are in text order, so one pass is sufficient. The cost must be linear for hostile texts.
+    let (mut open, mut unmatched) = (open.into_iter().peekable(), unmatched.into_iter().peekable());
     message
         .char_indices()
         .map(|(at, c)| match c {
             '[' if open.next_if_eq(&at).is_some() => '(',
-            ']' if stray.next_if_eq(&at).is_some() => ')',
+            ']' if unmatched.next_if_eq(&at).is_some() => ')',
             _ => c,
         })
         .collect()
@@ -165,7 +165,7 @@ mod tests {
 
     /// Shows DRV-5.
     #[test]
-    fn the_text_is_the_one_others_parse() {
+    fn text_form_is_that_of_mcm() {
         let error = DriverError::new(Code::ResourceExhausted, "no capacity in zone [a]").because(std::fmt::Error);
         assert_eq!(
             error.to_string(),
@@ -176,18 +176,18 @@ mod tests {
 
     /// Shows MC-W61.
     #[rstest]
-    #[case("a [stray", "a (stray")]
-    #[case("a stray] one", "a stray) one")]
+    #[case("a [unmatched", "a (unmatched")]
+    #[case("a unmatched] one", "a unmatched) one")]
     #[case("[kept] and [lost", "[kept] and (lost")]
     #[case("][", ")(")]
     #[case("[[deep] half", "([deep] half")]
-    fn a_bracket_without_partner_becomes_a_parenthesis(#[case] given: &str, #[case] kept: &str) {
+    fn unbalanced_bracket_becomes_a_parenthesis(#[case] given: &str, #[case] kept: &str) {
         assert_eq!(DriverError::invalid(given).message(), kept);
     }
 
     /// Shows LIM-16.
     #[test]
-    fn a_million_brackets_without_partners_are_no_work() {
+    fn a_million_unbalanced_brackets_are_replaced_in_linear_time() {
         let error = DriverError::invalid("[".repeat(1 << 20));
         assert!(error.message().chars().all(|c| c == '('));
     }
@@ -202,13 +202,13 @@ mod tests {
     #[case(Code::Canceled, RetryClass::Other)]
     #[case(Code::InvalidArgument, RetryClass::Other)]
     #[case(Code::Internal, RetryClass::Other)]
-    fn the_code_decides_how_soon_to_try_again(#[case] code: Code, #[case] class: RetryClass) {
+    fn retry_class_depends_on_the_code(#[case] code: Code, #[case] class: RetryClass) {
         assert_eq!(DriverError::new(code, "").retry_class(), class);
     }
 
     /// Shows DRV-5.
     #[test]
-    fn a_text_in_another_form_is_told_apart() {
+    fn text_in_another_form_is_rejected() {
         assert_eq!(DriverError::from_text("connection refused").unwrap_err(), Undecodable);
         let read =
             DriverError::from_text("Cloud provider message - machine codes error: code = [NotFound] message = [gone]");
@@ -218,7 +218,7 @@ mod tests {
     proptest! {
         /// Shows DRV-5, MC-W61.
         #[test]
-        fn every_error_of_ours_reads_back_as_what_it_was(message in r"[\[\]a-z é]{0,24}") {
+        fn error_can_be_parsed_from_its_text(message in r"[\[\]a-z é]{0,24}") {
             let error = DriverError::new(Code::Aborted, message);
             let read = DriverError::from_text(&error.to_string()).unwrap();
             prop_assert_eq!(read.code(), Code::Aborted);

@@ -1,12 +1,12 @@
-//! The contract between Millwright and a cloud.
+//! The driver interface between Millwright and a cloud.
 //!
-//! A driver turns "make this machine", "remove it", "is it there?" into the calls of one cloud. Everything that keeps
-//! machines safe rests on a few promises a driver gives here: that creating twice makes one VM, that deleting what is gone
-//! succeeds, that a stub with a name and a provider id is enough to delete by, and that a failure carries a [`Code`] which
-//! tells a full quota from a broken network. The [`conformance`] cases hold any driver to them.
+//! A driver creates, deletes, finds and lists VMs with the API of one cloud. The controllers depend on these guarantees: two
+//! creates for one Machine create one VM, deleting a VM that does not exist succeeds, a name and a provider ID are sufficient to
+//! delete a VM, and an error has a [`Code`] that distinguishes an exhausted quota from a broken network. The [`conformance`]
+//! cases test them for any driver.
 //!
-//! Requests own their data behind [`std::sync::Arc`]s, so that a call can live in a task of its own while the controller goes
-//! on. Each call carries a [`Call`]: until when an answer is of use, and a token that ends it early.
+//! Requests own their data in [`std::sync::Arc`]s, so that a call can run in its own task. Each call has a [`Call`] with its
+//! deadline and a cancellation token.
 
 pub mod conformance;
 pub mod text;
@@ -25,5 +25,5 @@ pub use call::Call;
 pub use capabilities::{Capabilities, Method, Support};
 pub use contract::Driver;
 pub use error::{DriverError, RetryClass, Undecodable};
-pub use meter::{CloudPressure, CloudRequest, Kept, Meter, Reply};
-pub use request::{ClassRequest, MachineRequest, served_by};
+pub use meter::{CloudPressure, CloudRequest, Meter, MeterBuffer, Reply};
+pub use request::{ClassRequest, MachineRequest, check_provider};

@@ -1,44 +1,43 @@
-//! What drivers say of their requests to a cloud.
+//! Reports of drivers about their requests to a cloud.
 //!
-//! One call of ours may be many requests to a cloud, and it is those that a cloud counts, throttles and bills. Only the driver sees
-//! them, so it reports each through the [`Call`](crate::Call) it was given ([`Call::asking`](crate::Call::asking)). Nothing global is
-//! needed, and a driver never learns who counts.
+//! One driver call may send many requests, and the cloud counts, throttles and bills requests. Only the driver knows them, so it
+//! reports each one through its [`Call`](crate::Call) ([`Call::measure`](crate::Call::measure)), without global state.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-/// Whoever counts requests to a cloud.
+/// Receives reports about requests to a cloud.
 pub trait Meter: Send + Sync {
-    /// A request to this service of the cloud has ended after this long. `service` is one of few words, never an id: each is a
-    /// series.
-    fn asked(&self, service: &str, took: Duration, reply: Reply);
+    /// Called when a request to a service of the cloud has ended. `service` is a label value, so it must have few values.
+    fn request_ended(&self, service: &str, took: Duration, reply: Reply);
 
-    /// The cloud has said something of the account beyond the answer to a request.
-    fn pressed(&self, _pressure: &CloudPressure) {}
+    /// Called when the cloud reports throttling, missing capacity or an exhausted quota.
+    fn pressure_reported(&self, _pressure: &CloudPressure) {}
 }
 
-/// How a request to a cloud ended.
+/// Result of a request to a cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// The cloud did what was asked.
+    /// The request succeeded.
     Success,
-    /// It did not, or nobody knows.
+    /// The request failed, or its outcome is unknown.
     Failure,
 }
 
-/// What a cloud says of an account beyond the answer to a request.
+/// Throttling, missing capacity or an exhausted quota of an account.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CloudPressure {
-    /// It throttles these credentials, which keep to so many requests a second; `None` once nothing holds them back any more.
+    /// The credentials are throttled, and the driver limits itself to this many requests per second; `None` once they are not
+    /// throttled any more.
     Rate(Option<f64>),
-    /// This zone, or what stands for it, had no such VM to give.
+    /// The zone, or its equivalent, had no capacity for the VM.
     NoCapacity(String),
-    /// This quota is used up.
+    /// The quota is exhausted.
     Quota(String),
 }
 
-/// A meter, or none. Clones are the same.
+/// An optional meter. Clones share it.
 #[derive(Clone, Default)]
 pub(crate) struct Metered(pub(crate) Option<Arc<dyn Meter>>);
 
@@ -48,53 +47,53 @@ impl fmt::Debug for Metered {
     }
 }
 
-/// The most requests of one call that are kept; a list of a hundred thousand VMs takes fewer.
-const MOST_KEPT: usize = 1000;
+/// Maximum number of requests in a buffer; listing a hundred thousand VMs takes fewer.
+const MAX_REQUESTS: usize = 1000;
 
-/// The most words of a cloud on an account that are kept of one call.
-const MOST_PRESSURE: usize = 100;
+/// Maximum number of pressure reports in a buffer.
+const MAX_PRESSURE: usize = 100;
 
-/// A request to a cloud that has ended.
+/// A completed request to a cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloudRequest {
-    /// The service that was asked.
+    /// Service of the cloud.
     pub service: String,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// How it ended.
+    /// Result.
     pub reply: Reply,
 }
 
-/// A meter that keeps what it is told, for whoever counts in another process.
+/// A meter that buffers reports, for a caller in another process.
 #[derive(Debug, Default)]
-pub struct Kept {
+pub struct MeterBuffer {
     requests: Mutex<Vec<CloudRequest>>,
     pressure: Mutex<Vec<CloudPressure>>,
 }
 
-impl Kept {
-    /// The requests that were told so far, oldest first.
+impl MeterBuffer {
+    /// Takes the buffered requests, oldest first.
     pub fn take(&self) -> Vec<CloudRequest> {
         std::mem::take(&mut *self.requests.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// What the cloud said of the account so far, oldest first.
+    /// Takes the buffered pressure reports, oldest first.
     pub fn take_pressure(&self) -> Vec<CloudPressure> {
         std::mem::take(&mut *self.pressure.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl Meter for Kept {
-    fn asked(&self, service: &str, took: Duration, reply: Reply) {
+impl Meter for MeterBuffer {
+    fn request_ended(&self, service: &str, took: Duration, reply: Reply) {
         let mut kept = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < MOST_KEPT {
+        if kept.len() < MAX_REQUESTS {
             kept.push(CloudRequest { service: service.to_owned(), took, reply });
         }
     }
 
-    fn pressed(&self, pressure: &CloudPressure) {
+    fn pressure_reported(&self, pressure: &CloudPressure) {
         let mut kept = self.pressure.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.len() < MOST_PRESSURE {
+        if kept.len() < MAX_PRESSURE {
             kept.push(pressure.clone());
         }
     }
@@ -105,18 +104,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_kept_is_given_out_once_and_bounded() {
-        let kept = Kept::default();
-        (0..2 * MOST_KEPT).for_each(|_| kept.asked("disks", Duration::from_secs(1), Reply::Failure));
-        let taken = kept.take();
-        assert_eq!(taken.len(), MOST_KEPT);
+    fn buffer_is_bounded_and_returned_once() {
+        let buffer = MeterBuffer::default();
+        (0..2 * MAX_REQUESTS).for_each(|_| buffer.request_ended("disks", Duration::from_secs(1), Reply::Failure));
+        let taken = buffer.take();
+        assert_eq!(taken.len(), MAX_REQUESTS);
         assert_eq!(
             taken[0],
             CloudRequest { service: "disks".into(), took: Duration::from_secs(1), reply: Reply::Failure }
         );
-        assert!(kept.take().is_empty());
-        (0..2 * MOST_PRESSURE).for_each(|_| kept.pressed(&CloudPressure::Rate(Some(8.0))));
-        assert_eq!(kept.take_pressure(), vec![CloudPressure::Rate(Some(8.0)); MOST_PRESSURE]);
-        assert!(kept.take_pressure().is_empty());
+        assert!(buffer.take().is_empty());
+        (0..2 * MAX_PRESSURE).for_each(|_| buffer.pressure_reported(&CloudPressure::Rate(Some(8.0))));
+        assert_eq!(buffer.take_pressure(), vec![CloudPressure::Rate(Some(8.0)); MAX_PRESSURE]);
+        assert!(buffer.take_pressure().is_empty());
     }
 }

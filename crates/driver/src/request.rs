@@ -1,4 +1,4 @@
-//! What a driver is asked about.
+//! Parameters of driver calls.
 
 use std::sync::Arc;
 
@@ -7,63 +7,62 @@ use api::{Machine, MachineClass, Object, ProviderId};
 
 use crate::DriverError;
 
-/// A question about one machine. Cheap to clone.
+/// Parameters of a call for one Machine. Cheap to clone.
 ///
-/// The machine may be a stub with no more than name, namespace and `spec.providerID`: that is how a VM without a Machine is
-/// deleted. A driver must not rely on its labels, status or other fields, except that `status.lastKnownState` is there when
-/// the machine is.
+/// To delete an orphan VM, the Machine is a stub with name, namespace and `spec.providerID` only. A driver must not depend on
+/// labels, status or other fields, except `status.lastKnownState`, which is present if the Machine exists.
 #[derive(Clone, Debug)]
 pub struct MachineRequest {
-    /// The machine, or a stub of it.
+    /// The Machine, or a stub.
     pub machine: Arc<Machine>,
-    /// How its VM is to be made; `providerSpec` belongs to the driver.
+    /// The MachineClass; the driver defines the content of `providerSpec`.
     pub class: Arc<MachineClass>,
-    /// Credentials and user data, merged from the Secrets the class names.
+    /// Credentials and user data, merged from the Secrets of the MachineClass.
     pub secret: Arc<SecretData>,
 }
 
 impl MachineRequest {
-    /// The machine's name; empty when the object has none, which every driver refuses.
+    /// Returns the name of the Machine; may be empty, which every driver rejects.
     pub fn machine_name(&self) -> &str {
         self.machine.name()
     }
 
-    /// The machine's name; an error when the object has none.
+    /// Returns the name of the Machine, or an error if it is empty.
     pub fn required_machine_name(&self) -> Result<&str, DriverError> {
         match self.machine_name() {
-            "" => Err(DriverError::invalid("metadata.name: Required value: a VM is made for a machine with a name")),
+            "" => Err(DriverError::invalid("metadata.name: Required value: the Machine must have a name")),
             name => Ok(name),
         }
     }
 
-    /// The provider id the machine carries, if any.
+    /// Returns the provider ID of the Machine, if any.
     pub fn provider_id(&self) -> Option<&ProviderId> {
         Some(&self.machine.spec.provider_id).filter(|id| !id.is_empty())
     }
 
-    /// The same question about the class alone.
+    /// Returns the parameters for a call for the MachineClass.
     pub fn class_request(&self) -> ClassRequest {
         ClassRequest { class: self.class.clone(), secret: self.secret.clone() }
     }
 }
 
-/// A question about all VMs of a class. Cheap to clone.
+/// Parameters of a call for all VMs of a MachineClass. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct ClassRequest {
-    /// The class whose `providerSpec` says where to look.
+    /// The MachineClass; its `providerSpec` selects the VMs.
     pub class: Arc<MachineClass>,
-    /// Credentials, merged from the Secrets the class names.
+    /// Credentials, merged from the Secrets of the MachineClass.
     pub secret: Arc<SecretData>,
 }
 
-/// Refuses a class that is for another driver: a `providerSpec` that happens to decode would make machines in the wrong place.
-pub fn served_by(provider: &str, class: &MachineClass) -> Result<(), DriverError> {
-    let asked = &class.provider;
-    if asked == provider {
+/// Rejects a MachineClass of another provider. Otherwise a `providerSpec` that can be decoded might create VMs in the wrong cloud.
+pub fn check_provider(provider: &str, class: &MachineClass) -> Result<(), DriverError> {
+    let found = &class.provider;
+    if found == provider {
         return Ok(());
     }
     let message =
-        format!("provider: Unsupported value: {asked:?}: this driver serves classes of provider {provider:?}");
+        format!("provider: Unsupported value: {found:?}: this driver handles MachineClasses with provider {provider:?}");
     Err(DriverError::invalid(message))
 }
 
@@ -72,11 +71,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_class_of_another_provider_is_refused_by_the_letter() {
+    fn class_of_another_provider_is_rejected() {
         let class = |provider: &str| MachineClass { provider: provider.into(), ..MachineClass::default() };
-        assert!(served_by("host", &class("host")).is_ok());
-        let error = served_by("host", &class("Host")).unwrap_err();
-        let told = "provider: Unsupported value: \"Host\": this driver serves classes of provider \"host\"";
-        assert_eq!((error.code(), error.message()), (crate::Code::InvalidArgument, told));
+        assert!(check_provider("host", &class("host")).is_ok());
+        let error = check_provider("host", &class("Host")).unwrap_err();
+        let expected = "provider: Unsupported value: \"Host\": this driver handles MachineClasses with provider \"host\"";
+        assert_eq!((error.code(), error.message()), (crate::Code::InvalidArgument, expected));
     }
 }

@@ -1,37 +1,36 @@
-//! What a driver may say, and how it is made fit to be shown.
+//! Validation of texts and names that drivers return.
 //!
-//! A driver's words are written into objects, Events, logs and traces, where people and programs read them. A driver may be wrong,
-//! and it may be hostile: three megabytes are more than etcd takes, an escape sequence paints over a terminal, a line break begins a
-//! line of log that nobody wrote, and a bidirectional override shows a text that is not the one that stands there. So whatever
-//! leaves the controllers was made [`printable`] first.
+//! Texts of drivers are written into objects, Events, logs and traces. A driver may be faulty or hostile: a text may be too long
+//! for etcd, contain escape sequences for terminals, contain line breaks that forge log lines, or contain bidirectional overrides.
+//! Therefore all texts are made [`printable`] first.
 //!
-//! Names are not repaired: a node name that was cut is the name of another node. [`node_name_problem`] and its like say what is
-//! wrong with one.
+//! Names are not changed, because a truncated node name is the name of another node. [`node_name_problem`] and similar functions
+//! return what is wrong with a name.
 
 pub use api::printable::{LONGEST_TEXT, is_deceptive, printable, printable_beginning};
 
-/// The longest value of a label, which is what a node name is written down as.
+/// Maximum length of a label value. The node name is stored in a label.
 const LONGEST_LABEL_VALUE: usize = 63;
 
-/// The longest name of an object.
+/// Maximum length of an object name.
 const LONGEST_NAME: usize = 253;
 
-/// What keeps a text from being the name of a node; `None` if nothing does.
+/// Returns why a text is not a valid node name; `None` if it is valid.
 #[must_use]
 pub fn node_name_problem(name: &str) -> Option<&'static str> {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if name.is_empty() {
         Some("is empty")
     } else if name.len() > LONGEST_LABEL_VALUE {
-        Some("is longer than 63 characters, which no label can hold")
+        Some("is longer than 63 characters, the maximum of a label value")
     } else if !name.chars().all(inner) || name.starts_with(['-', '_', '.']) || name.ends_with(['-', '_', '.']) {
-        Some("is no value of a label: only letters, digits, '-', '_' and '.', with a letter or digit at both ends")
+        Some("is not a valid label value: only letters, digits, '-', '_' and '.' are allowed, with a letter or digit at both ends")
     } else {
         None
     }
 }
 
-/// What keeps a text from being the id of a VM; `None` if nothing does.
+/// Returns why a text is not a valid provider ID; `None` if it is valid.
 #[must_use]
 pub fn provider_id_problem(id: &str) -> Option<&'static str> {
     if id.is_empty() {
@@ -39,13 +38,13 @@ pub fn provider_id_problem(id: &str) -> Option<&'static str> {
     } else if id.len() > LONGEST_TEXT {
         Some("is longer than 4096 bytes")
     } else if id.chars().any(is_deceptive) {
-        Some("holds control or invisible characters")
+        Some("contains control or invisible characters")
     } else {
         None
     }
 }
 
-/// What keeps a text from being the name of a machine; `None` if nothing does.
+/// Returns why a text is not a valid Machine name; `None` if it is valid.
 #[must_use]
 pub fn machine_name_problem(name: &str) -> Option<&'static str> {
     if name.is_empty() {
@@ -53,7 +52,7 @@ pub fn machine_name_problem(name: &str) -> Option<&'static str> {
     } else if name.len() > LONGEST_NAME {
         Some("is longer than 253 characters")
     } else if name.chars().any(is_deceptive) {
-        Some("holds control or invisible characters")
+        Some("contains control or invisible characters")
     } else {
         None
     }
@@ -67,11 +66,11 @@ mod tests {
     #[rstest]
     #[case("ip-10-0-0-1.ec2.internal", None)]
     #[case("", Some("is empty"))]
-    #[case("-a", Some("is no value"))]
-    #[case("a b", Some("is no value"))]
-    #[case("a\u{1b}[0m", Some("is no value"))]
-    #[case("über", Some("is no value"))]
-    fn a_node_name_is_the_value_of_a_label(#[case] name: &str, #[case] problem: Option<&str>) {
+    #[case("-a", Some("is not a valid label value"))]
+    #[case("a b", Some("is not a valid label value"))]
+    #[case("a\u{1b}[0m", Some("is not a valid label value"))]
+    #[case("über", Some("is not a valid label value"))]
+    fn node_name_must_be_a_label_value(#[case] name: &str, #[case] problem: Option<&str>) {
         let found = node_name_problem(name);
         assert!(found.is_some() == problem.is_some() && found.unwrap_or("").starts_with(problem.unwrap_or("")));
         assert_eq!(node_name_problem(&"n".repeat(63)), None);
@@ -79,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn an_id_that_would_paint_on_a_terminal_is_no_id() {
+    fn control_characters_in_ids_are_rejected() {
         assert_eq!(provider_id_problem("aws:///eu-west-1a/i-0abc"), None);
         for bad in ["", "a\nb", "a\u{202e}b", &"i".repeat(LONGEST_TEXT + 1)] {
             assert!(provider_id_problem(bad).is_some(), "{bad:.20?}");

@@ -43,60 +43,60 @@ pub fn machine(reason: &machine::Reason, seen: &Machine) -> Advice {
     use machine::Reason as R;
     let name = seen.name();
     match reason {
-        R::Converged | R::KeepNode | R::ConditionsChanged | R::Joined | R::Rejoined | R::Updated => Advice::plain(Fine),
-        R::FinalizerFirst
-        | R::ClassNotSeen(_)
-        | R::ClassNotHeld(_)
-        | R::AskFirst
-        | R::NoVm
-        | R::CallUnderWay(_)
+        R::Converged | R::NodeOutOfDate | R::ConditionsChanged | R::Joined | R::Rejoined | R::Updated => Advice::plain(Fine),
+        R::FinalizerMissing
+        | R::ClassNotCached(_)
+        | R::ClassFinalizerMissing(_)
+        | R::VmUnknown
+        | R::VmMissing
+        | R::CallInProgress(_)
         | R::VmDeleted
         | R::VmFound(_)
         | R::VmNotInitialized
         | R::StaleNode(_)
         | R::LeftoverVm
-        | R::VmRuns
+        | R::VmRunning
         | R::Updating
-        | R::NotVisible
+        | R::HealthTimeoutReset
         | R::NodeDeleted(_)
         | R::NodeAnnotated(_)
         | R::NodeLabelWrong { .. }
         | R::UpdateSelected
-        | R::DrainsForUpdate
+        | R::DrainingForUpdate
         | R::PreservationEnded(_)
-        | R::DeletionAsked
-        | R::KeepPodsAway
-        | R::NodeEmpty
+        | R::DeletionRequested
+        | R::CordonNode
+        | R::Drained
         | R::NodeUnknown
         | R::NodeNamed(_)
         | R::ReadyToDeleteVm
-        | R::NodeUnseen(_)
-        | R::NodeLeft(_)
-        | R::DrainGivenUp(_)
-        | R::NothingLeft => Advice::plain(Working),
+        | R::NodeNotCached(_)
+        | R::NodeRemaining(_)
+        | R::DrainFailed(_)
+        | R::Deleted => Advice::plain(Working),
         R::Invalid(_) => {
             Advice::help(format!("mend the field: `kubectl edit machine {name}`, and the template it came from"))
         }
-        R::NoClass(class) | R::NoClassAnyMore(class) => {
+        R::ClassMissing(class) | R::ClassMissingVmPossible(class) => {
             Advice::help(format!("create MachineClass {class:?}, or name another one in spec.class.name"))
         }
-        R::UnreadableClass(class) => Advice::help(format!(
+        R::ClassUndecodable(class) => Advice::help(format!(
             "mend MachineClass {class:?}: a field of it has a type that its definition does not allow"
         )),
-        R::InvalidClass(class, _) => {
+        R::ClassInvalid(class, _) => {
             Advice::help(format!("mend MachineClass {class:?}: `kubectl edit machineclass {class}`"))
         }
-        R::ClassLeaves(class) => Advice::help(format!(
+        R::ClassDeleting(class) => Advice::help(format!(
             "create MachineClass {class:?} anew once it is gone, or name another one in spec.class.name"
         )),
-        R::NoDriver(_) => Advice::help(
+        R::DriverMissing(_) => Advice::help(
             "run the controllers with the driver of the class's provider (--provider or --driver-endpoint)",
         ),
-        R::NoSecret(_) => Advice::help("create or complete the Secret that its MachineClass names"),
-        R::CallFailed { code, .. } | R::HeldBack { code } => by_code(*code).then("it is tried again"),
-        R::NamelessVm => Advice::help("mend the driver: its answer names neither the VM nor its node"),
+        R::SecretUnusable(_) => Advice::help("create or complete the Secret that its MachineClass names"),
+        R::CallFailed { code, .. } | R::CapacityExhausted { code } => by_code(*code).then("it is tried again"),
+        R::VmUnnamed => Advice::help("mend the driver: its answer names neither the VM nor its node"),
         R::CreationTimedOut | R::JoinTimedOut | R::HealthTimedOut => Advice::plain(Working).then(REPLACED),
-        R::NodeNotThere(node) => Advice {
+        R::NodeNotRegistered(node) => Advice {
             standing: Working,
             unblock: Some(format!(
                 "if node {node:?} does not come: look at the console of the VM, its user data and its network; a kubelet that \
@@ -135,7 +135,7 @@ pub fn machine(reason: &machine::Reason, seen: &Machine) -> Advice {
             api::names::annotations::UPDATE_FAILED_REASON
         )),
         R::Frozen => Advice::help("see why the API servers could not be reached; it goes on by itself once they can"),
-        R::AwaitsUpdate => Advice {
+        R::ReadyForUpdate => Advice {
             standing: Working,
             unblock: Some("if it takes long: see whether the agent that updates nodes runs on it".into()),
             then: None,
@@ -156,7 +156,7 @@ pub fn machine(reason: &machine::Reason, seen: &Machine) -> Advice {
             then: None,
         },
         R::Draining(_) => Advice::plain(Working).then(FORCED),
-        R::PodsNotKeptAway(_) => {
+        R::CordonFailed(_) => {
             Advice::help("let the controllers write to its node: a webhook or a role is in the way").then(FORCED)
         }
         R::Detaching { .. } => Advice {
@@ -174,11 +174,11 @@ pub fn machine(reason: &machine::Reason, seen: &Machine) -> Advice {
             "correct spec.providerID, or delete the machine that was created by mistake; the VM stays with {with:?} or this one"
         )),
         R::NodeForeign { .. } => Advice::help("correct the label \"node\" of the machine"),
-        R::NodeUncertain { .. } => Advice::help("let the controllers read the target cluster")
+        R::NodeLookupFailed { .. } => Advice::help("let the controllers read the target cluster")
             .then("its deletion goes on as if there were no node"),
-        R::NodeNotRemoved { name, .. } => Advice::help(format!("delete Node {name:?} if it still exists")),
-        R::NodeUnreadable(node) => Advice::help(format!("mend or delete Node {node:?}: nobody can read it")),
-        R::NotOurs => Advice::help(format!(
+        R::NodeDeletionFailed { name, .. } => Advice::help(format!("delete Node {name:?} if it still exists")),
+        R::NodeUndecodable(node) => Advice::help(format!("mend or delete Node {node:?}: nobody can read it")),
+        R::OtherFinalizer => Advice::help(format!(
             "whoever put the other finalizer must remove it: `kubectl get machine {name} -o jsonpath='{{.metadata.finalizers}}'`"
         )),
     }
@@ -214,16 +214,16 @@ pub fn set(reason: &machineset::Reason, name: &str) -> Advice {
     use machineset::Reason as R;
     match reason {
         R::Converged => Advice::plain(Fine),
-        R::FinalizerFirst
+        R::FinalizerMissing
         | R::Ownership { .. }
         | R::TooFew { .. }
         | R::ScaleUpDisabled
         | R::Surplus { .. }
-        | R::Differs(_)
-        | R::Unseen(_)
-        | R::DeletionAsked { .. }
-        | R::LettingGo
-        | R::NothingLeft => Advice::plain(Working),
+        | R::MachinesOutdated(_)
+        | R::ResultsPending(_)
+        | R::Deleting { .. }
+        | R::Orphaning
+        | R::MachinesGone => Advice::plain(Working),
         R::Invalid(_) => {
             Advice::help(format!("mend the field: `kubectl edit machineset {name}`, or its deployment if it has one"))
         }
@@ -237,7 +237,7 @@ pub fn set(reason: &machineset::Reason, name: &str) -> Advice {
             "find out why its Machines fail: `kubectl describe machines`, and the Events of machineset {name}"
         )),
         R::InvalidTemplate(_) => Advice::help("make the labels of its template match its selector"),
-        R::NotOurs => Advice::help("whoever put the other finalizer must remove it"),
+        R::OtherFinalizer => Advice::help("whoever put the other finalizer must remove it"),
     }
 }
 
@@ -247,22 +247,22 @@ pub fn deployment(reason: &deployment::Reason, name: &str) -> Advice {
     use deployment::Reason as R;
     match reason {
         R::Converged => Advice::plain(Fine),
-        R::UnknownMachinesNamed
+        R::MachinesNotCached
         | R::HashMissing(_)
-        | R::RollbackAsked(_)
+        | R::RollbackRequested(_)
         | R::Resized { .. }
         | R::Rolling { .. }
-        | R::OldMachinesLeave(_)
+        | R::OldMachinesRemain(_)
         | R::Completing { .. }
-        | R::SetsLeave(_)
-        | R::SetsLetGo
-        | R::Empty => Advice::plain(Working),
+        | R::Deleting(_)
+        | R::Orphaning
+        | R::Deleted => Advice::plain(Working),
         R::Invalid(_) => Advice::help(format!("mend the field: `kubectl edit machinedeployment {name}`")),
         R::Paused => Advice {
             standing: Working,
             unblock: Some(format!("to go on: `millwright rollout resume machinedeployment/{name}`")),
             then: None,
         },
-        R::SetNotMade(_) => Advice::help("see what the API server says against its new set"),
+        R::SetNotCreated(_) => Advice::help("see what the API server says against its new set"),
     }
 }

@@ -6,13 +6,13 @@
 
 use std::sync::Arc;
 
-use api::names::descriptions::VM_STATUS_RETRY;
+use api::texts::VM_STATUS_RETRY;
 use api::view::{PodDisruptionBudgetView, PodView};
 use api::{Code, CodedText, Machine, MachinePhase, Object, OperationState, OperationType, SecretData};
 use planner::drain::{Answer, Note, Refusal, Request, Step as DrainStep, Verb, Watched};
 use planner::limiter::Capacity;
 use planner::machine::{
-    Call, DrainView, DriverState, Failure, NodeLookup, Observed, Plan, Reason, RollOut, SecretState, Step, Target,
+    Call, DrainView, DriverState, Failure, NodeLookup, Observed, Plan, Reason, Rollout, SecretState, Step, Target,
     VmState,
 };
 use planner::replacement_limit::{self, Siblings};
@@ -181,7 +181,7 @@ impl<'a> Inquiry<'a> {
     fn plan(&self, vm: &VmState) -> Plan {
         let node = self.snapshot.node_of(self.machine).map(|node| &**node);
         // The list that was read is the API server's own word.
-        let lookup = if matches!(node, Presence::Absent) { NodeLookup::Absent } else { NodeLookup::Unasked };
+        let lookup = if matches!(node, Presence::Absent) { NodeLookup::Absent } else { NodeLookup::NotRequested };
         let served = DriverState::Served;
         let class = self.snapshot.classes.look_up(&self.machine.spec.class.name).map(|class| &**class);
         planner::machine::plan(&Observed {
@@ -204,7 +204,7 @@ impl<'a> Inquiry<'a> {
             token: TokenRecord::Gone,
             rivals: &self.rivals,
             vm_rivals: &self.vm_rivals,
-            rollout: RollOut::NotKnown,
+            rollout: Rollout::Unknown,
             connectivity: self.snapshot.process.connectivity(),
             outages: &self.outages,
             policy: &self.policy,
@@ -325,7 +325,7 @@ fn secret(snapshot: &Snapshot, machine: &Machine) -> SecretState {
 fn last_word(machine: &Machine) -> VmState {
     let last = &machine.status.last_operation;
     if last.state != OperationState::Failed {
-        return VmState::Unasked;
+        return VmState::Unknown;
     }
     // The reference's text for a driver that is away names no code.
     let is_away = last.description.starts_with(VM_STATUS_RETRY);
@@ -336,7 +336,7 @@ fn last_word(machine: &Machine) -> VmState {
         OperationType::Create => Call::Create,
         OperationType::Delete if is_away => Call::Status,
         OperationType::Delete => Call::Delete,
-        _ => return VmState::Unasked,
+        _ => return VmState::Unknown,
     };
     match (code, last.last_update_time) {
         (Some(code), Some(at)) => VmState::Failed(Failure {
@@ -346,7 +346,7 @@ fn last_word(machine: &Machine) -> VmState {
             last_known_state: None,
             at: at.timestamp(),
         }),
-        _ => VmState::Unasked,
+        _ => VmState::Unknown,
     }
 }
 
@@ -394,7 +394,7 @@ fn vm_rivals(snapshot: &Snapshot, machine: &Machine) -> Vec<Arc<Machine>> {
 }
 
 fn siblings(snapshot: &Snapshot, machine: &Machine) -> Siblings {
-    match replacement_limit::deployment(machine).filter(|_| replacement_limit::may_ask(machine)) {
+    match replacement_limit::deployment(machine).filter(|_| replacement_limit::is_candidate(machine)) {
         Some(name) => {
             let of_it = |other: &&Arc<Machine>| replacement_limit::deployment(other) == Some(name);
             Siblings::of(machine, snapshot.machines.readable.iter().filter(of_it).map(|other| &**other))

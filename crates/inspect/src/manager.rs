@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use api::names::annotations::UNFREEZE;
 use api::{MachineDeployment, MachinePhase, MachineSet, Object};
-use planner::deployment::{Named, SeenMachine, SeenSet, TargetCluster, UndecodableSet, machines_named};
-use planner::machineset::{Member, NameSeed, Outstanding, Unreadable};
+use planner::deployment::{Named, SeenMachine, SeenSet, UndecodableSet, machines_named};
+use planner::machineset::{Member, NameSeed, Outstanding, UndecodableMachine};
 use planner::{Policy, Presence};
 
 use crate::words::count;
@@ -25,22 +25,22 @@ pub(crate) fn set(snapshot: &Snapshot, set: &Arc<MachineSet>) -> Verdict {
     let members: Vec<_> = machines.iter().map(member).collect();
     let members: Vec<Member<'_>> =
         members.iter().map(|(machine, node)| Member { machine, node: node.map(|node| &**node) }).collect();
-    let unreadable: Vec<Unreadable> = snapshot
+    let undecodable: Vec<UndecodableMachine> = snapshot
         .machines
         .unreadable_of(uid.as_str())
-        .map(|left| Unreadable {
+        .map(|left| UndecodableMachine {
             name: left.name.as_str().into(),
             uid: left.uid.clone(),
             resource_version: left.resource_version.clone(),
             labels: left.labels.clone(),
-            leaving: left.deleting,
+            is_deleting: left.deleting,
         })
         .collect();
     let policy = Policy::default();
     let plan = planner::machineset::plan(&planner::machineset::Observed {
         set,
         machines: &members,
-        unreadable: &unreadable,
+        undecodable: &undecodable,
         outstanding: &Outstanding::default(),
         refused: &BTreeMap::new(),
         clock: planner::machineset::ClockTrust::Trusted,
@@ -66,7 +66,7 @@ pub(crate) fn set(snapshot: &Snapshot, set: &Arc<MachineSet>) -> Verdict {
         condition.kind == api::names::conditions::set::REPLICA_FAILURE && condition.status == api::ConditionStatus::True
     }) {
         verdict.standing = Standing::Troubled;
-        if failure.reason != api::names::conditions::ours::REPLACEMENT_DELAYED {
+        if failure.reason != api::names::conditions::millwright::REPLACEMENT_DELAYED {
             verdict.unblock.push(format!("the API server refused machines of it: {}", failure.message));
         }
     }
@@ -95,10 +95,10 @@ pub(crate) fn deployment(snapshot: &Snapshot, deployment: &Arc<MachineDeployment
         .into_iter()
         .map(|name| {
             let found = match snapshot.machines.look_up(&name) {
-                Presence::Present(machine) => Named::Seen(machine),
-                Presence::Undecodable => Named::Unreadable,
+                Presence::Present(machine) => Named::Found(machine),
+                Presence::Undecodable(_) => Named::Undecodable,
                 // The list that was read is the API server's own word.
-                Presence::Absent => Named::Gone,
+                Presence::Absent => Named::NotFound,
             };
             (name, found)
         })
@@ -113,7 +113,7 @@ pub(crate) fn deployment(snapshot: &Snapshot, deployment: &Arc<MachineDeployment
         names_in_use: &names_in_use,
         undecodable_sets: &undecodable_sets,
         named: &named,
-        target: if snapshot.cluster().is_some() { TargetCluster::Seen } else { TargetCluster::None },
+        has_target_cluster: snapshot.cluster().is_some(),
         policy: &policy,
         reported: None,
         now: snapshot.now,

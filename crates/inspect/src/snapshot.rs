@@ -137,7 +137,7 @@ impl<K: Object> Kind<K> {
             return Presence::Present(object);
         }
         if self.unreadable.iter().any(|object| object.name == name) {
-            return Presence::Undecodable;
+            return Presence::Undecodable(());
         }
         Presence::Absent
     }

@@ -272,7 +272,7 @@ fn node_leaf(snapshot: &Snapshot, seen: &Machine) -> Option<NodeLeaf> {
                 _ => "not ready",
             },
         },
-        Presence::Undecodable => NodeLeaf { name: named?, state: "cannot be read" },
+        Presence::Undecodable(_) => NodeLeaf { name: named?, state: "cannot be read" },
         Presence::Absent if refused => NodeLeaf { name: named?, state: "not known" },
         Presence::Absent => NodeLeaf { name: named?, state: "not registered" },
     })

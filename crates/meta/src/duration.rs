@@ -1,8 +1,7 @@
-//! Durations in Go's notation.
+//! Durations in the notation of Go.
 //!
-//! Specs, annotations and flags hold durations as `2h`, `1h30m` or `20m0s`, and descriptions that others read print them the
-//! same way. The notation is Go's own: it knows no days, takes fractions (`1.5h`), both micro signs and a sign in front, and
-//! always prints hours, minutes and seconds together (`2h0m0s`). This is that notation, to the nanosecond.
+//! Specs, annotations, flags and descriptions contain durations such as `2h`, `1h30m` or `20m0s`. The notation has no days. It accepts
+//! fractions (`1.5h`), both micro signs and a leading sign, and prints hours, minutes and seconds together (`2h0m0s`).
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,23 +15,23 @@ const SECOND: u64 = 1_000 * MILLISECOND;
 const MINUTE: u64 = 60 * SECOND;
 const HOUR: u64 = 60 * MINUTE;
 
-/// The largest amount a Go duration can hold below zero; above zero it is one less.
+/// Maximum absolute value of a negative duration in nanoseconds; one more than that of a positive one.
 const LIMIT: u64 = 1 << 63;
 
-/// A signed number of nanoseconds, about 292 years at most.
+/// A signed number of nanoseconds, at most about 292 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(i64);
 
-/// Why a text is not a duration.
+/// The text is not a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DurationError {
-    /// Empty, or not number-and-unit pairs.
+    /// Empty, or not pairs of numbers and units.
     #[error("not a duration: expected numbers with units, such as 1h30m")]
     Malformed,
-    /// A number without a unit, `0` excepted.
-    #[error("a number lacks its unit: one of ns, us, ms, s, m, h")]
+    /// A number without a unit, except `0`.
+    #[error("missing unit: use ns, us, ms, s, m or h")]
     MissingUnit,
-    /// A unit Go does not know; days are the usual one.
+    /// An unknown unit, such as days.
     #[error("unknown unit: use ns, us, ms, s, m or h")]
     UnknownUnit,
     /// More than about 292 years.
@@ -41,30 +40,30 @@ pub enum DurationError {
 }
 
 impl GoDuration {
-    /// No time at all.
+    /// Zero.
     pub const ZERO: Self = Self(0);
 
-    /// From nanoseconds.
+    /// Creates a duration from nanoseconds.
     pub const fn from_nanos(nanos: i64) -> Self {
         Self(nanos)
     }
 
-    /// From seconds; the longest duration if there are too many.
+    /// Creates a duration from seconds; saturates at the maximum.
     pub const fn from_secs(secs: i64) -> Self {
         Self(secs.saturating_mul(1_000_000_000))
     }
 
-    /// In nanoseconds.
+    /// Returns the nanoseconds.
     pub const fn as_nanos(self) -> i64 {
         self.0
     }
 
-    /// Whether it lies below zero.
+    /// Returns whether the duration is negative.
     pub const fn is_negative(self) -> bool {
         self.0 < 0
     }
 
-    /// As an unsigned duration; a negative one, which means "over at once" wherever we wait, is zero.
+    /// Returns an unsigned duration; zero if it is negative.
     pub const fn to_std(self) -> Duration {
         Duration::from_nanos(if self.0 < 0 { 0 } else { self.0.unsigned_abs() })
     }
@@ -77,14 +76,14 @@ impl From<GoDuration> for SignedDuration {
 }
 
 impl From<Duration> for GoDuration {
-    /// The longest Go duration if it does not fit.
+    /// Saturates at the maximum.
     fn from(duration: Duration) -> Self {
         Self(i64::try_from(duration.as_nanos()).unwrap_or(i64::MAX))
     }
 }
 
 impl From<SignedDuration> for GoDuration {
-    /// The nearest Go duration if it does not fit.
+    /// Saturates at the limits.
     fn from(duration: SignedDuration) -> Self {
         let limit = if duration.is_negative() { i64::MIN } else { i64::MAX };
         Self(i64::try_from(duration.as_nanos()).unwrap_or(limit))
@@ -121,7 +120,7 @@ impl FromStr for GoDuration {
     }
 }
 
-/// Takes one number with its unit off the front: the nanoseconds and what follows.
+/// Parses one number with its unit. Returns the nanoseconds and the rest of the text.
 fn leading_amount(text: &str) -> Result<(u64, &str), DurationError> {
     let (whole, rest) = split_digits(text);
     let (fraction, rest) = match rest.strip_prefix('.') {
@@ -136,7 +135,7 @@ fn leading_amount(text: &str) -> Result<(u64, &str), DurationError> {
     let unit = match unit {
         "" => return Err(DurationError::MissingUnit),
         "ns" => 1,
-        "us" | "\u{b5}s" | "\u{3bc}s" => MICROSECOND, // the micro sign and the Greek letter look alike
+        "us" | "\u{b5}s" | "\u{3bc}s" => MICROSECOND, // the micro sign and the Greek letter
         "ms" => MILLISECOND,
         "s" => SECOND,
         "m" => MINUTE,
@@ -156,17 +155,17 @@ fn split_digits(text: &str) -> (&str, &str) {
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
-/// The nanoseconds of a decimal fraction of a unit, calculated as Go does, in floating point, so that both round alike.
+/// Returns the nanoseconds of a decimal fraction of a unit, in floating point like Go, so that both round equally.
 #[allow(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
-    reason = "Go calculates this very expression in floating point, and its result fits: a fraction of an hour is below 2^53 ns"
+    reason = "same expression as in Go; the result fits, because a fraction of an hour is below 2^53 ns"
 )]
 fn part_of(unit: u64, digits: &str) -> u64 {
     let (mut value, mut scale) = (0_u64, 1.0_f64);
     for digit in digits.bytes() {
-        // Go stops at the first digit that no longer fits.
+        // Go ignores digits that overflow.
         let next = value.checked_mul(10).and_then(|v| v.checked_add(u64::from(digit - b'0')));
         match next {
             Some(next) if value <= (LIMIT - 1) / 10 && next <= LIMIT => value = next,
@@ -201,7 +200,7 @@ impl fmt::Display for GoDuration {
     }
 }
 
-/// A number of units with as many decimals as it needs.
+/// Writes a number of units with the necessary decimals.
 fn decimal(f: &mut fmt::Formatter<'_>, nanos: u64, unit: u64, name: &str) -> fmt::Result {
     write!(f, "{}", nanos / unit)?;
     let width = unit.ilog10() as usize;
@@ -252,7 +251,7 @@ mod tests {
     #[case("0.3333333333333333333h", 1_200_000_000_000)]
     #[case("0.100000000000000000000h", 360_000_000_000)]
     #[case("0.830103483285477580700h", 2_988_372_539_827)]
-    fn go_reads_it_so(#[case] text: &str, #[case] nanos: i64) {
+    fn durations_are_parsed_as_in_go(#[case] text: &str, #[case] nanos: i64) {
         assert_eq!(text.parse(), Ok(GoDuration::from_nanos(nanos)));
     }
 
@@ -280,7 +279,7 @@ mod tests {
     #[case("3000000h", DurationError::TooLong)]
     #[case("99999999999999999999s", DurationError::TooLong)]
     #[case("-9223372036854775808ns1ns", DurationError::TooLong)]
-    fn go_refuses_it(#[case] text: &str, #[case] why: DurationError) {
+    fn invalid_durations_are_rejected_as_in_go(#[case] text: &str, #[case] why: DurationError) {
         assert_eq!(text.parse::<GoDuration>(), Err(why));
     }
 
@@ -301,7 +300,7 @@ mod tests {
     #[case(-1, "-1ns")]
     #[case(i64::MAX, "2562047h47m16.854775807s")]
     #[case(i64::MIN, "-2562047h47m16.854775808s")]
-    fn go_prints_it_so(#[case] nanos: i64, #[case] text: &str) {
+    fn durations_are_printed_as_in_go(#[case] nanos: i64, #[case] text: &str) {
         assert_eq!(GoDuration::from_nanos(nanos).to_string(), text);
     }
 
@@ -317,18 +316,18 @@ mod tests {
     proptest! {
         /// Shows API-5.
         #[test]
-        fn what_is_printed_is_read_back(nanos in any::<i64>()) {
+        fn printed_duration_is_parsed_again(nanos in any::<i64>()) {
             let duration = GoDuration::from_nanos(nanos);
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }
 
         #[test]
-        fn no_text_is_too_odd_to_be_refused(text in any::<String>()) {
+        fn any_text_is_parsed_without_a_panic(text in any::<String>()) {
             let _ = text.parse::<GoDuration>();
         }
 
         #[test]
-        fn texts_that_almost_are_durations_are_read_or_refused(text in "[-+]?([0-9.]{0,22}(ns|us|\u{b5}s|\u{3bc}s|ms|s|m|h|d)?){0,4}") {
+        fn similar_texts_are_parsed_or_rejected(text in "[-+]?([0-9.]{0,22}(ns|us|\u{b5}s|\u{3bc}s|ms|s|m|h|d)?){0,4}") {
             if let Ok(duration) = text.parse::<GoDuration>() {
                 prop_assert_eq!(duration.to_string().parse(), Ok(duration));
             }

@@ -1,4 +1,4 @@
-//! Ids, each with a type of its own, so that the compiler finds an id in the wrong place.
+//! Newtypes for IDs and names.
 
 /// Defines a newtype over a string.
 #[macro_export]
@@ -9,12 +9,12 @@ macro_rules! id {
         pub struct $Name(Box<str>);
 
         impl $Name {
-            /// As plain text.
+            /// Returns the text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
 
-            /// Whether there is none.
+            /// Returns whether the text is empty.
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
             }
@@ -79,7 +79,7 @@ macro_rules! id {
 }
 
 id! {
-    /// The uid of an object. A later object of the same name has another one.
+    /// Uid of an object. A later object with the same name has another uid.
     Uid
 }
 
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_is_plain_text_on_the_wire() {
+    fn id_is_a_string_in_json() {
         let id: Uid = serde_json::from_str(r#""0a1b-2c""#).unwrap();
         assert_eq!(id, "0a1b-2c");
         assert_eq!(serde_json::to_string(&id).unwrap(), r#""0a1b-2c""#);

@@ -1,4 +1,4 @@
-//! A number or a share: `3` or `25%`.
+//! A number or a percentage: `3` or `25%`.
 
 use serde::de::{Deserialize, Deserializer};
 use serde::ser::{Serialize, Serializer};
@@ -6,27 +6,26 @@ use serde_json::{Value, json};
 
 use crate::wire::Wire;
 
-/// Which way a share of a small number is rounded.
+/// Rounding of percentages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// Surge: 10 % of five may be one more.
+    /// Rounds up, for maxSurge: 10 % of five is one.
     Up,
-    /// Unavailability: 10 % of five may not be one less.
+    /// Rounds down, for maxUnavailable: 10 % of five is zero.
     Down,
 }
 
-/// How `maxSurge` and `maxUnavailable` are given.
+/// Value of `maxSurge` and `maxUnavailable`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IntOrString {
-    /// A number of machines. Wider than the 32 bits it may use, so that too large a number is reported instead of lost.
+    /// A number. Wider than the valid 32 bits, so that validation can report a number that is too large.
     Int(i64),
-    /// A percentage, or anything else that was written as text.
+    /// A percentage, or an invalid text.
     Text(Box<str>),
 }
 
 impl IntOrString {
-    /// The number of machines out of `total`. `None` if it is neither a number nor a percentage (`"5"` is neither), or does
-    /// not fit into 32 bits.
+    /// Returns the number, or the percentage of `total`. `None` if it is invalid (also `"5"`) or does not fit into 32 bits.
     pub fn scaled(&self, total: i32, rounding: Rounding) -> Option<i32> {
         let number = match self {
             Self::Int(number) => i128::from(*number),
@@ -123,7 +122,7 @@ mod tests {
     #[case(json!(3_000_000_000_i64), 10, None, None)]
     #[case(json!("3000000000%"), 1000, None, None)]
     #[case(json!(1.5), 10, None, None)]
-    fn a_share_is_rounded_up_or_down(
+    fn percentage_is_rounded_up_or_down(
         #[case] json: Value,
         #[case] total: i32,
         #[case] up: Option<i32>,
@@ -141,7 +140,7 @@ mod tests {
     #[case(r#""25%""#)]
     #[case(r#""5""#)]
     #[case("3000000000")]
-    fn it_is_written_as_it_was_read(#[case] json: &str) {
+    fn value_round_trips(#[case] json: &str) {
         let value: IntOrString = serde_json::from_str(json).unwrap();
         assert_eq!(serde_json::to_string(&value).unwrap(), json);
     }

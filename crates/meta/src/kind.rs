@@ -1,8 +1,8 @@
-//! Objects of the API: metadata and what lies beside it.
+//! Definition of kinds.
 //!
-//! `kind!` is `record!` for a whole object: the keys beside `apiVersion`, `kind` and `metadata`. It serves the four kinds of
-//! our own group and the lean views of Kubernetes' kinds alike; the latter name the real kind, so they can be listed and
-//! watched in its place.
+//! `kind!` is `record!` for a complete object: the keys besides `apiVersion`, `kind` and `metadata`. It is used for the four kinds of the
+//! Machine API and for views of Kubernetes kinds. Views have the group, version and kind of the real type, so they can be listed and
+//! watched.
 
 /// See the module [`kind`](mod@crate::kind).
 #[macro_export]
@@ -21,7 +21,7 @@ macro_rules! kind {
         $(#[doc = $about])*
         #[derive(Clone, Debug, Default, PartialEq)]
         pub struct $Name {
-            /// Name, labels, owners and so on; `managedFields` is never held.
+            /// Metadata, without `managedFields`.
             pub metadata: $crate::ObjectMeta,
             $(
                 $(#[doc = $text])*
@@ -35,7 +35,7 @@ macro_rules! kind {
         }
 
         impl $Name {
-            /// The owner that manages it, if one does.
+            /// Returns the controlling owner, if any.
             pub fn controller_owner(&self) -> Option<&$crate::OwnerReference> {
                 self.metadata.owner_references.iter().find(|owner| owner.controller == Some(true))
             }

@@ -1,13 +1,13 @@
-//! What a merge patch must say to turn one object into another.
+//! Computation of merge patches.
 //!
-//! Writers that change a copy of what they saw and send only the difference touch nothing else: a field we do not know, or that
-//! someone else changed meanwhile, is not in the patch. Maps are compared key by key; lists are replaced whole, which is all that a
-//! merge patch can do with them, so whoever changes one guards the write with the version it saw.
+//! A writer changes a copy of the observed object and sends the difference. Unknown fields, and fields that other writers changed in the
+//! meantime, are not in the patch. Maps are compared key by key. Lists are replaced as a whole, so a patch of a list must contain the
+//! observed resourceVersion.
 
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// The merge patch that turns `before` into `after`; `None` if there is nothing to change.
+/// Returns the merge patch from `before` to `after`; `None` if they are equal.
 #[must_use]
 pub fn changes<T: Serialize>(before: &T, after: &T) -> Option<Value> {
     match (serde_json::to_value(before), serde_json::to_value(after)) {
@@ -15,12 +15,12 @@ pub fn changes<T: Serialize>(before: &T, after: &T) -> Option<Value> {
             keep_maps(&before, &mut after);
             difference(&before, &after)
         }
-        // Our own types are written to JSON by construction; a patch that says nothing is the safe answer all the same.
+        // Cannot happen for the types of this crate. No patch is the safe result.
         _ => None,
     }
 }
 
-/// The last label of an object is removed by its name, as any other: the whole map would take along what somebody adds meanwhile.
+/// Removes the last label by its key instead of removing the whole map, which might contain new labels of other writers.
 fn keep_maps(before: &Value, after: &mut Value) {
     let Some(after) = after.get_mut("metadata").and_then(Value::as_object_mut) else { return };
     for map in ["labels", "annotations"] {
@@ -66,7 +66,7 @@ mod tests {
     #[case(json!({"m": {"k": "v"}}), json!({}), Some(json!({"m": null})))]
     #[case(json!({"metadata": {"labels": {"k": "v"}}}), json!({"metadata": {}}), Some(json!({"metadata": {"labels": {"k": null}}})))]
     #[case(json!({"metadata": {"annotations": {"k": "v"}}}), json!({"metadata": {}}), Some(json!({"metadata": {"annotations": {"k": null}}})))]
-    fn only_what_differs_is_in_the_patch(#[case] before: Value, #[case] after: Value, #[case] patch: Option<Value>) {
+    fn patch_contains_the_differences_only(#[case] before: Value, #[case] after: Value, #[case] patch: Option<Value>) {
         assert_eq!(changes(&before, &after), patch);
     }
 }

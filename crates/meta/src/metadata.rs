@@ -1,15 +1,15 @@
-//! Object metadata, read leanly.
+//! Object metadata with low memory use.
 //!
-//! `managedFields` is often the largest part of an object and nothing here reads it, so it is skipped while parsing and never
-//! held. Labels and annotations are small maps of shared texts: the maps of Kubernetes' own type take half a kilobyte each for
-//! their first entry, and each machine has four of them.
+//! `managedFields` is often the largest part of an object and is not used, so it is skipped while decoding. Labels and annotations are
+//! [`SmallMap`](crate::SmallMap)s of shared texts: a `BTreeMap`, as in `k8s-openapi`, allocates half a kilobyte for its first entry, and
+//! each Machine has four of these maps.
 
 use crate::record;
 use crate::time::Time;
 use crate::{Text, TextMap, Uid};
 
 record! {
-    /// Who owns an object.
+    /// An owner reference.
     pub struct OwnerReference, keeps extra {
         /// API group and version of the owner.
         pub api_version: Text = "apiVersion",
@@ -17,58 +17,58 @@ record! {
         pub kind: Text = "kind",
         /// Name of the owner, in the same namespace.
         pub name: Text = "name",
-        /// Uid of the owner: an owner of the same name and another uid is another owner.
+        /// Uid of the owner.
         pub uid: Uid = "uid",
-        /// Whether this owner is the one that manages the object. At most one is.
+        /// Whether the owner is the controller of the object. At most one owner is.
         pub controller: Option<bool> = "controller",
-        /// Whether the owner's foreground deletion waits for the object.
+        /// Whether the foreground deletion of the owner waits for the object.
         pub block_owner_deletion: Option<bool> = "blockOwnerDeletion",
     }
 }
 
 record! {
-    /// Name, labels, owners and so on.
+    /// Metadata of an object, without `managedFields`.
     pub struct ObjectMeta {
-        /// Notes that programs leave on the object.
+        /// Annotations.
         pub annotations: TextMap = "annotations",
-        /// When the object was made.
+        /// Time of creation.
         pub creation_timestamp: Option<Time> = "creationTimestamp",
-        /// How long its end may take, in seconds.
+        /// Grace period of the deletion in seconds.
         pub deletion_grace_period_seconds: Option<i64> = "deletionGracePeriodSeconds",
-        /// When its deletion was asked for, plus its grace period.
+        /// Time of the deletion request plus the grace period.
         pub deletion_timestamp: Option<Time> = "deletionTimestamp",
-        /// Who has to let go of it before it goes.
+        /// Finalizers.
         pub finalizers: Vec<Text> = "finalizers",
-        /// What the API server makes its name from, if it has none.
+        /// Prefix of a name that the API server generates.
         pub generate_name: Text = "generateName",
-        /// The version of its spec; 0 where the server keeps none.
+        /// Generation of the spec; 0 if the kind has none.
         pub generation: i64 = "generation",
-        /// What it is selected by.
+        /// Labels.
         pub labels: TextMap = "labels",
-        /// Its name; empty for an object that was not stored yet.
+        /// Name; empty if the object is not stored.
         pub name: String = "name",
-        /// Its namespace; empty for kinds without one.
+        /// Namespace; empty for cluster-scoped kinds.
         pub namespace: Text = "namespace",
-        /// Who owns it.
+        /// Owners.
         pub owner_references: Vec<OwnerReference> = "ownerReferences",
-        /// The version of it that we saw; empty for an object that was not stored yet.
+        /// Resource version; empty if the object is not stored.
         pub resource_version: String = "resourceVersion",
-        /// Its uid; empty for an object that was not stored yet.
+        /// Uid; empty if the object is not stored.
         pub uid: Uid = "uid",
     }
 }
 
-/// Which annotations of an object are worth holding.
+/// Annotations that are kept when an object is decoded.
 #[derive(Clone, Copy, Debug)]
 pub enum Annotations {
-    /// All of them.
+    /// All annotations.
     All,
-    /// Those with these keys.
+    /// Annotations with these keys.
     Only(&'static [&'static str]),
 }
 
 impl ObjectMeta {
-    /// Drops the annotations that are not held.
+    /// Removes the other annotations.
     #[must_use]
     pub fn keep(mut self, which: Annotations) -> Self {
         if let Annotations::Only(keys) = which {

@@ -1,4 +1,4 @@
-//! What can be asked of any object, ours and Kubernetes' own.
+//! The interface of all objects.
 
 use std::borrow::Cow;
 
@@ -8,66 +8,66 @@ use kube::core::ApiResource;
 
 use crate::Uid;
 
-/// Questions everyone asks of an object and its kind, without unwrapping options at each place.
+/// Access to the kind and the metadata of an object, without optional fields.
 pub trait Object {
-    /// The name of its kind: `Machine`.
+    /// Returns the kind, for example `Machine`.
     fn kind() -> Cow<'static, str>;
 
-    /// Its API group; empty for Kubernetes' oldest one.
+    /// Returns the API group; empty for the core group.
     fn group() -> Cow<'static, str>;
 
-    /// The version of its API group.
+    /// Returns the API version.
     fn version() -> Cow<'static, str>;
 
-    /// The name of its kind in addresses: `machines`.
+    /// Returns the plural name of the resource, for example `machines`.
     fn plural() -> Cow<'static, str>;
 
-    /// Its name; empty for an object that was not stored yet.
+    /// Returns the name; empty if the object is not stored.
     fn name(&self) -> &str;
 
-    /// Its namespace; empty for cluster-scoped kinds.
+    /// Returns the namespace; empty for cluster-scoped kinds.
     fn namespace(&self) -> &str;
 
-    /// Its uid as text; empty for an object that was not stored yet.
+    /// Returns the uid as text; empty if the object is not stored.
     fn uid_text(&self) -> &str;
 
-    /// The version of it that we saw; empty for an object that was not stored yet.
+    /// Returns the resourceVersion; empty if the object is not stored.
     fn resource_version(&self) -> &str;
 
-    /// The version of its spec; 0 where the server keeps none.
+    /// Returns the generation; 0 if the kind has none.
     fn generation(&self) -> i64;
 
-    /// A label's value.
+    /// Returns the value of a label.
     fn label(&self, key: &str) -> Option<&str>;
 
-    /// An annotation's value.
+    /// Returns the value of an annotation.
     fn annotation(&self, key: &str) -> Option<&str>;
 
-    /// Whether it carries the finalizer.
+    /// Returns whether the object has the finalizer.
     fn has_finalizer(&self, finalizer: &str) -> bool;
 
-    /// Whether it carries any finalizer.
+    /// Returns whether the object has any finalizer.
     fn has_finalizers(&self) -> bool;
 
-    /// How long its end may take, in seconds, once its deletion was asked for.
+    /// Returns the deletionGracePeriodSeconds.
     fn deletion_grace_period_seconds(&self) -> Option<i64>;
 
-    /// When its deletion was asked for, plus its grace period.
+    /// Returns the deletionTimestamp.
     fn deleted_at(&self) -> Option<Timestamp>;
 
-    /// When it was created.
+    /// Returns the creationTimestamp.
     fn created_at(&self) -> Option<Timestamp>;
 
-    /// The uid of the owner that manages it, if one does.
+    /// Returns the uid of the controlling owner, if any.
     fn controller_uid(&self) -> Option<&str>;
 
-    /// Group and version of its API, as objects name them: `v1`, `apps/v1`.
+    /// Returns the value of `apiVersion`, for example `v1` or `apps/v1`.
     fn api_version() -> Cow<'static, str> {
         let (group, version) = (Self::group(), Self::version());
         if group.is_empty() { version } else { format!("{group}/{version}").into() }
     }
 
-    /// Its kind as data, for whoever asks for objects without a type.
+    /// Returns the resource as data, for dynamic clients.
     fn api_resource() -> ApiResource {
         ApiResource {
             group: Self::group().into_owned(),
@@ -78,7 +78,7 @@ pub trait Object {
         }
     }
 
-    /// The address of all objects of its kind, or of those in one namespace.
+    /// Returns the URL path of all objects of the kind, or of those in a namespace.
     fn url_path(namespace: Option<&str>) -> String {
         let root = if Self::group().is_empty() { "api" } else { "apis" };
         let (api_version, plural) = (Self::api_version(), Self::plural());
@@ -88,17 +88,17 @@ pub trait Object {
         }
     }
 
-    /// Its uid; empty for an object that was not stored yet.
+    /// Returns the uid; empty if the object is not stored.
     fn uid(&self) -> Uid {
         self.uid_text().into()
     }
 
-    /// Whether its deletion was asked for.
+    /// Returns whether the object has a deletionTimestamp.
     fn is_deleting(&self) -> bool {
         self.deleted_at().is_some()
     }
 
-    /// How an Event refers to it.
+    /// Returns a reference for Events.
     fn object_ref(&self) -> ObjectReference {
         let text = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         ObjectReference {
@@ -113,7 +113,7 @@ pub trait Object {
     }
 }
 
-/// Kubernetes' own types.
+/// Types of `k8s-openapi`.
 impl<K: kube::Resource<DynamicType = ()>> Object for K {
     fn kind() -> Cow<'static, str> {
         <K as kube::Resource>::kind(&())

@@ -1,8 +1,8 @@
-//! Amounts of resources: `4`, `250m`, `16Gi`.
+//! Quantities of resources: `4`, `250m`, `16Gi`.
 //!
-//! A quantity is kept as the text it came as, so that it goes back unchanged, and odd ones do no harm. The API server writes
-//! quantities of its own objects in a canonical form, though, so whoever compares what was asked for with what a Node shows
-//! must compare amounts, not texts ([`Quantity::same_amount`]), or it would write for ever.
+//! A quantity is stored as text, so that it is written back unchanged and invalid values are preserved. The API server writes
+//! quantities of Kubernetes kinds in canonical form. Therefore a desired quantity must be compared with that of a Node by amount
+//! ([`Quantity::same_amount`]), not by text; otherwise it would be patched endlessly.
 
 use std::cmp::Ordering;
 
@@ -13,22 +13,22 @@ use serde_json::{Value, json};
 use crate::Text;
 use crate::wire::Wire;
 
-/// An amount of a resource, in Kubernetes' notation.
+/// A quantity of a resource in the notation of Kubernetes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Quantity(Text);
 
 impl Quantity {
-    /// The text as it was read.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether both stand for the same amount (`1Gi` and `1024Mi`). Texts that are no amounts are the same if they are equal.
+    /// Returns whether both are the same amount (`1Gi` and `1024Mi`). Invalid quantities are the same if their texts are equal.
     pub fn same_amount(&self, other: &Self) -> bool {
         self == other || matches!((self.amount(), other.amount()), (Some(a), Some(b)) if a.equals(b))
     }
 
-    /// The amount in thousandths, rounded up: half a core is a whole number. `None` for a text that is no amount, or too much of it.
+    /// Returns the amount in thousandths, rounded up. `None` if the quantity is invalid or too large.
     pub fn thousandths(&self) -> Option<i128> {
         let Amount { digits, exponent } = self.amount()?;
         let factor = 10_i128.checked_pow(exponent.checked_add(3)?.unsigned_abs())?;
@@ -121,7 +121,7 @@ impl<'de> Deserialize<'de> for Quantity {
         Ok(match Value::deserialize(from)? {
             Value::Null => Self::default(),
             Value::String(text) => Self(text.into()),
-            number => Self(number.to_string().into()), // the schema lets bare numbers in
+            number => Self(number.to_string().into()), // the schema allows numbers
         })
     }
 }
@@ -168,7 +168,7 @@ mod tests {
     #[case("lots", "lots", true)]
     #[case("lots", "many", false)]
     #[case("", "0", false)]
-    fn amounts_are_compared_not_texts(#[case] a: &str, #[case] b: &str, #[case] same: bool) {
+    fn quantities_are_compared_by_amount(#[case] a: &str, #[case] b: &str, #[case] same: bool) {
         assert_eq!(Quantity::from(a).same_amount(&b.into()), same);
     }
 
@@ -185,14 +185,14 @@ mod tests {
     }
 
     #[test]
-    fn a_bare_number_is_an_amount_too() {
+    fn number_is_a_quantity() {
         let quantity: Quantity = serde_json::from_str("4").unwrap();
         assert_eq!(quantity.as_str(), "4");
     }
 
     proptest! {
         #[test]
-        fn any_text_is_read_written_back_and_compared(text in any::<String>(), other in "[-+]?[0-9.]{0,40}[KMGTPEinumk]{0,2}(e[0-9]{0,11})?") {
+        fn any_text_round_trips_and_is_compared(text in any::<String>(), other in "[-+]?[0-9.]{0,40}[KMGTPEinumk]{0,2}(e[0-9]{0,11})?") {
             let json = serde_json::to_string(&text).unwrap();
             let quantity: Quantity = serde_json::from_str(&json).unwrap();
             prop_assert_eq!(serde_json::to_string(&quantity).unwrap(), json);

@@ -1,15 +1,13 @@
-//! Structs with named keys, written once: the struct, its JSON and its schema come from the same lines.
+//! Definition of structs together with their JSON and their schema.
 //!
-//! `record!` takes a struct whose fields name their JSON key and makes from it reading (unknown keys and nulls never fail),
-//! writing (zero values are left out) and the OpenAPI schema, in which the documentation of a field is its description. So a
-//! field cannot be forgotten in any of the three. Beside the fields a record may say
+//! `record!` takes a struct whose fields have a JSON key. It generates decoding (unknown keys and nulls are accepted), encoding (zero
+//! values are omitted) and the OpenAPI schema, in which the doc comment of a field is its description. A record may also have:
 //!
-//! - `with name: Type`: the keys of another record sit directly among its own;
-//! - `keeps extra`: keys we do not know are carried along and written back, for elements of lists that must be rewritten
-//!   whole, where dropping a key would undo someone else's work;
-//! - `as shape`: how its schema deviates from a plain object ([`shape`]).
+//! - `with name: Type`: the keys of another record are inlined;
+//! - `keeps extra`: unknown keys are preserved and written back. Required for elements of lists that are replaced as a whole;
+//! - `as shape`: a schema that differs from a plain object ([`shape`]).
 //!
-//! A field may add marks in parentheses ([`mark`]): `(required)`, `(atomic)`, `(set_list)`.
+//! A field may have marks in parentheses ([`mark`]): `(required)`, `(atomic)`, `(set_list)`.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,56 +18,56 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::{Map, Value, json};
 
-/// What `record!` makes of a struct; its keys one by one, so that one record can sit inside another.
+/// Implemented by `record!`: access to single keys, so that records can be inlined into other records.
 pub trait Record: Default {
-    /// Takes the value if the key is one of this record's; false, with the value unread, if it is not.
+    /// Reads the value of a key of this record. Returns false, without reading the value, for other keys.
     fn read_key<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error>;
 
     /// Writes all keys that are not absent.
     fn write_keys<M: SerializeMap>(&self, map: &mut M) -> Result<(), M::Error>;
 
-    /// Whether nothing would be written.
+    /// Returns whether no key would be written.
     fn is_void(&self) -> bool;
 
-    /// Adds the schema of each key.
+    /// Adds the schemas of all keys.
     fn describe(schema: &mut ObjectSchema);
 
-    /// What the record is, in the words of its documentation.
+    /// Returns the doc comment of the record.
     fn about() -> String;
 }
 
-/// Keys found in an object that we do not know, with their values. Costs one empty pointer when there are none.
+/// Unknown keys of an object with their values. Needs one pointer if there are none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[allow(
     clippy::box_collection,
-    reason = "nearly always empty, in structs held by the hundred thousand: one pointer instead of three"
+    reason = "almost always empty, in structs with hundreds of thousands of instances: one pointer instead of three"
 )]
 pub struct Extra(Option<Box<BTreeMap<String, Value>>>);
 
 impl Extra {
-    /// The value of an unknown key.
+    /// Returns the value of an unknown key.
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.0.as_ref()?.get(key)
     }
 
-    /// All unknown keys.
+    /// Returns all unknown keys.
     pub fn iter(&self) -> impl Iterator<Item = (&String, &Value)> {
         self.0.iter().flat_map(|map| map.iter())
     }
 
-    /// Whether there is none.
+    /// Returns whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Carries one more key along. A null is the same as no key, as everywhere.
+    /// Adds a key. Null equals a missing key.
     pub fn insert(&mut self, key: impl Into<String>, value: Value) {
         if !value.is_null() {
             self.0.get_or_insert_default().insert(key.into(), value);
         }
     }
 
-    /// Reads the value of a key that is not known; always true.
+    /// Reads the value of an unknown key. Always returns true.
     pub fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<bool, A::Error> {
         let value = map.next_value::<Value>()?;
         self.insert(key, value);
@@ -82,11 +80,11 @@ impl Extra {
     }
 }
 
-/// An object's key, borrowed from the input where that is possible.
+/// A key of an object, borrowed from the input if possible.
 #[derive(serde::Deserialize)]
 pub struct Key<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
-/// Reads a record from an object; null is the empty record.
+/// Decodes a record; null is the empty record.
 pub fn read<'de, R: Record, D: Deserializer<'de>>(from: D) -> Result<R, D::Error> {
     struct Keys<R>(PhantomData<R>);
     impl<'de, R: Record> Visitor<'de> for Keys<R> {
@@ -116,14 +114,14 @@ pub fn read<'de, R: Record, D: Deserializer<'de>>(from: D) -> Result<R, D::Error
     from.deserialize_option(Keys(PhantomData))
 }
 
-/// Writes a record as an object.
+/// Encodes a record.
 pub fn write<R: Record, S: Serializer>(record: &R, to: S) -> Result<S::Ok, S::Error> {
     let mut map = to.serialize_map(None)?;
     record.write_keys(&mut map)?;
     map.end()
 }
 
-/// The schema of an object under construction.
+/// Builder of the schema of an object.
 #[derive(Debug, Default)]
 pub struct ObjectSchema {
     properties: Map<String, Value>,
@@ -131,7 +129,7 @@ pub struct ObjectSchema {
 }
 
 impl ObjectSchema {
-    /// Adds one property.
+    /// Adds a property.
     pub fn add(
         &mut self,
         key: &str,
@@ -148,7 +146,7 @@ impl ObjectSchema {
         self.properties.insert(key.into(), schema);
     }
 
-    /// The finished schema.
+    /// Returns the schema.
     pub fn finish(mut self) -> Value {
         let mut schema = Map::from_iter([("type".to_owned(), json!("object"))]);
         if !self.properties.is_empty() {
@@ -175,7 +173,7 @@ pub fn prose(lines: &[&str]) -> String {
     words.collect::<Vec<_>>().join(" ").replace(['`', '[', ']'], "")
 }
 
-/// What a field may add to its schema.
+/// Marks of fields, which change the schema.
 pub mod mark {
     use super::{ObjectSchema, Value};
 
@@ -185,39 +183,39 @@ pub mod mark {
         }
     }
 
-    /// The API server rejects an object without this key.
+    /// The key is required.
     pub fn required(object: &mut ObjectSchema, key: &str, _: &mut Value) {
         object.required.push(key.into());
     }
 
-    /// A list that is replaced as a whole when applied.
+    /// A list that server-side apply replaces as a whole.
     pub fn atomic(_: &mut ObjectSchema, _: &str, schema: &mut Value) {
         set(schema, "x-kubernetes-list-type", "atomic");
     }
 
-    /// A list without repetitions.
+    /// A list without duplicates.
     pub fn set_list(_: &mut ObjectSchema, _: &str, schema: &mut Value) {
         set(schema, "x-kubernetes-list-type", "set");
     }
 }
 
-/// How the schema of a record may deviate from a plain object.
+/// Shapes of records, which change the schema.
 pub mod shape {
     use super::{Value, json};
 
-    /// Any object, kept as it is: the API server neither checks nor prunes it.
+    /// Any object. The API server neither validates nor prunes it.
     pub fn opaque(schema: &mut Value) {
         *schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     }
 
-    /// Known keys are checked, others are kept.
+    /// Known keys are validated, unknown keys are preserved.
     pub fn open(schema: &mut Value) {
         if let Value::Object(fields) = schema {
             fields.insert("x-kubernetes-preserve-unknown-fields".into(), true.into());
         }
     }
 
-    /// A map that is replaced as a whole when applied.
+    /// A map that server-side apply replaces as a whole.
     pub fn atomic(schema: &mut Value) {
         if let Value::Object(fields) = schema {
             fields.insert("x-kubernetes-map-type".into(), "atomic".into());
@@ -245,11 +243,11 @@ macro_rules! record {
                 pub $field: $Type,
             )*
             $(
-                /// A group of its own in code; its keys sit directly among the others on the wire.
+                /// Its keys are inlined in JSON.
                 pub $inner: $Inner,
             )?
             $(
-                /// Keys of a newer API than ours, carried along.
+                /// Unknown keys, which are preserved.
                 pub $extra: $crate::record::Extra,
             )?
         }
@@ -291,7 +289,7 @@ macro_rules! record {
     };
 }
 
-/// The part of `record!` that `kind!` shares.
+/// Shared by `record!` and `kind!`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! record_impl {

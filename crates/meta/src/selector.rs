@@ -1,8 +1,8 @@
-//! Which objects belong to a set, by their labels.
+//! Label selectors.
 //!
-//! `kube::core::Selector` would do, but for two things: it takes `In` with an empty list and `Exists` with values for valid, where the API
-//! machinery refuses the selector as a whole, and it is made from a copy of the selector, while ours is asked for every machine.
-//! (The API server in memory has its own, because it matches text from queries and answers with the real one's complaints.)
+//! `kube::core::Selector` is not used for two reasons. It accepts `In` with an empty list and `Exists` with values, which apimachinery
+//! rejects. And it is created from a copy of the selector, which is expensive if it is evaluated for every Machine. (The in-memory API
+//! server has its own implementation, which parses queries and returns the errors of the real API server.)
 
 use std::collections::BTreeMap;
 
@@ -10,49 +10,49 @@ use crate::TextMap;
 use crate::record;
 
 record! {
-    /// Selects objects by their labels: all of `matchLabels` and all of `matchExpressions` must hold. The empty selector
-    /// selects everything.
+    /// Selects objects by their labels. All of `matchLabels` and `matchExpressions` must match. An empty selector selects all
+    /// objects.
     pub struct LabelSelector, as atomic {
-        /// Labels an object must have, with these values.
+        /// Labels and their values that an object must have.
         pub match_labels: BTreeMap<String, String> = "matchLabels",
-        /// Further conditions on labels.
+        /// Further requirements for labels.
         pub match_expressions: Vec<Requirement> = "matchExpressions" (atomic),
     }
 }
 
 record! {
-    /// One condition on one label.
+    /// A requirement for a label.
     pub struct Requirement {
-        /// The label's key.
+        /// Key of the label.
         pub key: String = "key" (required),
-        /// How it is tested: In, NotIn, Exists or DoesNotExist.
+        /// Operator: In, NotIn, Exists or DoesNotExist.
         pub operator: String = "operator" (required),
-        /// The values for In and NotIn.
+        /// Values for In and NotIn.
         pub values: Vec<String> = "values" (atomic),
     }
 }
 
-/// A condition that cannot be evaluated: the selector as a whole is invalid, which is not the same as selecting nothing.
+/// A requirement is invalid, so the selector cannot be evaluated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorError {
-    /// Not one of the four operators.
+    /// The operator is unknown.
     #[error("{0:?} is not a valid label selector operator")]
     UnknownOperator(String),
-    /// `In` and `NotIn` need values, `Exists` and `DoesNotExist` must have none.
+    /// `In` and `NotIn` require values, `Exists` and `DoesNotExist` must have none.
     #[error("wrong number of values for operator {0:?}")]
     Values(String),
 }
 
 impl LabelSelector {
-    /// Whether nothing is asked for, so that everything matches.
+    /// Returns whether there are no requirements, so that all objects match.
     pub fn is_empty(&self) -> bool {
         self.match_labels.is_empty() && self.match_expressions.is_empty()
     }
 
-    /// Whether an object with these labels is selected.
+    /// Returns whether an object with these labels matches.
     pub fn matches(&self, labels: &TextMap) -> Result<bool, SelectorError> {
         let mut all = self.match_labels.iter().all(|(key, value)| labels.text(key) == Some(value));
-        // Every expression is evaluated: an invalid one must be found even where another already decided.
+        // All expressions are evaluated, so that an invalid one is always reported.
         for expression in &self.match_expressions {
             let value = labels.text(&expression.key);
             let listed = value.is_some_and(|value| expression.values.iter().any(|listed| listed == value));
@@ -91,14 +91,14 @@ mod tests {
     #[case(json!({"matchExpressions": [{"key": "name", "operator": "In"}]}), Err(SelectorError::Values("In".into())))]
     #[case(json!({"matchLabels": {"name": "x"}, "matchExpressions": [{"key": "a", "operator": "Near"}]}),
            Err(SelectorError::UnknownOperator("Near".into())))]
-    fn a_selector_selects(#[case] selector: Value, #[case] expected: Result<bool, SelectorError>) {
+    fn selector_is_evaluated(#[case] selector: Value, #[case] expected: Result<bool, SelectorError>) {
         let selector: LabelSelector = serde_json::from_value(selector).unwrap();
         let labels = TextMap::from([("name", "md")]);
         assert_eq!(selector.matches(&labels), expected);
     }
 
     #[test]
-    fn an_object_without_labels_matches_the_empty_selector_only() {
+    fn empty_labels_match_the_empty_selector_only() {
         assert_eq!(LabelSelector::default().matches(&TextMap::default()), Ok(true));
         let selector = LabelSelector { match_labels: [("a".into(), "b".into())].into(), ..Default::default() };
         assert_eq!(selector.matches(&TextMap::default()), Ok(false));

@@ -1,19 +1,17 @@
-//! Label selectors as people write them on a command line.
-//!
-//! The notation is kubectl's: `app=web,tier!=db,zone in (a, b),!canary`. All parts must hold.
+//! Parsing of label selectors in the notation of kubectl: `app=web,tier!=db,zone in (a, b),!canary`.
 
 use std::str::FromStr;
 
 use crate::selector::{LabelSelector, Requirement};
 
-/// Why a text is not a label selector.
+/// The text is not a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectorTextError {
-    /// A part is none of the forms.
-    #[error("{0:?} is not a condition on a label: write it like app=web, tier!=db, zone in (a,b), canary or !canary")]
+    /// A requirement is malformed.
+    #[error("invalid label requirement {0:?}: use a form such as app=web, tier!=db, zone in (a,b), canary or !canary")]
     Malformed(String),
-    /// Nothing is asked for, which would select everything.
-    #[error("an empty selector selects everything, which is hardly meant")]
+    /// The selector is empty.
+    #[error("the selector is empty and would select all objects")]
     Empty,
 }
 
@@ -29,7 +27,7 @@ impl FromStr for LabelSelector {
     }
 }
 
-/// The parts between commas that stand outside parentheses.
+/// Splits the text at commas outside parentheses.
 fn parts(text: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0_u32;
     text.split(move |c| {
@@ -96,10 +94,10 @@ mod tests {
     #[case("zone in (a, b),app=web", json!({
         "matchLabels": {"app": "web"}, "matchExpressions": [{"key": "zone", "operator": "In", "values": ["a", "b"]}]}))]
     #[case("zone notin (a)", json!({"matchExpressions": [{"key": "zone", "operator": "NotIn", "values": ["a"]}]}))]
-    fn it_is_written_as_for_kubectl(#[case] text: &str, #[case] expected: serde_json::Value) {
+    fn selector_is_parsed_as_by_kubectl(#[case] text: &str, #[case] expected: serde_json::Value) {
         let expected: LabelSelector = serde_json::from_value(expected).unwrap();
         assert_eq!(text.parse(), Ok(expected.clone()));
-        assert!(expected.matches(&crate::TextMap::default()).is_ok(), "and can be evaluated");
+        assert!(expected.matches(&crate::TextMap::default()).is_ok(), "the selector is valid");
     }
 
     #[rstest]
@@ -111,7 +109,7 @@ mod tests {
     #[case("zone near (a)")]
     #[case("zone in (a")]
     #[case("!")]
-    fn what_cannot_be_meant_is_refused(#[case] text: &str) {
+    fn malformed_selector_is_rejected(#[case] text: &str) {
         assert!(text.parse::<LabelSelector>().is_err(), "{text}");
     }
 }

@@ -1,8 +1,7 @@
-//! A map of few entries, held many times.
+//! A map for few entries with low memory use.
 //!
-//! A `BTreeMap` takes half a kilobyte for its first entry. Every Machine carries the labels of its node template, every Node
-//! its capacity, and at ten thousand of each that is megabytes of nothing. A sorted list of pairs takes what is in it, and keys
-//! that other objects have too are shared with them.
+//! A `BTreeMap` allocates half a kilobyte for its first entry. With ten thousand Machines and Nodes, each with several maps, that is
+//! megabytes of unused memory. A sorted list of pairs has no such overhead, and its keys are shared between objects.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,84 +14,84 @@ use serde_json::{Value, json};
 use crate::Text;
 use crate::wire::{Read, Wire, Write};
 
-/// A sorted map from texts, small in memory. Looking something up takes the logarithm of its size, changing it takes its size.
+/// A sorted map with text keys. A lookup needs logarithmic time, a change linear time.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SmallMap<V>(Vec<(Text, V)>);
 
-/// Labels, annotations: texts to texts.
+/// A map from texts to texts, for labels and annotations.
 pub type TextMap = SmallMap<Text>;
 
 impl<V> SmallMap<V> {
-    fn place(&self, key: &str) -> Result<usize, usize> {
+    fn position(&self, key: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(k, _)| k.as_str().cmp(key))
     }
 
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&V> {
-        self.0.get(self.place(key).ok()?).map(|(_, value)| value)
+        self.0.get(self.position(key).ok()?).map(|(_, value)| value)
     }
 
-    /// Whether there is such a key.
+    /// Returns whether the key exists.
     pub fn contains_key(&self, key: &str) -> bool {
-        self.place(key).is_ok()
+        self.position(key).is_ok()
     }
 
-    /// Sets the value of a key; the old one, if there was one.
+    /// Sets the value of a key. Returns the old value, if any.
     pub fn insert(&mut self, key: impl Into<Text>, value: impl Into<V>) -> Option<V> {
         let (key, value) = (key.into(), value.into());
-        match self.place(&key) {
-            Ok(place) => self.0.get_mut(place).map(|(_, old)| std::mem::replace(old, value)),
-            Err(place) => {
-                self.0.insert(place, (key, value));
+        match self.position(&key) {
+            Ok(index) => self.0.get_mut(index).map(|(_, old)| std::mem::replace(old, value)),
+            Err(index) => {
+                self.0.insert(index, (key, value));
                 None
             }
         }
     }
 
-    /// Removes a key; its value, if there was one.
+    /// Removes a key. Returns its value, if any.
     pub fn remove(&mut self, key: &str) -> Option<V> {
-        self.place(key).ok().map(|place| self.0.remove(place).1)
+        self.position(key).ok().map(|index| self.0.remove(index).1)
     }
 
-    /// Keeps the entries whose keys satisfy this.
+    /// Keeps the entries whose keys match.
     pub fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
         self.0.retain(|(key, _)| keep(key));
         self.0.shrink_to_fit();
     }
 
-    /// All entries, by key.
+    /// Returns all entries, sorted by key.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (&str, &V)> {
         self.0.iter().map(|(key, value)| (&**key, value))
     }
 
-    /// All keys, sorted.
+    /// Returns all keys, sorted.
     pub fn keys(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.iter().map(|(key, _)| &**key)
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are no entries.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl TextMap {
-    /// The text under a key.
+    /// Returns the text of a key.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.get(key).map(|text| &**text)
     }
 
-    /// All entries as texts.
+    /// Returns all entries as texts.
     pub fn texts(&self) -> impl ExactSizeIterator<Item = (&str, &str)> {
         self.0.iter().map(|(key, text)| (&**key, &**text))
     }
 
-    /// The form in which object metadata holds them.
+    /// Converts the map to the type of `k8s-openapi`.
     pub fn to_btree(&self) -> BTreeMap<String, String> {
         self.texts().map(|(key, text)| (key.to_owned(), text.to_owned())).collect()
     }
@@ -113,7 +112,7 @@ impl<V: fmt::Debug> fmt::Debug for SmallMap<V> {
 impl<K: Into<Text>, U: Into<V>, V> FromIterator<(K, U)> for SmallMap<V> {
     fn from_iter<I: IntoIterator<Item = (K, U)>>(entries: I) -> Self {
         let mut list: Vec<(Text, V)> = entries.into_iter().map(|(key, value)| (key.into(), value.into())).collect();
-        list.sort_by(|(a, _), (b, _)| a.cmp(b)); // stable, so that of equal keys the last one given stays last
+        list.sort_by(|(a, _), (b, _)| a.cmp(b)); // stable, so that the last of several equal keys remains the last
         list.reverse();
         list.dedup_by(|(a, _), (b, _)| a == b);
         list.reverse();
@@ -203,7 +202,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_behaves_like_the_map_it_stands_for(steps in prop::collection::vec((any::<bool>(), "[a-e]", "[0-9]"), 0..40)) {
+        fn small_map_behaves_like_a_btree_map(steps in prop::collection::vec((any::<bool>(), "[a-e]", "[0-9]"), 0..40)) {
             let (mut small, mut big) = (TextMap::default(), BTreeMap::new());
             for (insert, key, value) in steps {
                 if insert {
@@ -220,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn of_two_entries_with_one_key_the_last_stays() {
+    fn last_entry_of_a_key_wins() {
         let map = TextMap::from([("b", "1"), ("a", "2"), ("b", "3")]);
         assert_eq!(json!(map), json!({"a": "2", "b": "3"}));
     }

@@ -1,8 +1,8 @@
-//! A text that many objects have in common, held once.
+//! Interned texts.
 //!
-//! Each Machine and each Node carries the same conditions with the same reasons, the same label keys and mostly the same
-//! values: at five thousand of each that is a few dozen texts, hundreds of thousands of times. Equal texts share their
-//! memory, and it is freed with the last of them. A text costs a pointer; one of up to seven bytes costs nothing else.
+//! Machines and Nodes have the same conditions with the same reasons, the same label keys and mostly the same values. With five thousand
+//! of each there are a few dozen different texts, hundreds of thousands of times. Equal texts share memory, which is freed with the last
+//! of them. A text has the size of a pointer; texts of up to seven bytes need no further memory.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -16,12 +16,12 @@ use string_cache::DefaultAtom;
 
 use crate::wire::Wire;
 
-/// See the module. To be used as a `str`; worth it where texts repeat, since one that stands alone costs more than a `String`.
+/// An interned text, used like a `str`. A text that occurs only once needs more memory than a `String`.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text(DefaultAtom);
 
 impl Text {
-    /// As plain text.
+    /// Returns the text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -35,7 +35,7 @@ impl Deref for Text {
     }
 }
 
-/// As a `str` is hashed, so that a map of texts can be asked with one.
+/// Same hash as `str`, so that maps can be queried with a `str`.
 impl Hash for Text {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.as_str().hash(state);
@@ -110,8 +110,8 @@ impl fmt::Display for Text {
 
 impl<'de> Deserialize<'de> for Text {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        struct Words;
-        impl Visitor<'_> for Words {
+        struct TextVisitor;
+        impl Visitor<'_> for TextVisitor {
             type Value = Text;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Text {
                 Ok(text.into())
             }
         }
-        from.deserialize_str(Words)
+        from.deserialize_str(TextVisitor)
     }
 }
 
@@ -163,14 +163,14 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_ordered_as_their_letters_are() {
-        let mut texts = ["b", "a long one that is not held inside", "", "zz", "a"].map(Text::from);
+    fn texts_are_ordered_like_strings() {
+        let mut texts = ["b", "a text that is not stored inline", "", "zz", "a"].map(Text::from);
         texts.sort();
-        assert_eq!(texts.map(String::from), ["", "a", "a long one that is not held inside", "b", "zz"]);
+        assert_eq!(texts.map(String::from), ["", "a", "a text that is not stored inline", "b", "zz"]);
     }
 
     #[test]
-    fn null_is_the_empty_text_as_for_every_string() {
+    fn null_is_the_empty_text() {
         assert_eq!(Text::read(json!(null)).unwrap(), Text::default());
         assert_eq!(Text::read(json!("x")).unwrap(), "x");
         Text::read(json!(7)).unwrap_err();

@@ -1,11 +1,11 @@
-//! Points in time as objects hold them: whole seconds of UTC.
+//! Times in objects: whole seconds in UTC.
 //!
-//! Go writes object times without fractions. A value that kept its nanoseconds in memory would differ from itself after one
-//! trip through the API server, and a plan that compares the two would never come to rest. So the fraction is dropped when a
-//! time is made, not when it is written.
+//! Times in objects are written without fractions of a second. If a time in memory had a fraction, it would differ from the stored
+//! one, and a planner that compares them would patch the object endlessly. Therefore the fraction is removed when a time is created.
 
 use std::fmt;
 use std::num::NonZeroU64;
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1 as meta;
@@ -15,10 +15,28 @@ use serde_json::{Value, json};
 
 use crate::wire::Wire;
 
-/// A second of UTC.
+/// Returns `from` plus `by`, or [`Timestamp::MAX`] if the sum is out of range.
+#[must_use]
+pub fn later(from: Timestamp, by: Duration) -> Timestamp {
+    from.checked_add(signed(by)).unwrap_or(Timestamp::MAX)
+}
+
+/// Returns `from` minus `by`, or [`Timestamp::MIN`] if the difference is out of range.
+#[must_use]
+pub fn earlier(from: Timestamp, by: Duration) -> Timestamp {
+    from.checked_sub(signed(by)).unwrap_or(Timestamp::MIN)
+}
+
+/// Returns `duration` as a signed duration, or [`SignedDuration::MAX`] if it is out of range.
+#[must_use]
+pub fn signed(duration: Duration) -> SignedDuration {
+    SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
+}
+
+/// A time in whole seconds.
 ///
-/// Conditions are held by the hundred thousand and have two optional times each, so an absent time must not cost a word of
-/// its own: the seconds are kept with their sign bit flipped, which keeps their order and is zero for no time there is.
+/// There are hundreds of thousands of conditions with two optional times each, so `Option<Time>` must not need additional memory. The
+/// seconds are stored with an inverted sign bit, which preserves the order and is never zero for a valid time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(NonZeroU64);
 
@@ -29,18 +47,18 @@ impl Time {
         Self(NonZeroU64::new(second.cast_unsigned() ^ Self::SIGN).unwrap_or(NonZeroU64::MIN))
     }
 
-    /// As a timestamp, to calculate with.
+    /// Returns the timestamp.
     pub fn timestamp(self) -> Timestamp {
         let second = (self.0.get() ^ Self::SIGN).cast_signed();
         Timestamp::from_second(second).unwrap_or(if second < 0 { Timestamp::MIN } else { Timestamp::MAX })
     }
 
-    /// How long before `now` it was; negative if it lies ahead.
+    /// Returns the time since `self`; negative if it is in the future.
     pub fn age(self, now: Timestamp) -> SignedDuration {
         now.duration_since(self.timestamp())
     }
 
-    /// This much later (or earlier), at most at the end of time.
+    /// Adds a duration; saturates at the limits.
     #[must_use]
     pub fn plus(self, duration: SignedDuration) -> Self {
         self.timestamp()
@@ -48,7 +66,7 @@ impl Time {
             .map_or(if duration.is_negative() { Timestamp::MIN } else { Timestamp::MAX }.into(), Into::into)
     }
 
-    /// Go's default rendering, as it appears in descriptions and messages: `2025-01-31 12:00:00 +0000 UTC`.
+    /// Returns the time in the default format of Go, as in descriptions and messages: `2025-01-31 12:00:00 +0000 UTC`.
     pub fn to_go_string(self) -> String {
         self.timestamp().strftime("%Y-%m-%d %H:%M:%S +0000 UTC").to_string()
     }
@@ -133,15 +151,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_time_equals_itself_after_a_trip_over_the_wire() {
+    fn time_round_trips() {
         let now: Time = "2026-01-31T12:00:00.987654321Z".parse::<Timestamp>().unwrap().into();
-        let there = serde_json::to_string(&now).unwrap();
-        assert_eq!(there, r#""2026-01-31T12:00:00Z""#);
-        assert_eq!(serde_json::from_str::<Time>(&there).unwrap(), now);
+        let json = serde_json::to_string(&now).unwrap();
+        assert_eq!(json, r#""2026-01-31T12:00:00Z""#);
+        assert_eq!(serde_json::from_str::<Time>(&json).unwrap(), now);
     }
 
     #[test]
-    fn an_absent_time_costs_nothing_and_the_order_is_that_of_time() {
+    fn optional_time_needs_eight_bytes_and_is_ordered() {
         assert_eq!(size_of::<Option<Time>>(), 8);
         let times = ["1969-12-31T23:59:59.5Z", "1970-01-01T00:00:00Z", "2026-01-01T00:00:00Z"];
         let times = times.map(|text| text.parse::<Time>().unwrap());
@@ -151,20 +169,29 @@ mod tests {
     }
 
     #[test]
-    fn other_zones_are_read_and_utc_is_written() {
+    fn other_time_zones_are_converted_to_utc() {
         assert_eq!("2026-01-31T13:00:00+01:00".parse::<Time>().unwrap().to_string(), "2026-01-31T12:00:00Z");
     }
 
     #[test]
-    fn messages_show_times_the_way_go_prints_them() {
+    fn time_is_printed_as_in_go() {
         assert_eq!("2025-01-31T12:00:00Z".parse::<Time>().unwrap().to_go_string(), "2025-01-31 12:00:00 +0000 UTC");
     }
 
     #[test]
-    fn ages_and_sums_saturate_instead_of_failing() {
+    fn ages_and_sums_saturate() {
         let time: Time = "2025-01-31T12:00:00Z".parse().unwrap();
         assert_eq!(time.age("2025-01-31T12:01:00Z".parse().unwrap()), SignedDuration::from_secs(60));
         assert_eq!(time.plus(SignedDuration::MAX).timestamp().as_second(), Timestamp::MAX.as_second());
         assert_eq!(time.plus(SignedDuration::from_secs(3)).to_string(), "2025-01-31T12:00:03Z");
+    }
+
+    #[test]
+    fn later_and_earlier_saturate() {
+        let time: Timestamp = "2025-01-31T12:00:00Z".parse().unwrap();
+        assert_eq!(later(time, Duration::from_secs(60)).to_string(), "2025-01-31T12:01:00Z");
+        assert_eq!(earlier(time, Duration::from_secs(60)).to_string(), "2025-01-31T11:59:00Z");
+        assert_eq!((later(time, Duration::MAX), earlier(time, Duration::MAX)), (Timestamp::MAX, Timestamp::MIN));
+        assert_eq!(signed(Duration::MAX), SignedDuration::MAX);
     }
 }

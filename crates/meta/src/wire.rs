@@ -1,9 +1,8 @@
-//! How a field looks in JSON: what is read, what is left out, and which schema describes it.
+//! JSON and schema of field types.
 //!
-//! The reference is a Go program, so its objects follow Go's habits: a missing key, a `null` and a zero value are the same
-//! thing, and zero values are not written. Serde's habits differ (a `null` string is an error, an empty one is written), and
-//! one object that fails to decode takes a whole list down with it. So every field type here says itself how it is read,
-//! liberally, and written, sparingly; and since the same type knows its OpenAPI schema, a field cannot exist without one.
+//! Objects follow the JSON conventions of Go: a missing key, a `null` and a zero value are equal, and zero values are not written. The
+//! conventions of serde differ: a `null` string is an error, and an empty string is written. Therefore each field type implements
+//! [`Wire`], which defines decoding, encoding and the OpenAPI schema.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,27 +12,27 @@ use serde::de::{Deserialize, DeserializeSeed, Deserializer, MapAccess, SeqAccess
 use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 
-/// A type that may be a field of one of our objects.
+/// A type of fields of objects.
 pub trait Wire: Sized {
-    /// Reads the value. `null` is the zero value, never an error.
+    /// Decodes the value. `null` is the zero value.
     fn read<'de, D: Deserializer<'de>>(from: D) -> Result<Self, D::Error>;
 
-    /// Writes the value, also when it is absent: leaving it out is the containing record's business.
+    /// Encodes the value, also if it is absent; the containing record omits absent values.
     fn write<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error>;
 
-    /// Whether the key is left out when writing. True exactly for the zero value.
+    /// Returns whether the key is omitted, which is so for the zero value only.
     fn is_absent(&self) -> bool;
 
-    /// The OpenAPI schema of the value, without a description.
+    /// Returns the OpenAPI schema of the value, without a description.
     fn schema() -> Value;
 
-    /// Reads a value that is known not to be `null`; `None` when it is of no use and nothing is lost by forgetting it.
+    /// Decodes a value that is not `null`; `None` if the value can be ignored.
     fn read_present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Self>, D::Error> {
         Self::read(from).map(Some)
     }
 }
 
-/// Lets serde read a [`Wire`] value where it asks for a seed.
+/// Adapter to decode a [`Wire`] value with serde.
 pub struct Read<T>(PhantomData<T>);
 
 impl<T> Default for Read<T> {
@@ -50,7 +49,7 @@ impl<'de, T: Wire> DeserializeSeed<'de> for Read<T> {
     }
 }
 
-/// Lets serde write a [`Wire`] value where it asks for something that serialises.
+/// Adapter to encode a [`Wire`] value with serde.
 pub struct Write<'a, T>(pub &'a T);
 
 impl<T: Wire> Serialize for Write<'_, T> {
@@ -84,7 +83,7 @@ plain!(Box<str>, |s| s.is_empty(), {"type": "string"});
 plain!(bool, |b| !b, {"type": "boolean"});
 plain!(i32, |n| *n == 0, {"type": "integer", "format": "int32"});
 plain!(i64, |n| *n == 0, {"type": "integer", "format": "int64"});
-// Only providerSpec is of this kind: an object that is the driver's business, kept as it is.
+// For providerSpec only, which is preserved as it is.
 plain!(Value, Value::is_null, {"type": "object", "x-kubernetes-preserve-unknown-fields": true});
 
 impl<T: Wire> Wire for Option<T> {
@@ -161,7 +160,7 @@ impl<T: Wire> Wire for Vec<T> {
                 while let Some(element) = elements.next_element_seed(Read::default())? {
                     list.push(element);
                 }
-                list.shrink_to_fit(); // cached by the ten thousand, never grown in place
+                list.shrink_to_fit(); // cached objects are not extended
                 Ok(list)
             }
         }

@@ -1,6 +1,6 @@
-//! Strings with a type of their own on the wire.
+//! JSON of types that are strings.
 
-/// Implements reading and writing for a type that is `From<&str>` and has `as_str`.
+/// Implements decoding and encoding for a type with `From<&str>` and `as_str`.
 #[macro_export]
 macro_rules! word_on_the_wire {
     ($Name:ident) => {

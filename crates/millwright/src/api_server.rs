@@ -1,4 +1,4 @@
-//! `millwright api-server`: the embedded API server on loopback, with our CustomResourceDefinitions installed.
+//! `millwright api-server`: the embedded API server on loopback, with the CRDs installed.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -26,19 +26,19 @@ async fn serve(options: &ApiServer) -> anyhow::Result<ExitCode> {
     install_crds(&server)?;
     let running = loopback::serve(server.clone(), loopback::Options { port: options.port }).await?;
     running.write_kubeconfig(&options.kubeconfig)?;
-    print::line(format!("An API server in memory listens on https://{}.", running.address));
+    print::line(format!("The in-memory API server listens on https://{}.", running.address));
     let kubeconfig = options.kubeconfig.display();
-    print::line(format!("Its kubeconfig is {kubeconfig}; everything in it is forgotten when it stops."));
+    print::line(format!("Kubeconfig: {kubeconfig}. All objects are lost when the server stops."));
     let stop = CancellationToken::new();
     let signals = signals::listen()?;
     tokio::select! {
-        signal = signals::obey(signals, stop.clone()) => Ok(ExitCode::from(u8::try_from(signal.exit_code()).unwrap_or(1))),
+        signal = signals::handle(signals, stop.clone()) => Ok(crate::exit_code_of(signal)),
         () = async { stop.cancelled().await; running.shutdown().await } => Ok(ExitCode::SUCCESS),
         never = server.keep_house() => match never {},
     }
 }
 
-/// Installs the four kinds.
+/// Installs the CRDs of the four kinds.
 pub(crate) fn install_crds(server: &Server) -> anyhow::Result<()> {
     for definition in api::crd::definitions() {
         server

@@ -1,4 +1,4 @@
-//! The driver of EC2, made from what a process has: its clock, its randomness, its environment.
+//! Creates the EC2 driver from the clock, the randomness and the environment of the process.
 
 use std::sync::Arc;
 
@@ -8,12 +8,12 @@ use driver_common::http::Client;
 
 use crate::Host;
 
-/// The driver of EC2 for a process like this one: endpoints and credentials of the process come from its environment.
+/// Creates the EC2 driver. Endpoints and credentials of the process come from its environment.
 pub fn driver(host: Host) -> Arc<dyn Driver> {
     let Host { clock, random, .. } = host;
     let client = Client::new().unwrap_or_else(|error| {
-        // Every call tells it again, as an error of TLS; a process that ends would only be started anew.
-        tracing::error!(%error, "failed to read the system's certificate authorities; name a bundle in SSL_CERT_FILE");
+        // Every call reports the problem as a TLS error. Exiting would only cause a restart.
+        tracing::error!(%error, "failed to read the system's CA certificates; set SSL_CERT_FILE to a bundle");
         Client::trusting_nobody()
     });
     #[allow(clippy::disallowed_methods, reason = "a program is where the environment is read")]

@@ -1,8 +1,8 @@
-//! What this program is made from, as `--version`, the log and a metric tell it.
+//! Build information, as shown by `--version`, the log and a metric.
 
-/// The version of the release it belongs to.
+/// Version of the release.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// The commit it was built from; `unknown` outside of a checkout that nobody named.
+/// Commit of the build. `unknown` outside of a checkout, unless the build sets it.
 pub(crate) const COMMIT: &str = env!("MILLWRIGHT_COMMIT");
-/// Both, as a person reads them.
+/// Version and commit, as text.
 pub(crate) const LONG: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("MILLWRIGHT_COMMIT"), ")");

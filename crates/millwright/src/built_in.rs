@@ -1,8 +1,10 @@
-//! The drivers that a program brings along.
+//! The drivers that are built into a program.
 //!
-//! A driver written in Rust needs no process of its own: [`run`](fn@crate::run) and [`run_with`](crate::run_with) make a program of it that has
-//! all commands and flags of ours and makes machines in its cloud, as a provider's binary does with MCM. Our own program brings along those that cargo
-//! features choose: AWS (`aws`), OpenStack (`openstack`), the virtual cloud, the host it runs on and virtual machines of that host (`dev`). Each of them has to be asked for and serves the classes that name it.
+//! A driver written in Rust needs no process of its own. [`run`](fn@crate::run) and [`run_with`](crate::run_with) turn
+//! it into a program that has all commands and flags of `millwright` and creates VMs in its cloud, as the binary of an
+//! MCM provider does. The `millwright` program itself contains the drivers that cargo features select: AWS (`aws`),
+//! OpenStack (`openstack`), the virtual cloud, the host and qemu virtual machines (`dev`). Each of these must be
+//! enabled with `--provider` and handles the MachineClasses with that provider.
 
 use std::sync::Arc;
 
@@ -12,57 +14,57 @@ use runtime::{Clock, Random, Tasks};
 use crate::OtherClusters;
 use crate::cli;
 
-/// What a driver in this process may use of it.
+/// Resources of the process that a built-in driver may use.
 #[non_exhaustive]
 pub struct Host {
-    /// The time.
+    /// Clock.
     pub clock: Clock,
-    /// Randomness that nobody shares.
+    /// Source of randomness for this driver only.
     pub random: Random,
-    /// For work that goes on beside the calls. It ends with the controllers; nothing is left running when the process has ended.
+    /// Background tasks of the driver. They end with the controllers.
     pub tasks: Tasks,
-    /// A client for the cluster that nodes join, if there is one. Most drivers need none.
+    /// Client for the target cluster, if there is one. Most drivers need none.
     pub target: Option<kube::Client>,
-    /// A client for the cluster that Machines are in, if the driver is in a process of the controllers.
+    /// Client for the control cluster, if the driver runs in a process of the controllers.
     pub control: Option<kube::Client>,
-    /// Clients for clusters that Secrets describe.
+    /// Clients for clusters whose kubeconfig is in a Secret.
     pub others: OtherClusters,
 }
 
-/// Makes the driver when everything it may use is there.
+/// Creates the driver after the resources that it may use are available.
 type Make = Box<dyn FnOnce(Host) -> Arc<dyn Driver> + Send>;
 
-/// A driver that is compiled in.
+/// A built-in driver.
 pub(crate) struct BuiltIn {
     name: String,
     choice: cli::Choice,
-    /// The suffix of its client's user agent.
+    /// Suffix of the user agent of its clients.
     pub(crate) agent: &'static str,
     pub(crate) make: Make,
 }
 
-/// Which classes the drivers of a process serve.
-pub(crate) enum Chosen {
-    /// All of them: the driver is what the program is for.
+/// The enabled drivers, and the MachineClasses that they handle.
+pub(crate) enum Selection {
+    /// One driver for all MachineClasses, in a program that is built for it.
     EveryClass(BuiltIn),
-    /// Those that name one of these as their provider.
+    /// Drivers that each handle the MachineClasses of their provider.
     ByProvider(Vec<BuiltIn>),
 }
 
-/// The drivers that `--provider` asks for. Names that are not built in were refused with the flags.
-pub(crate) fn chosen(built_in: Vec<BuiltIn>, providers: &[&str]) -> Chosen {
+/// Returns the drivers that `--provider` enables. Unknown names were rejected with the flags.
+pub(crate) fn select(built_in: Vec<BuiltIn>, providers: &[&str]) -> Selection {
     let (mut whole, named): (Vec<_>, Vec<_>) =
         built_in.into_iter().partition(|driver| driver.choice == cli::Choice::ByDefault);
     match whole.pop() {
-        Some(driver) => Chosen::EveryClass(driver),
-        None => {
-            Chosen::ByProvider(named.into_iter().filter(|driver| providers.contains(&driver.name.as_str())).collect())
-        }
+        Some(driver) => Selection::EveryClass(driver),
+        None => Selection::ByProvider(
+            named.into_iter().filter(|driver| providers.contains(&driver.name.as_str())).collect(),
+        ),
     }
 }
 
-/// Those of our own program.
-pub(crate) fn ours() -> Vec<BuiltIn> {
+/// Returns the drivers of the `millwright` program.
+pub(crate) fn millwright_drivers() -> Vec<BuiltIn> {
     vec![
         #[cfg(feature = "aws")]
         aws(),
@@ -78,17 +80,17 @@ pub(crate) fn ours() -> Vec<BuiltIn> {
 }
 
 impl BuiltIn {
-    /// The driver that the whole program is for.
-    pub(crate) fn own(name: String, make: impl FnOnce(Host) -> Arc<dyn Driver> + Send + 'static) -> Self {
+    /// Returns the only driver of a program that is built for it.
+    pub(crate) fn for_program(name: String, make: impl FnOnce(Host) -> Arc<dyn Driver> + Send + 'static) -> Self {
         Self { name, choice: cli::Choice::ByDefault, agent: "driver", make: Box::new(make) }
     }
 
-    /// What the flags have to know of it.
-    pub(crate) fn named(&self) -> cli::BuiltIn<'_> {
+    /// Returns what the validation of the flags needs.
+    pub(crate) fn for_flags(&self) -> cli::BuiltIn<'_> {
         cli::BuiltIn { name: &self.name, choice: self.choice }
     }
 
-    /// The provider whose classes it serves.
+    /// Returns the provider whose MachineClasses the driver handles.
     pub(crate) fn provider(&self) -> &str {
         &self.name
     }
@@ -114,7 +116,7 @@ fn openstack() -> BuiltIn {
     }
 }
 
-/// The cloud of our own program: virtual, with its kubelets if there is a cluster to join.
+/// Returns the virtual cloud. Its kubelets run if there is a target cluster.
 #[cfg(feature = "dev")]
 fn virtual_cloud() -> BuiltIn {
     use driver_virtual::{Config, PROVIDER, VirtualCloud};
@@ -136,7 +138,7 @@ fn virtual_cloud() -> BuiltIn {
     }
 }
 
-/// Machines as namespaces of the host that this process runs on.
+/// Returns the driver that creates Machines as namespaces of this host.
 #[cfg(feature = "dev")]
 fn host() -> BuiltIn {
     BuiltIn {
@@ -147,13 +149,13 @@ fn host() -> BuiltIn {
     }
 }
 
-/// The driver of this host, with the programs that this process would find.
+/// Creates the driver of this host. It finds programs in the PATH of the process.
 #[cfg(feature = "dev")]
 pub(crate) fn host_driver() -> lab_host::HostDriver {
     lab_host::HostDriver::new(lab_host::Settings { path: path() })
 }
 
-/// Virtual machines of the host that this process runs on.
+/// Returns the driver that creates qemu virtual machines on this host.
 #[cfg(feature = "dev")]
 fn qemu() -> BuiltIn {
     BuiltIn {
@@ -164,7 +166,7 @@ fn qemu() -> BuiltIn {
     }
 }
 
-/// The driver of virtual machines of this host, with the programs that this process would find.
+/// Creates the driver of virtual machines on this host. It finds programs in the PATH of the process.
 #[cfg(feature = "dev")]
 pub(crate) fn qemu_driver() -> lab_qemu::QemuDriver {
     use lab_qemu::{Boot, QemuDriver, Settings};
@@ -172,9 +174,9 @@ pub(crate) fn qemu_driver() -> lab_qemu::QemuDriver {
     QemuDriver::new(Settings { path: path(), boot: Boot::AtOnce })
 }
 
-/// Where drivers in this process look for programs: where the process does.
+/// Returns the PATH of the process, in which built-in drivers find programs.
 #[cfg(feature = "dev")]
-#[allow(clippy::disallowed_methods, reason = "the environment is the operator's, and read once")]
+#[allow(clippy::disallowed_methods, reason = "the environment is read only once, here")]
 fn path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }

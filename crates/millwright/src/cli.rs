@@ -1,28 +1,28 @@
-//! What can be said on the command line.
+//! The command line.
 
-mod both;
+mod common;
 mod definition;
 #[cfg(feature = "dev")]
 mod dev;
-mod driver;
-mod driver_process;
-mod fleet;
-mod machine;
-mod manager;
-mod media_type;
-mod notes;
-#[cfg(feature = "inspect")]
-mod operator;
-#[cfg(test)]
-mod page;
-mod pflag;
 #[cfg(test)]
 #[cfg(all(feature = "dev", feature = "inspect"))]
-mod prose;
-mod reading;
+mod documented_flags;
+mod driver;
+mod driver_process;
 #[cfg(test)]
-mod reference;
-mod rollout;
+mod flags_page;
+#[cfg(feature = "inspect")]
+mod inspect;
+mod machine;
+mod machine_deployment;
+mod machine_set;
+mod manager;
+#[cfg(test)]
+mod mcm_compatibility;
+mod media_type;
+mod notes;
+mod parse;
+mod pflag;
 mod safety;
 mod servers;
 mod tracing;
@@ -36,7 +36,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use driver_remote::{Endpoint, TlsFiles};
 
-pub(crate) use both::Log;
+pub(crate) use common::Log;
 #[cfg(feature = "inspect")]
 pub(crate) use definition::definition as commands;
 #[cfg(feature = "dev")]
@@ -45,44 +45,45 @@ pub(crate) use driver::{Check, DriverCommand};
 #[cfg(feature = "dev")]
 use driver_process::ServerTls;
 pub(crate) use driver_process::{DriverProcess, Task};
-use fleet::Fleet;
-pub(crate) use machine::{DriverFlags, MachineFlags};
-pub(crate) use manager::ManagerFlags;
-pub(crate) use notes::Notes;
 #[cfg(feature = "dev")]
-pub(crate) use operator::Plan;
+pub(crate) use inspect::Plan;
 #[cfg(feature = "inspect")]
-pub(crate) use operator::{
-    ClusterArgs, Explain, Form, OperatorCommand, Rolled, RolloutCommand, RolloutHistory, RolloutStatus, RolloutUndo,
-    Status,
+pub(crate) use inspect::{
+    ClusterArgs, DeploymentArgs, Explain, InspectCommand, OutputFormat, RolloutCommand, RolloutHistory, RolloutStatus,
+    RolloutUndo, Status,
 };
 #[cfg(feature = "inspect")]
-pub(crate) use operator::{Completion, ManPages, Preflight};
-pub(crate) use reading::{Asked, read};
-use rollout::RolloutFlags;
-use safety::Safety;
+pub(crate) use inspect::{Completion, ManPages, Preflight};
+pub(crate) use machine::{DriverFlags, MachineFlags};
+use machine_deployment::RolloutFlags;
+use machine_set::MachineSetFlags;
+pub(crate) use manager::ManagerFlags;
+pub(crate) use notes::Notes;
+pub(crate) use parse::{Invocation, parse};
+use safety::SafetyFlags;
 pub(crate) use servers::{MachineController, Manager, Run, Servers};
 pub(crate) use tracing::Tracing;
 pub(crate) use validation::summary;
 #[cfg(feature = "inspect")]
-pub(crate) use web_view::WebViewWish;
+pub(crate) use web_view::WebViewOptions;
 
-/// A driver that a program brings along.
+/// A built-in driver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BuiltIn<'a> {
-    /// What `--provider` calls it.
+    /// Name of the driver in `--provider`.
     pub(crate) name: &'a str,
-    /// When it is used.
+    /// When the driver is used.
     pub(crate) choice: Choice,
 }
 
-/// When a driver that a program brings along is used.
+/// When a built-in driver is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Choice {
-    /// Unless another is named: it is what the program is for.
+    /// Unless another driver is named, because the program is built for this driver.
     ByDefault,
-    /// Only if it is named, and for the classes that name it. Whoever forgot the endpoint of another driver would see every class refused, and not why;
-    /// and machines in the virtual cloud vanish with the process.
+    /// Only if it is named, and only for MachineClasses of its provider. If such a driver were a default, a missing
+    /// --driver-endpoint would not be noticed at startup, and Machines of the virtual cloud are lost when the process
+    /// exits.
     #[cfg_attr(
         not(any(test, feature = "aws", feature = "openstack", feature = "dev")),
         allow(dead_code, reason = "no driver is in this build")
@@ -90,13 +91,13 @@ pub(crate) enum Choice {
     OnRequest,
 }
 
-/// The heading of flags that MCM does not have.
+/// Help heading of flags that MCM does not have.
 pub(crate) const NEW: &str = "New in Millwright";
 
-/// The heading of flags that are read, checked, and change nothing.
-const IDLE: &str = "Without effect";
+/// Help heading of flags that are parsed and validated and have no effect.
+const NO_EFFECT: &str = "No effect";
 
-/// A machine controller manager for Kubernetes.
+/// Machine controller manager for Kubernetes
 #[derive(Debug, Parser)]
 #[command(name = "millwright", version = crate::build_info::LONG, propagate_version = true)]
 pub(crate) struct Arguments {
@@ -106,20 +107,20 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Look after deployments and sets: one component, as `machine-controller-manager` does.
+    /// Run the manager, which manages MachineDeployments and MachineSets, as `machine-controller-manager` does
     Manager(Box<Manager>),
-    /// Look after machines, their VMs and their nodes: the other component, as `machine-controller` does.
+    /// Run the machine controller, which manages Machines, their VMs and their Nodes, as `machine-controller` does
     MachineController(Box<MachineController>),
-    /// Look after everything in one process.
+    /// Run the manager and the machine controller in one process
     Run(Box<Run>),
-    /// Print the CustomResourceDefinitions, or write them to a directory.
+    /// Print the CustomResourceDefinitions or write them to a directory
     Crds(Crds),
-    /// For authors of drivers.
+    /// Commands for driver authors
     #[command(subcommand)]
     Driver(DriverCommand),
     #[cfg(feature = "inspect")]
     #[command(flatten)]
-    Operator(OperatorCommand),
+    Inspect(InspectCommand),
     #[cfg(feature = "dev")]
     #[command(flatten)]
     Dev(DevCommand),
@@ -127,22 +128,22 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Crds {
-    /// Write one file a kind into this directory instead of printing them.
+    /// Output directory. One file per CustomResourceDefinition is written instead of printing them.
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
 }
 
-/// For people, or for programs.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Output {
-    /// Lines for people.
+    /// Text lines.
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-fn tls_files([authority, certificate, key]: [&Option<PathBuf>; 3]) -> Option<TlsFiles> {
-    Some(TlsFiles { authority: authority.clone()?, certificate: certificate.clone()?, key: key.clone()? })
+fn tls_files([ca, certificate, key]: [&Option<PathBuf>; 3]) -> Option<TlsFiles> {
+    Some(TlsFiles { authority: ca.clone()?, certificate: certificate.clone()?, key: key.clone()? })
 }
 
 fn endpoint(text: &str) -> Result<Endpoint, driver_remote::EndpointError> {

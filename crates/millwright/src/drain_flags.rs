@@ -1,4 +1,4 @@
-//! Flags of drains: the reference's, and those for what it does not know.
+//! Drain flags: MCM's and additional ones.
 
 use api::LabelSelector;
 use clap::Args;
@@ -11,41 +11,44 @@ use crate::cli::values::{Count, Span};
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Drain")]
 pub(crate) struct DrainFlags {
-    /// How long after it was asked for a drain becomes forceful, unless the machine says otherwise.
+    /// Time after the start of a drain at which pods are deleted instead of evicted, unless the Machine sets its own
+    /// timeout.
     #[arg(long, value_name = "DURATION", default_value = "2h")]
     machine_drain_timeout: Span,
-    /// After how many refusals, one every 20 s, a pod is deleted instead of evicted, unless the machine says otherwise.
+    /// Number of refused evictions, one every 20 s, after which a pod is deleted instead of evicted, unless the
+    /// Machine sets its own limit.
     #[arg(long, value_name = "N", default_value = "360")]
     machine_max_evict_retries: Count,
-    /// How long a volume may take to leave the node after its pod has ended.
+    /// Timeout for a volume to detach from the Node after its pod has ended.
     #[arg(long, value_name = "DURATION", default_value = "2m")]
     machine_pv_detach_timeout: Span,
-    /// How long it may take to arrive on another node before the next pod goes all the same.
+    /// Timeout for a volume to attach to another Node before the next pod is evicted anyway.
     #[arg(long, value_name = "DURATION", default_value = "90s")]
     machine_pv_reattach_timeout: Span,
-    /// Never delete pods because waiting took too long: only the labels `force-deletion` and `force-drain` do. A pod that cannot be
-    /// evicted then keeps its node for ever.
+    /// Never delete pods because of a timeout, only because of the labels `force-deletion` and `force-drain`. A pod
+    /// that cannot be evicted then blocks its drain indefinitely.
     #[arg(long, help_heading = NEW)]
     drain_never_force: bool,
-    /// Leave these pods on the node, as for kubectl: `app=agent,tier!=db`. They end with their VM.
+    /// Label selector of pods that are not evicted, as for kubectl: `app=agent,tier!=db`. They end with their VM.
     #[arg(long, value_name = "SELECTOR", help_heading = NEW)]
     drain_skip_pods: Option<LabelSelector>,
-    /// Let these pods go when all others have gone.
+    /// Label selector of pods that are evicted after all others.
     #[arg(long, value_name = "SELECTOR", help_heading = NEW)]
     drain_last_pods: Option<LabelSelector>,
-    /// Also wait until generic ephemeral volumes have left the node.
+    /// Also wait for generic ephemeral volumes to detach.
     #[arg(long, help_heading = NEW)]
     drain_await_ephemeral_volumes: bool,
-    /// Drain at most this many nodes at once. Who has waited for half of its timeout is drained all the same.
+    /// Maximum number of Nodes that are drained at the same time. A Node that has waited for half of its drain timeout
+    /// is drained regardless of the limit.
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = NEW)]
     drain_max_concurrent: Option<usize>,
-    /// Drain at most this many nodes of one MachineDeployment at once.
+    /// Maximum number of Nodes per MachineDeployment that are drained at the same time.
     #[arg(long, value_name = "N", value_parser = at_least_one, help_heading = NEW)]
     drain_max_concurrent_per_deployment: Option<usize>,
 }
 
 impl DrainFlags {
-    /// What they amount to.
+    /// Returns the drain settings.
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             timeout: self.machine_drain_timeout.get(),
@@ -66,9 +69,9 @@ impl DrainFlags {
     }
 }
 
-/// None at all would be a controller that never deletes anything.
+/// Parses a number above zero. A limit of zero would prevent every deletion.
 fn at_least_one(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "it must be a whole number above zero".to_owned())
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "must be a whole number above zero".to_owned())
 }
 
 #[cfg(test)]
@@ -87,12 +90,12 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_drains_are_the_reference_s() {
+    fn drain_flags_default_to_mcm() {
         assert_eq!(with(&[]).unwrap(), Limits::default());
     }
 
     #[test]
-    fn what_is_said_about_drains_is_heard() {
+    fn drain_flags_set_the_limits() {
         let limits = with(&[
             "--machine-drain-timeout=1h",
             "--machine-max-evict-retries=10",
@@ -114,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_of_no_drains_and_a_selector_of_everybody_are_refused() {
+    fn zero_drain_limit_and_empty_pod_selector_are_rejected() {
         assert!(with(&["--drain-max-concurrent=0"]).is_err());
         assert!(with(&["--drain-skip-pods="]).is_err());
     }

@@ -1,7 +1,8 @@
-//! A driver in a process of its own, behind the driver protocol.
+//! A driver in a separate process, behind the driver protocol.
 //!
-//! It answers whoever may connect until it is asked to end, and knows nothing of clusters: all that a call needs comes with it. So it
-//! needs no account of the cluster, and no port: a kubelet finds out whether it is alive by running the same program with `--probe`.
+//! The process serves controllers until it is terminated. It knows no cluster: every call contains the data that it
+//! needs. It therefore needs neither a service account nor a port. The kubelet probes its liveness by running the same
+//! program with `--probe`.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,27 +22,27 @@ use crate::built_in::Host;
 use crate::cli::{DriverProcess, Task};
 use crate::run::log_to_stderr;
 
-/// How long a shutdown waits for calls that are under way.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout for running calls at shutdown.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a probe waits for an answer.
-const PROBE: Duration = Duration::from_secs(5);
+/// Timeout for the response to a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The program of a driver in a process of its own, the whole `main` of it: `--listen` says where controllers find it. The driver is made
-/// inside the async runtime; there is no cluster in its [`Host`].
-pub fn serve(about: About, make: impl FnOnce(Host) -> Arc<dyn Driver> + Send + 'static) -> ExitCode {
+/// Runs a driver in a separate process. This is the whole `main` of its program; `--listen` sets the endpoint for
+/// controllers. The driver is created inside the async runtime, and its [`Host`] has no clusters.
+pub fn serve_driver(about: About, make: impl FnOnce(Host) -> Arc<dyn Driver> + Send + 'static) -> ExitCode {
     let program = std::env::args_os().next().unwrap_or_default();
     let program = Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let line = DriverProcess::command().version(kept(&about.version)).name(kept(&program)).get_matches();
+    let line = DriverProcess::command().version(leaked(&about.version)).name(leaked(&program)).get_matches();
     let options = match DriverProcess::from_arg_matches(&line) {
         Ok(options) => options,
         Err(usage) => usage.exit(),
     };
-    crate::concluded(&program, run(&options, about, make))
+    crate::exit_code(&program, run(&options, about, make))
 }
 
-/// For as long as the process lives, as clap wants the words of its usage: two short ones, once.
-fn kept(text: &str) -> &'static str {
+/// Leaks a text, because clap requires `'static` texts. Only two short texts are leaked, once.
+fn leaked(text: &str) -> &'static str {
     Box::leak(text.to_owned().into_boxed_str())
 }
 
@@ -59,7 +60,7 @@ fn run(
         .build()
         .context("failed to start the async runtime")?;
     runtime.block_on(async {
-        match options.task().context("--listen is missing: say where controllers find this driver")? {
+        match options.task().context("--listen is missing. Set it to the endpoint for controllers")? {
             Task::Probe(endpoint) => probe(&endpoint, files.as_ref()).await,
             Task::Listen(endpoint) => {
                 let (tasks, random) = (Tasks::new(), Random::from_entropy());
@@ -68,15 +69,15 @@ fn run(
                 let agent = UserAgent::new(&about.name, &about.version, "unknown");
                 let others = OtherClusters::new(ClientSpec::new(agent), metrics.rest);
                 let driver = make(Host { clock, random, tasks: tasks.clone(), target: None, control: None, others });
-                tracing::info!(name = about.name, version = about.version, endpoint = %listener.endpoint(), "the driver listens");
-                until_signalled(|stop| answer(driver, about, listener, tasks, stop)).await
+                tracing::info!(name = about.name, version = about.version, endpoint = %listener.endpoint(), "listening for controllers");
+                until_signalled(|stop| serve_until(driver, about, listener, tasks, stop)).await
             }
         }
     })
 }
 
-/// Answers controllers until `stop` is cancelled; calls that are under way then have a moment to end.
-pub(crate) async fn answer(
+/// Serves controllers until `stop` is cancelled. Running calls are then given a few seconds to end.
+pub(crate) async fn serve_until(
     driver: Arc<dyn Driver>,
     about: About,
     listener: Listener,
@@ -84,18 +85,18 @@ pub(crate) async fn answer(
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     tasks.spawn("callers", driver_remote::serve(driver, about, listener, tasks.clone()));
-    let broken = tasks.stopping();
+    let failed = tasks.stopping();
     tokio::select! {
         biased;
         () = stop.cancelled() => {}
-        () = broken.cancelled() => {}
+        () = failed.cancelled() => {}
     }
-    tasks.shut_down(PATIENCE).await;
-    anyhow::ensure!(stop.is_cancelled(), "stopped because a part of the driver failed; the log says which");
+    tasks.shut_down(SHUTDOWN_TIMEOUT).await;
+    anyhow::ensure!(stop.is_cancelled(), "stopped because a task of the driver failed; see the log");
     Ok(())
 }
 
-/// Works until it ends by itself or a second signal ends it; the first one cancels the token.
+/// Runs the work until it ends or a second signal arrives. The first signal cancels the token.
 pub(crate) async fn until_signalled<Work>(work: impl FnOnce(CancellationToken) -> Work) -> anyhow::Result<ExitCode>
 where
     Work: Future<Output = anyhow::Result<()>>,
@@ -104,17 +105,17 @@ where
     tokio::select! {
         biased;
         ended = work(stop.clone()) => ended.map(|()| ExitCode::SUCCESS),
-        again = signals::obey(signals, stop.clone()) => Ok(ExitCode::from(u8::try_from(again.exit_code()).unwrap_or(1))),
+        signal = signals::handle(signals, stop.clone()) => Ok(crate::exit_code_of(signal)),
     }
 }
 
-/// Asks a driver who it is.
+/// Probes a driver.
 async fn probe(endpoint: &Endpoint, files: Option<&TlsFiles>) -> anyhow::Result<ExitCode> {
     let caller = Caller { name: driver_remote::PROBE.to_owned(), random: Random::from_entropy(), tasks: Tasks::new() };
     let driver = RemoteDriver::new(endpoint, files, caller)?;
-    match tokio::time::timeout(PROBE, driver.reach()).await {
+    match tokio::time::timeout(PROBE_TIMEOUT, driver.reach()).await {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
         Ok(Err(obstacle)) => anyhow::bail!("{}", obstacle.sentence()),
-        Err(_) => anyhow::bail!("the driver at {endpoint} did not answer within {} s", PROBE.as_secs()),
+        Err(_) => anyhow::bail!("the driver at {endpoint} did not answer within {} s", PROBE_TIMEOUT.as_secs()),
     }
 }

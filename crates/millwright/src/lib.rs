@@ -1,5 +1,5 @@
-//! Millwright as a program: commands, flags, wiring. And as the program of a driver: [`run`](fn@run) with everything in one process,
-//! [`serve`](fn@serve) with the driver alone, behind the driver protocol.
+//! The Millwright program: commands, flags and wiring. Also a library for driver programs: [`run`](fn@run) runs the
+//! controllers with a driver in one process, [`serve_driver`] runs only a driver, behind the driver protocol.
 //!
 //! ```no_run
 //! use std::process::ExitCode;
@@ -30,10 +30,10 @@ mod driver_process;
 #[cfg(feature = "failpoints")]
 mod failpoints;
 mod http;
+#[cfg(feature = "inspect")]
+mod inspect_commands;
 #[cfg(feature = "openstack")]
 pub mod openstack;
-#[cfg(feature = "inspect")]
-mod operator;
 mod other_clusters;
 mod print;
 mod run;
@@ -52,48 +52,49 @@ use std::sync::Arc;
 
 #[cfg(feature = "dev")]
 use cli::DevCommand;
-use cli::{Asked, Command, DriverCommand, Servers};
+use cli::{Command, DriverCommand, Invocation, Servers};
 
 pub use built_in::Host;
 pub use driver;
-pub use driver_process::serve;
+pub use driver_process::serve_driver;
 pub use driver_remote::About;
 pub use other_clusters::OtherClusters;
 
 use built_in::BuiltIn;
 
-/// Version and commit of Millwright, as `--version` tells them; for programs that are released with it.
+/// Version and commit of Millwright, as shown by `--version`. For programs that are released with it.
 pub const VERSION: &str = build_info::LONG;
 
-/// The program that we ship. It ends when this returns.
+/// Runs the `millwright` program. The process ends when this function returns.
 pub fn main() -> ExitCode {
-    program(built_in::ours())
+    program(built_in::millwright_drivers())
 }
 
-/// The same program with this driver in it, which serves every class unless `--driver-endpoint` names another: the whole `main` of a driver's
-/// program, as `app.Run` is for a provider of MCM.
+/// Runs the same program with this driver built in. The driver handles all MachineClasses unless `--driver-endpoint`
+/// is set. This is the whole `main` of a driver program, as `app.Run` is for a provider of MCM.
 pub fn run(driver: impl driver::Driver, about: About) -> ExitCode {
     run_with(about, |_| Arc::new(driver))
 }
 
-/// The same for a driver that uses something of the process: its clock, its tasks, a client for the cluster that nodes join. It is made inside the
-/// async runtime, once API servers have answered, and only in a process that looks after machines.
+/// Like [`run`](fn@run), for a driver that uses resources of the process, such as its clock, its tasks or a client for
+/// the target cluster. The driver is created inside the async runtime after the API servers have responded, and only in
+/// a process with the machine controller.
 pub fn run_with(about: About, make: impl FnOnce(Host) -> Arc<dyn driver::Driver> + Send + 'static) -> ExitCode {
     let About { name, version } = about;
-    program(vec![BuiltIn::own(name.clone(), move |host| {
-        tracing::info!(name, version, "the driver is in this process");
+    program(vec![BuiltIn::for_program(name.clone(), move |host| {
+        tracing::info!(name, version, "created built-in driver");
         make(host)
     })])
 }
 
-#[allow(clippy::print_stderr, reason = "the last word to the person who called, when there may be no log yet")]
+#[allow(clippy::print_stderr, reason = "an error message for the user; logging may not be set up yet")]
 fn program(built_in: Vec<BuiltIn>) -> ExitCode {
-    let named: Vec<_> = built_in.iter().map(BuiltIn::named).collect();
-    let Asked { command, notes, complaints } = match cli::read(std::env::args_os(), &named) {
-        Ok(asked) => asked,
+    let named: Vec<_> = built_in.iter().map(BuiltIn::for_flags).collect();
+    let Invocation { command, notes, problems } = match cli::parse(std::env::args_os(), &named) {
+        Ok(invocation) => invocation,
         Err(usage) => usage.exit(),
     };
-    if let Some(sentence) = cli::summary(&complaints) {
+    if let Some(sentence) = cli::summary(&problems) {
         eprintln!("millwright: {sentence}");
         return ExitCode::FAILURE;
     }
@@ -101,7 +102,7 @@ fn program(built_in: Vec<BuiltIn>) -> ExitCode {
         Command::Crds(options) => crds::run(&options),
         Command::Driver(DriverCommand::Check(options)) => driver_check::run(&options),
         #[cfg(feature = "inspect")]
-        Command::Operator(command) => operator::run(&command),
+        Command::Inspect(command) => inspect_commands::run(&command),
         #[cfg(feature = "dev")]
         Command::Dev(command) => match command {
             DevCommand::Demo(options) => demo::run(&options),
@@ -110,32 +111,32 @@ fn program(built_in: Vec<BuiltIn>) -> ExitCode {
             DevCommand::Sim(options) => simulate::run(&options),
             DevCommand::VirtualCloud(options) => virtual_cloud::run(&options),
             DevCommand::Up(options) => up::run(&options),
-            DevCommand::Down(options) => up::take_down(&options),
+            DevCommand::Down(options) => up::down(&options),
         },
         Command::Manager(flags) => run::run(&Servers::new(*flags, notes), built_in),
         Command::MachineController(flags) => run::run(&Servers::new(*flags, notes), built_in),
         Command::Run(flags) => run::run(&Servers::new(*flags, notes), built_in),
     };
-    concluded("millwright", outcome)
+    exit_code("millwright", outcome)
 }
 
-/// The exit code of a program, after its last sentence.
-#[allow(clippy::print_stderr, reason = "the last word to the person who called, when there may be no log yet")]
-fn concluded(program: &str, outcome: anyhow::Result<ExitCode>) -> ExitCode {
+/// Returns the exit code of a program, and prints its error.
+#[allow(clippy::print_stderr, reason = "an error message for the user; logging may not be set up yet")]
+fn exit_code(program: &str, outcome: anyhow::Result<ExitCode>) -> ExitCode {
     outcome.unwrap_or_else(|error| {
         eprintln!("{program}: {}", sentence(&error));
         ExitCode::FAILURE
     })
 }
 
-/// An error and what led to it, fit for a terminal.
+/// Returns the exit code of a process that a signal ends.
+fn exit_code_of(signal: runtime::signals::Signal) -> ExitCode {
+    ExitCode::from(u8::try_from(signal.exit_code()).unwrap_or(1))
+}
+
+/// Returns an error with its causes as one printable text.
 fn sentence(error: &anyhow::Error) -> String {
-    let mut parts: Vec<String> = Vec::new();
-    for part in error.chain().map(ToString::to_string) {
-        if !parts.last().is_some_and(|last| last.contains(&part)) {
-            parts.push(part);
-        }
-    }
-    // Errors quote names and fields of objects. Line breaks remain: some errors show a part of a file.
-    parts.join(": ").split('\n').map(api::printable::printable).collect::<Vec<_>>().join("\n")
+    // Errors quote names and fields of objects, so escape control characters. Line breaks remain, because some errors
+    // show a part of a file.
+    meta::error_chain(error.as_ref()).split('\n').map(api::printable::printable).collect::<Vec<_>>().join("\n")
 }

@@ -1,8 +1,8 @@
-//! The `millwright` binary. Everything is in the library, so that a driver can be a program of the same kind.
+//! The `millwright` binary. Its code is in the library, which other driver programs use too.
 
 use std::process::ExitCode;
 
-/// The system's allocator keeps what a burst of lists once needed; mimalloc gives it back.
+/// Unlike the system allocator, mimalloc returns the memory of large temporary lists.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,4 +1,4 @@
-//! The driver of OpenStack, made from what a process has: its clock and its randomness.
+//! Creates the OpenStack driver from the clock and the randomness of the process.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use driver_openstack::OpenStackDriver;
 
 use crate::Host;
 
-/// The driver of OpenStack for a process like this one. Where the cloud is and who asks it is in the Secrets of classes.
+/// Creates the OpenStack driver. Endpoint and credentials of the cloud are in the Secrets of MachineClasses.
 pub fn driver(host: Host) -> Arc<dyn Driver> {
     let Host { clock, random, .. } = host;
     let (clock, chance) = (Arc::new(move || clock.now()), Arc::new(move || random.fraction()));

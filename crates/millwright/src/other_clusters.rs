@@ -1,9 +1,9 @@
-//! Clusters that this process learns of from Secrets.
+//! Clusters whose kubeconfig is in a Secret.
 
 use runtime::client::{ClientSpec, Connection, KubeconfigText, Source};
 use runtime::metrics::RestMetrics;
 
-/// How a driver reaches a cluster that is neither the one of Machines nor the one of their nodes.
+/// Creates clients for clusters other than the control and the target cluster.
 #[derive(Clone)]
 pub struct OtherClusters {
     spec: ClientSpec,
@@ -15,10 +15,10 @@ impl OtherClusters {
         Self { spec, metrics }
     }
 
-    /// A client for the cluster that this kubeconfig describes; `place` names where it was, for people. It may name no file and no program of this
-    /// host. Nothing is sent yet.
+    /// Returns a client for the cluster of this kubeconfig. `place` names the source of the kubeconfig in errors. The
+    /// kubeconfig may reference no files and no programs of this host. No request is sent yet.
     pub fn client(&self, kubeconfig: &[u8], place: &str) -> Result<kube::Client, String> {
-        let text = String::from_utf8(kubeconfig.to_vec()).map_err(|_| "it is not valid UTF-8".to_owned())?;
+        let text = String::from_utf8(kubeconfig.to_vec()).map_err(|_| "not valid UTF-8".to_owned())?;
         let source = Source::Text { text: KubeconfigText::new(text), place: place.to_owned() };
         let connection = Connection::load(&source).map_err(|error| error.sentence())?;
         Ok(connection.client(&self.spec, &self.metrics))

@@ -1,12 +1,12 @@
-//! What is printed for the person or program that called.
+//! Output to stdout.
 //!
-//! Not `println!`, which panics when nobody reads any more, as behind `| head -1`: the demo and `dev` print in the middle of the
-//! controllers' work, and nothing that was asked for depends on being read.
+//! `println!` panics if stdout is closed, as behind `| head -1`. The demo and `dev` print while the controllers work,
+//! so output errors must not end the process.
 
 use std::fmt::Display;
 use std::io::Write;
 
-/// Prints a line, if anybody still reads.
+/// Prints a line. Errors are ignored.
 pub(crate) fn line(text: impl Display) {
-    let _unread = writeln!(std::io::stdout(), "{text}");
+    let _ignored = writeln!(std::io::stdout(), "{text}");
 }

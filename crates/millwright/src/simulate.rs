@@ -1,4 +1,5 @@
-//! `millwright sim`: the whole system through many bad days, judged at every event (`docs/invariants.md`).
+//! `millwright sim`: runs seeded fault simulations and checks the invariants at every event
+//! (`docs/contributing/invariants.md`).
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
@@ -15,7 +16,7 @@ use sim::simulation::{Detail, Profile, Report, Totals, campaign, run as run_seed
 use crate::cli::{Output, Sim};
 use crate::print;
 
-/// How much of a timeline is shown: somebody who looks for the reason begins at the end.
+/// Number of timeline lines that are shown. The end of the timeline is where the search for a cause begins.
 const LAST: usize = 60;
 
 pub(crate) fn run(options: &Sim) -> anyhow::Result<ExitCode> {
@@ -43,11 +44,11 @@ pub(crate) fn run(options: &Sim) -> anyhow::Result<ExitCode> {
         runs += totals.seeds;
         if let Some(failed) = failed {
             code = ExitCode::FAILURE;
-            tell(options.output, profile, &shrink(profile, failed), options.trace);
+            print_report(options.output, profile, &shrink(profile, failed), options.trace);
         }
     }
     if options.output == Output::Text {
-        print::line(format!("runs of {runs} that contained each situation:"));
+        print::line(format!("number of runs (of {runs}) that contained each situation:"));
         for situation in Situation::ALL {
             print::line(format!("{:>8} {}", situations.get(&situation).copied().unwrap_or_default(), situation.name()));
         }
@@ -61,10 +62,12 @@ fn profiles(name: &str) -> anyhow::Result<Vec<&'static Profile>> {
     }
     let known = || Profile::ALL.iter().map(|profile| profile.name).collect::<Vec<_>>().join(", ");
     let profile = Profile::named(name);
-    profile.map(|profile| vec![profile]).with_context(|| format!("--profile: {name:?} is none of all, {}", known()))
+    profile
+        .map(|profile| vec![profile])
+        .with_context(|| format!("--profile: unknown profile {name:?}; use all, {}", known()))
 }
 
-/// One seed, from its beginning to its end.
+/// Runs one seed.
 fn replay(options: &Sim, profiles: &[&'static Profile], seed: u64) -> anyhow::Result<ExitCode> {
     let detail = if options.requests { Detail::Requests } else { Detail::Timeline };
     let mut code = ExitCode::SUCCESS;
@@ -73,24 +76,24 @@ fn replay(options: &Sim, profiles: &[&'static Profile], seed: u64) -> anyhow::Re
         if report.violation.is_some() {
             code = ExitCode::FAILURE;
         }
-        tell(options.output, profile, &report, options.trace);
+        print_report(options.output, profile, &report, options.trace);
     }
     Ok(code)
 }
 
-/// A line that is written over, where somebody looks at a terminal.
+/// Shows the progress on a terminal, in one line that is overwritten.
 fn progress(options: &Sim, profile: &Profile, totals: &Totals) {
     let mut stderr = std::io::stderr();
     if options.output == Output::Text && stderr.is_terminal() {
-        let _unread = write!(stderr, "\r{}: {} of {} seeds", profile.name, totals.seeds, options.seeds);
-        let _unread = stderr.flush();
+        let _ignored = write!(stderr, "\r{}: {} of {} seeds", profile.name, totals.seeds, options.seeds);
+        let _ignored = stderr.flush();
     }
 }
 
 fn end_progress(options: &Sim) {
     let mut stderr = std::io::stderr();
     if options.output == Output::Text && stderr.is_terminal() {
-        let _unread = write!(stderr, "\r\x1b[K");
+        let _ignored = write!(stderr, "\r\x1b[K");
     }
 }
 
@@ -100,11 +103,11 @@ fn days(totals: &Totals) -> f64 {
 
 fn summary(output: Output, profile: &Profile, totals: &Totals, took: f64) {
     let within = |percent| totals.converged_within(percent).unwrap_or_default().as_secs();
-    let Totals { seeds, requests, happenings, faults, .. } = totals;
+    let Totals { seeds, requests, history_entries, faults, .. } = totals;
     match output {
         Output::Text => print::line(format!(
-            "{}: {seeds} seeds in {took:.0} s: {:.1} cluster-days, {requests} requests, {happenings} acts and faults, {faults} requests \
-             hit by a fault; at rest after {} s (median), {} s (99 %)",
+            "{}: {seeds} seeds in {took:.0} s: {:.1} cluster-days, {requests} requests, {history_entries} actions and faults, {faults} requests \
+             affected by a fault; converged after {} s (median), {} s (99 %)",
             profile.name,
             days(totals),
             within(50),
@@ -112,20 +115,20 @@ fn summary(output: Output, profile: &Profile, totals: &Totals, took: f64) {
         )),
         Output::Json => print::line(json!({
             "profile": profile.name, "seeds": seeds, "seconds": took, "clusterDays": days(totals), "requests": requests,
-            "happenings": happenings, "faults": faults,
+            "happenings": history_entries, "faults": faults,
             "situations": situations(totals),
             "convergedSeconds": { "p50": within(50), "p99": within(99) },
         })),
     }
 }
 
-/// How many runs contained each situation, those that none contained too.
+/// Returns the number of runs that contained each situation, zeros included.
 fn situations(totals: &Totals) -> BTreeMap<&'static str, u64> {
     let runs = |situation| totals.situations.get(&situation).copied().unwrap_or_default();
     Situation::ALL.into_iter().map(|situation| (situation.name(), runs(situation))).collect()
 }
 
-fn tell(output: Output, profile: &Profile, report: &Report, trace: bool) {
+fn print_report(output: Output, profile: &Profile, report: &Report, trace: bool) {
     match output {
         Output::Json => print::line(as_json(profile, report)),
         Output::Text => as_text(profile, report, trace),
@@ -135,20 +138,20 @@ fn tell(output: Output, profile: &Profile, report: &Report, trace: bool) {
 fn as_text(profile: &Profile, report: &Report, trace: bool) {
     let Report { seed, history, violation, record, .. } = report;
     match violation {
-        None => print::line(format!("{} seed {seed}: nothing is wrong", profile.name)),
+        None => print::line(format!("{} seed {seed}: no violation", profile.name)),
         Some(violation) => {
             print::line(format!("{} seed {seed}: {}", profile.name, violation.invariant));
-            print::line(format!("  but {}", violation.what));
+            print::line(format!("  {}", violation.message));
         }
     }
-    print::line("what was done:");
-    for happening in history {
-        print::line(format!("  {happening}"));
+    print::line("actions and faults:");
+    for entry in history {
+        print::line(format!("  {entry}"));
     }
     let shown = if trace { record.timeline.len() } else { LAST };
     let skipped = record.timeline.len().saturating_sub(shown);
     if violation.is_some() || trace {
-        print::line(format!("what came of it ({skipped} lines before; --seed {seed} --trace shows all):"));
+        print::line(format!("timeline ({skipped} earlier lines omitted; --seed {seed} --trace shows all):"));
         for line in record.timeline.iter().skip(skipped) {
             print::line(format!("  {line}"));
         }
@@ -158,7 +161,7 @@ fn as_text(profile: &Profile, report: &Report, trace: bool) {
 fn as_json(profile: &Profile, report: &Report) -> Value {
     let violation = report.violation.as_ref().map(|violation| {
         let (id, sentence) = (violation.invariant.id(), violation.invariant.sentence());
-        json!({ "invariant": id, "sentence": sentence, "what": violation.what, "at": violation.at.to_string() })
+        json!({ "invariant": id, "sentence": sentence, "what": violation.message, "at": violation.at.to_string() })
     });
     let history: Vec<String> = report.history.iter().map(ToString::to_string).collect();
     json!({

@@ -1,8 +1,8 @@
-//! `millwright virtual-cloud`: the virtual cloud and its kubelets as a process of their own.
+//! `millwright virtual-cloud`: runs the virtual cloud and its kubelets as a separate process.
 //!
-//! A cloud does not die with the controller that uses it, and a test of what happens when the controller dies needs one that does
-//! not. This one is reached over the driver protocol, like any driver in another language, and shows itself to the API server
-//! under a name of its own, so that what it asks for is never counted as the controller's. It forgets its VMs when it ends.
+//! A cloud survives the controller that uses it. A test that kills the controller therefore needs a cloud in another
+//! process. It is reached over the driver protocol, like a driver in another language, and uses its own user agent, so
+//! that its requests are not counted as the controller's. Its VMs are lost when it exits.
 
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use runtime::{Clock, Metrics, Random, Tasks};
 use tokio_util::sync::CancellationToken;
 
 use crate::cli::VirtualCloud;
-use crate::driver_process::{answer, until_signalled};
+use crate::driver_process::{serve_until, until_signalled};
 use crate::run::{file, in_cluster, log_to_stderr};
 
 pub(crate) fn run(options: &VirtualCloud) -> anyhow::Result<ExitCode> {
@@ -45,12 +45,12 @@ async fn work(
     let listener = Listener::bind(&options.listen, options.tls.files().as_ref()).await?;
     let cloud = driver_virtual::VirtualCloud::new(config(options), Arc::new(move || clock.now()), random.number());
     if let Some(connection) = cluster {
-        tasks.spawn("kubelets", play_kubelets(cloud.clone(), connection, random, tasks.stopping()));
+        tasks.spawn("kubelets", run_kubelets(cloud.clone(), connection, random, tasks.stopping()));
     }
-    tracing::info!(endpoint = %listener.endpoint(), "the virtual cloud is open");
+    tracing::info!(endpoint = %listener.endpoint(), "started virtual cloud");
     let about = About { name: driver_virtual::PROVIDER.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
-    let ended = answer(Arc::new(cloud.clone()), about, listener, tasks, stop).await;
-    tracing::info!(vms = cloud.vms().len(), "the virtual cloud is closed, and its VMs are forgotten");
+    let ended = serve_until(Arc::new(cloud.clone()), about, listener, tasks, stop).await;
+    tracing::info!(vms = cloud.vms().len(), "stopped virtual cloud; its VMs are lost");
     ended
 }
 
@@ -63,8 +63,8 @@ fn config(options: &VirtualCloud) -> Config {
     Config { doubles, node_life: NodeLife { monitor, ..NodeLife::default() }, ..Config::default() }
 }
 
-/// Lets nodes join as soon as there is a cluster to join. The cloud itself does not wait for it: VMs can be made without.
-async fn play_kubelets(
+/// Runs the kubelets after the API server is ready. VMs can be created before that.
+async fn run_kubelets(
     cloud: driver_virtual::VirtualCloud,
     connection: Connection,
     random: Random,
@@ -72,7 +72,7 @@ async fn play_kubelets(
 ) {
     let metrics = match Metrics::new() {
         Ok(metrics) => metrics,
-        Err(error) => return tracing::error!(%error, "failed to set up metrics; no node will join"),
+        Err(error) => return tracing::error!(%error, "failed to set up metrics; Nodes cannot join"),
     };
     let agent = UserAgent::new("millwright-virtual-cloud", env!("CARGO_PKG_VERSION"), "unknown");
     let client = connection.client(&ClientSpec::new(agent.with_suffix("kubelets")), &metrics.rest);

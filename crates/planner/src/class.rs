@@ -1,53 +1,55 @@
-//! What a MachineClass needs from us: to stay while machines use it, and to be told what is wrong with it.
+//! Keeps a MachineClass while Machines use it, and reports an invalid MachineClass.
 //!
-//! A machine uses a class by naming it, whatever it calls the class's kind: its VM was made from it and will be deleted with it.
+//! A Machine uses the MachineClass that it names, whatever class kind it states: its VM was created from it and is
+//! deleted with it.
 
 use std::collections::BTreeSet;
 
 use api::names::{events, finalizers};
 use api::{MachineClass, Object};
 
-use crate::in_use_protection::{self, Kept, Plan, Said, Users};
+use crate::in_use_protection::{self, Notice, Plan, Protected, Users};
 use crate::{Event, EventType};
 
-/// Everything the decision may look at.
+/// Input of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The class.
+    /// The MachineClass.
     pub class: &'a MachineClass,
-    /// The machines that name it.
+    /// The Machines that name it.
     pub users: Users<'a>,
-    /// What people have been told about it already.
-    pub said: &'a BTreeSet<Said>,
+    /// What was reported about it already.
+    pub reported: &'a BTreeSet<Notice>,
 }
 
-/// Decides what to do about a class.
+/// Decides what to do about a MachineClass.
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
-    let mut plan = in_use_protection::plan(&Kept {
+    let mut plan = in_use_protection::plan(&Protected {
         finalizers: &seen.class.metadata.finalizers,
-        ours: finalizers::MACHINE,
+        finalizer: finalizers::MACHINE,
         deleting: seen.class.is_deleting(),
         users: seen.users,
         kind_of_users: "machines",
-        said: seen.said,
+        reported: seen.reported,
     });
     let errors = api::validation::machine_class(seen.class);
     if !errors.is_empty() {
         let text = api::validation::joined(&errors);
-        let said = Said::Invalid(text.clone());
-        if !seen.said.contains(&said) {
-            let message = format!("no machine is made from it until this is mended: {text}");
-            plan.tell.push((said, Event { event_type: EventType::Warning, reason: events::ours::INVALID, message }));
+        let notice = Notice::Invalid(text.clone());
+        if !seen.reported.contains(&notice) {
+            let message = format!("invalid MachineClass: {text}; no Machine is created from it until this is fixed");
+            plan.notices
+                .push((notice, Event { event_type: EventType::Warning, reason: events::millwright::INVALID, message }));
         }
     }
     plan
 }
 
-/// Whether a driver is handed something else from now on, and what failed may succeed. Labels, annotations and finalizers change
-/// nothing for it.
+/// Returns whether a change affects what drivers receive, so that failed calls may succeed now. Labels, annotations and
+/// finalizers do not.
 #[must_use]
-pub fn is_another_for_drivers(before: &MachineClass, now: &MachineClass) -> bool {
+pub fn changes_driver_input(before: &MachineClass, now: &MachineClass) -> bool {
     before.provider_spec != now.provider_spec
         || before.provider != now.provider
         || before.secret_ref != now.secret_ref
@@ -55,9 +57,10 @@ pub fn is_another_for_drivers(before: &MachineClass, now: &MachineClass) -> bool
         || before.node_template != now.node_template
 }
 
-/// Whether our finalizer is on it, so that it cannot go while a machine that is being made needs it.
+/// Returns whether the MachineClass has Millwright's finalizer, so that it cannot be deleted while a VM is being
+/// created.
 #[must_use]
-pub fn is_held(class: &MachineClass) -> bool {
+pub fn has_finalizer(class: &MachineClass) -> bool {
     class.metadata.finalizers.iter().any(|finalizer| *finalizer == *finalizers::MACHINE)
 }
 
@@ -81,25 +84,25 @@ mod tests {
         serde_json::from_value(class).unwrap()
     }
 
-    fn users(count: usize, unreadable: usize) -> Users<'static> {
-        Users { count, example: (count > 0).then_some("m-1"), unreadable }
+    fn users(count: usize, undecodable: usize) -> Users<'static> {
+        Users { count, example: (count > 0).then_some("m-1"), undecodable }
     }
 
-    fn decide(class: &MachineClass, users: Users<'_>, said: &BTreeSet<Said>) -> Plan {
-        plan(&Observed { class, users, said })
+    fn decide(class: &MachineClass, users: Users<'_>, reported: &BTreeSet<Notice>) -> Plan {
+        plan(&Observed { class, users, reported })
     }
 
     /// Shows MC-W74.
     #[rstest]
-    #[case::used(&[THEIRS], false, users(2, 0), Some(vec![THEIRS, OURS]), Reason::Needed)]
-    #[case::used_and_held(&[OURS], false, users(2, 0), None, Reason::Needed)]
-    #[case::unused(&[THEIRS, OURS], false, users(0, 0), Some(vec![THEIRS]), Reason::NotNeeded)]
-    #[case::unused_and_free(&[THEIRS], false, users(0, 0), None, Reason::NotNeeded)]
-    #[case::unused_and_deleted(&[OURS], true, users(0, 0), Some(vec![]), Reason::NotNeeded)]
-    #[case::used_and_deleted(&[OURS], true, users(2, 0), None, Reason::NeededStill)]
-    #[case::deleted_before_we_held_it(&[THEIRS], true, users(2, 0), None, Reason::NeededStill)]
-    #[case::perhaps_used(&[OURS], true, users(0, 1), None, Reason::Unclear)]
-    fn a_class_is_held_while_it_is_needed_and_no_longer(
+    #[case::used(&[THEIRS], false, users(2, 0), Some(vec![THEIRS, OURS]), Reason::InUse)]
+    #[case::used_with_finalizer(&[OURS], false, users(2, 0), None, Reason::InUse)]
+    #[case::unused(&[THEIRS, OURS], false, users(0, 0), Some(vec![THEIRS]), Reason::Unused)]
+    #[case::unused_without_finalizer(&[THEIRS], false, users(0, 0), None, Reason::Unused)]
+    #[case::unused_and_deleted(&[OURS], true, users(0, 0), Some(vec![]), Reason::Unused)]
+    #[case::used_and_deleted(&[OURS], true, users(2, 0), None, Reason::DeletionBlocked)]
+    #[case::deleted_without_finalizer(&[THEIRS], true, users(2, 0), None, Reason::DeletionBlocked)]
+    #[case::used_by_undecodable_machine(&[OURS], true, users(0, 1), None, Reason::Unknown)]
+    fn class_has_the_finalizer_exactly_while_it_is_in_use(
         #[case] finalizers: &[&str],
         #[case] deleting: bool,
         #[case] users: Users<'static>,
@@ -113,16 +116,16 @@ mod tests {
 
     /// Shows LIM-12.
     #[test]
-    fn a_deletion_that_waits_is_told_once() {
+    fn blocked_deletion_is_reported_once() {
         let class = class(&[OURS], true);
         let plan = decide(&class, users(3, 0), &BTreeSet::new());
-        let (said, event) = &plan.tell[0];
-        assert_eq!(event.message, "its deletion waits until nothing needs it: 3 machines do, among them \"m-1\"");
-        assert!(decide(&class, users(2, 0), &BTreeSet::from([said.clone()])).tell.is_empty());
+        let (notice, event) = &plan.notices[0];
+        assert_eq!(event.message, "deletion is blocked while 3 machines use the object, for example \"m-1\"");
+        assert!(decide(&class, users(2, 0), &BTreeSet::from([notice.clone()])).notices.is_empty());
     }
 
     #[test]
-    fn an_invalid_class_is_told_once_for_each_mistake() {
+    fn invalid_class_is_reported_once_per_error() {
         let mut class = class(&[OURS], false);
         class.node_template = Some(
             serde_json::from_value(
@@ -131,24 +134,24 @@ mod tests {
             .unwrap(),
         );
         let plan = decide(&class, users(1, 0), &BTreeSet::new());
-        let (said, event) = &plan.tell[0];
+        let (notice, event) = &plan.notices[0];
         assert_eq!(event.reason, "Invalid");
         assert!(event.message.contains("nodeTemplate.capacity.gpu"), "{}", event.message);
-        assert!(decide(&class, users(1, 0), &BTreeSet::from([said.clone()])).tell.is_empty());
+        assert!(decide(&class, users(1, 0), &BTreeSet::from([notice.clone()])).notices.is_empty());
     }
 
     proptest! {
         #[test]
-        fn what_was_done_need_not_be_done_again(held in any::<bool>(), deleting in any::<bool>(), count in 0usize..3, unreadable in 0usize..2) {
-            let mut class = class(if held { &[THEIRS, OURS] } else { &[THEIRS] }, deleting);
-            let first = decide(&class, users(count, unreadable), &BTreeSet::new());
+        fn second_reconcile_changes_nothing(finalizer in any::<bool>(), deleting in any::<bool>(), count in 0usize..3, undecodable in 0usize..2) {
+            let mut class = class(if finalizer { &[THEIRS, OURS] } else { &[THEIRS] }, deleting);
+            let first = decide(&class, users(count, undecodable), &BTreeSet::new());
             if let Some(list) = &first.finalizers {
                 prop_assert!(list.iter().any(|finalizer| finalizer == THEIRS), "others' finalizers stay");
                 class.metadata.finalizers = list.clone();
             }
-            let said = first.tell.into_iter().map(|(said, _)| said).collect();
-            let again = decide(&class, users(count, unreadable), &said);
-            prop_assert!(again.finalizers.is_none() && again.tell.is_empty());
+            let reported = first.notices.into_iter().map(|(notice, _)| notice).collect();
+            let again = decide(&class, users(count, undecodable), &reported);
+            prop_assert!(again.finalizers.is_none() && again.notices.is_empty());
         }
     }
 }

@@ -1,10 +1,11 @@
-//! An object that others need is not let go before they are gone.
+//! Prevents the deletion of objects that others use.
 //!
-//! A machine's VM can be deleted only with its class, and a class is of use only with its Secrets. So each carries our finalizer
-//! while it is needed, and no longer: an object that nobody needs must go when its owner deletes it, also while we are down.
+//! A Machine's VM can be deleted only with its MachineClass, and a MachineClass works only with its Secrets. Each of
+//! them has Millwright's finalizer while it is in use, and no longer: an object that is not used must be deletable,
+//! also while the controller is down.
 //!
-//! Who needs it is counted from what we see. While somebody among those who might cannot be read, nothing is let go: a machine with
-//! a typing error still has its VM.
+//! Users are counted in the cache. While a possible user cannot be decoded, no finalizer is removed: a Machine with a
+//! typing error still has its VM.
 
 use api::Text;
 use std::collections::BTreeSet;
@@ -14,88 +15,88 @@ use api::names::events;
 
 use crate::{Event, EventType};
 
-/// Who needs an object.
+/// The users of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Users<'a> {
-    /// How many do.
+    /// Number of users.
     pub count: usize,
-    /// One of them, for the sentence.
+    /// One of them, for the message.
     pub example: Option<&'a str>,
-    /// How many might, but cannot be read.
-    pub unreadable: usize,
+    /// Number of objects that cannot be decoded and may be users.
+    pub undecodable: usize,
 }
 
-/// An object in our in_use_protection.
+/// An object that is protected while it is in use.
 #[derive(Clone, Copy, Debug)]
-pub struct Kept<'a> {
-    /// Its finalizers.
+pub struct Protected<'a> {
+    /// The finalizers of the object.
     pub finalizers: &'a [Text],
-    /// Which of them would be ours.
-    pub ours: &'static str,
-    /// Someone asked for its deletion.
+    /// The finalizer that protects it.
+    pub finalizer: &'static str,
+    /// Whether the object is being deleted.
     pub deleting: bool,
-    /// Who needs it.
+    /// Its users.
     pub users: Users<'a>,
-    /// What those are.
+    /// Plural name of the kind of the users.
     pub kind_of_users: &'static str,
-    /// What people have been told about it already.
-    pub said: &'a BTreeSet<Said>,
+    /// What was reported about it already.
+    pub reported: &'a BTreeSet<Notice>,
 }
 
-/// Something people have been told, so that they are told once.
+/// A fact that is reported once per object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Said {
-    /// Its deletion waits.
+pub enum Notice {
+    /// The deletion is blocked.
     InUse,
-    /// It is invalid, in these words.
+    /// The object is invalid for this reason.
     Invalid(String),
 }
 
-/// What to do about an object that others may need.
+/// What to do about a protected object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// The whole list of finalizers to write, over the version the decision was based on; `None` leaves it alone.
+    /// The complete list of finalizers to write, with the observed version as precondition; `None` if it stays as it
+    /// is.
     pub finalizers: Option<Vec<Text>>,
-    /// What to tell people now.
-    pub tell: Vec<(Said, Event)>,
+    /// The Events to emit now.
+    pub notices: Vec<(Notice, Event)>,
     /// Why.
     pub because: Reason,
 }
 
-/// Why.
+/// Why a plan was made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Reason {
-    /// Somebody needs it.
+    /// The object is in use.
     #[default]
-    Needed,
-    /// Somebody needs it though it is to be deleted.
-    NeededStill,
-    /// Nobody needs it.
-    NotNeeded,
-    /// Nobody can tell whether somebody needs it.
-    Unclear,
+    InUse,
+    /// The object is being deleted, but is still in use.
+    DeletionBlocked,
+    /// The object is not in use.
+    Unused,
+    /// A possible user cannot be decoded.
+    Unknown,
 }
 
-/// Decides whether an object is held on to.
+/// Decides whether an object keeps its finalizer.
 #[must_use]
-pub fn plan(kept: &Kept<'_>) -> Plan {
-    let Users { count, example, unreadable } = kept.users;
-    match (count, unreadable) {
+pub fn plan(object: &Protected<'_>) -> Plan {
+    let Users { count, example, undecodable } = object.users;
+    match (count, undecodable) {
         (0, 0) => {
-            let finalizers = finalizers_without(kept.finalizers, kept.ours);
-            Plan { finalizers, because: Reason::NotNeeded, ..Plan::default() }
+            let finalizers = finalizers_without(object.finalizers, object.finalizer);
+            Plan { finalizers, because: Reason::Unused, ..Plan::default() }
         }
-        (0, _) => Plan { because: Reason::Unclear, ..Plan::default() },
-        // The API server takes no new finalizer once an object is being deleted.
-        (_, _) if kept.deleting => {
-            let kind = kept.kind_of_users;
+        (0, _) => Plan { because: Reason::Unknown, ..Plan::default() },
+        // The API server accepts no new finalizer once an object is being deleted.
+        (_, _) if object.deleting => {
+            let kind = object.kind_of_users;
             let example = example.unwrap_or_default();
-            let message =
-                format!("its deletion waits until nothing needs it: {count} {kind} do, among them {example:?}");
-            let event = Event { event_type: EventType::Warning, reason: events::ours::IN_USE, message };
-            let tell = (!kept.said.contains(&Said::InUse)).then_some((Said::InUse, event));
-            Plan { tell: tell.into_iter().collect(), because: Reason::NeededStill, ..Plan::default() }
+            let message = format!("deletion is blocked while {count} {kind} use the object, for example {example:?}");
+            let event = Event { event_type: EventType::Warning, reason: events::millwright::IN_USE, message };
+            let notice = (!object.reported.contains(&Notice::InUse)).then_some((Notice::InUse, event));
+            Plan { notices: notice.into_iter().collect(), because: Reason::DeletionBlocked, ..Plan::default() }
         }
-        (_, _) => Plan { finalizers: finalizers_with(kept.finalizers, kept.ours), ..Plan::default() },
+        (_, _) => Plan { finalizers: finalizers_with(object.finalizers, object.finalizer), ..Plan::default() },
     }
 }

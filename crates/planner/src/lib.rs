@@ -1,18 +1,18 @@
-//! Every decision Millwright takes, as pure functions.
+//! Every decision of Millwright, as pure functions.
 //!
-//! A planner is given everything it may look at and answers with what to do and why, as plain data. It has no clock, no
-//! client, no log and no way to wait; time comes in as a value. So a decision can be tested as a table, replayed from what was
-//! seen, and explained to a person from the same value that the controller acts on.
+//! A planner receives all of its input and returns what to do and why, as plain data. It has no clock, client, log or
+//! timer; the time is an input. So a decision can be tested as a table, replayed from recorded input, and explained to
+//! a user from the same value that the controller executes.
 //!
-//! Planners never fail: bad input is a [`Reason`](machine::Reason) and a status to write, not an error.
+//! Planners do not fail: invalid input results in a [`Reason`](machine::Reason) and a status, not in an error.
 
 pub mod class;
 pub mod deployment;
 pub mod drain;
-pub mod event;
 pub mod in_use_protection;
 pub mod limiter;
 pub mod machine;
+mod machine_patch;
 pub mod machineset;
 pub mod node;
 pub mod overshoot;
@@ -30,8 +30,9 @@ pub mod token;
 pub mod user_data;
 pub mod wake;
 
-pub use event::{Event, EventType};
+pub use machine_patch::{GuardedPatch, MachinePatch};
+pub use meta::{Event, EventType, Presence};
 pub use policy::Policy;
-pub use presence::{LookedFor, Presence};
+pub use presence::LookedFor;
 pub use reporting::Due;
 pub use wake::{Awaited, Wake};

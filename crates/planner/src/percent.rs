@@ -1,11 +1,11 @@
-//! Text as it stands in a URL.
+//! Percent-encoding of text for URLs.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// All but what RFC 3986 calls unreserved, as Go's `url.QueryEscape` has it.
+/// All characters except those that RFC 3986 calls unreserved, as in Go's `url.QueryEscape`.
 const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// Letters, digits and `-_.~` as they are, all else as `%` and its byte.
+/// Returns the text with every byte except letters, digits and `-_.~` percent-encoded.
 pub(crate) fn encoded(text: &str) -> String {
     utf8_percent_encode(text, RESERVED).to_string()
 }

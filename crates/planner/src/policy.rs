@@ -1,11 +1,11 @@
-//! Every duration a decision depends on, in one value.
+//! Settings of the planners: timeouts, periods and limits.
 //!
-//! Flags set them, a Machine's own spec may override some, and a test that runs on a real API server scales them down to
-//! seconds. A constant in the middle of a planner could do none of that.
+//! They are set by flags. The spec of a Machine may override some of them, and tests on a real API server scale them
+//! down to seconds.
 
 use std::time::Duration;
 
-use crate::deployment::FleetPolicy;
+use crate::deployment::DeploymentPolicy;
 use crate::drain;
 use crate::machineset::SetPolicy;
 use crate::replacement_limit::Limit;
@@ -13,67 +13,70 @@ use crate::safety::SafetyPolicy;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// The limits and periods of the machine controller. Defaults are the reference's.
+/// Settings of the controllers. The defaults are those of MCM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// How long a machine may take from its creation to a joined node (`--machine-creation-timeout`).
+    /// Timeout from the creation of a Machine until its Node has joined (`--machine-creation-timeout`).
     pub creation_timeout: Duration,
-    /// How long a driver call may take that makes no VM (`--driver-call-timeout`).
+    /// Timeout of a driver call that does not create a VM (`--driver-call-timeout`).
     pub driver_call_timeout: Duration,
-    /// How long a machine may be unhealthy before it is marked Failed (`--machine-health-timeout`).
+    /// How long a Machine may be unhealthy before it is marked Failed (`--machine-health-timeout`).
     pub health_timeout: Duration,
-    /// How long an in-place update may take (`--machine-inplace-update-timeout`).
+    /// Timeout of an in-place update (`--machine-inplace-update-timeout`).
     pub in_place_timeout: Duration,
-    /// How long a machine is preserved (`--machine-preserve-timeout`).
+    /// How long a Machine is preserved (`--machine-preserve-timeout`).
     pub preserve_timeout: Duration,
-    /// How many machines of a deployment may be on their way out at once (`--machine-max-replacements`).
+    /// Maximum number of Machines of a MachineDeployment that are replaced at the same time
+    /// (`--machine-max-replacements`).
     pub max_replacements: Limit,
-    /// What a node is that says nothing of Ready (`--missing-ready-is-unhealthy`).
+    /// How a Node without a Ready condition is treated (`--missing-ready-is-unhealthy`).
     pub missing_ready: MissingReady,
-    /// What becomes of a machine whose in-place update failed (`--replace-failed-in-place-updates`).
+    /// What happens to a Machine whose in-place update failed (`--replace-failed-in-place-updates`).
     pub failed_update: FailedUpdate,
-    /// Whether the annotation `trigger-deletion-by-mcm` on a Node deletes its Machine (`--delete-machines-by-node-annotation`).
+    /// Whether the annotation `trigger-deletion-by-mcm` on a Node deletes its Machine
+    /// (`--delete-machines-by-node-annotation`).
     pub node_annotation: NodeAnnotation,
-    /// Node condition types that make a node unhealthy unless `False` (`--node-conditions`).
+    /// Types of Node conditions that make a Node unhealthy unless they are `False` (`--node-conditions`).
     pub node_conditions: Vec<String>,
-    /// Until a transient failure is tried again.
+    /// Delay before a transient failure is retried.
     pub short_retry: Duration,
-    /// Until a failure that needs someone's attention is tried again.
+    /// Delay before a failure that requires user action is retried.
     pub medium_retry: Duration,
-    /// Until something that is probably broken for good is looked at again.
+    /// Delay before a failure that is probably permanent is retried.
     pub long_retry: Duration,
-    /// Until a create that ran into a quota is tried again (`--resource-exhausted-retry`).
+    /// Delay before a create that exceeded a quota is retried (`--resource-exhausted-retry`).
     pub exhausted_retry: Duration,
-    /// So many machines in a row hear *unavailable* before their credential is left alone.
+    /// Number of Machines in a row whose calls fail with *Unavailable* before the credential is throttled.
     pub throttle_after: usize,
-    /// The first pause of a credential that is throttled; each further one is twice as long.
+    /// First pause of a throttled credential. Each further pause is twice as long.
     pub throttle_pause: Duration,
-    /// No pause is longer than this.
+    /// Longest pause of a throttled credential.
     pub throttle_longest_pause: Duration,
-    /// A call that tries for a throttled credential has been let in if it is still out after this long.
+    /// A trial call of a throttled credential counts as accepted if it is still running after this time.
     pub throttle_trial: Duration,
-    /// Groups of a bootstrap token beyond the standard one (`--bootstrap-token-auth-extra-groups`).
+    /// Groups of a bootstrap token in addition to the standard one (`--bootstrap-token-auth-extra-groups`).
     pub bootstrap_token_extra_groups: String,
-    /// A failure that repeats is written again only after this long: provider texts differ in every request id.
+    /// A repeated failure is written again only after this time, because provider texts differ in every request ID.
     pub repeat_after: Duration,
     /// Delay of a reconcile whose wake-up lies in the past.
     pub overdue_delay: Duration,
-    /// A busy set or deployment is looked at no more often than this.
-    pub fleet_interval: Duration,
-    /// Counts in the status of a set or deployment are no older than this while machines come and go.
+    /// Minimum interval between two reconciles of a busy MachineSet or MachineDeployment.
+    pub coalescing_interval: Duration,
+    /// Maximum age of the counts in the status of a MachineSet or MachineDeployment while Machines are created and
+    /// deleted.
     pub report_delay: Duration,
-    /// How long a set waits to see the result of its own creates and deletes.
+    /// How long a MachineSet waits to observe the result of its own creates and deletes.
     pub expectation_patience: Duration,
-    /// How long it is shown how long things took in a deployment that has no machine any more.
+    /// How long durations are exported for a MachineDeployment that has no Machines left.
     pub measurements_kept: Duration,
-    /// What keeps mistakes from costing machines.
+    /// Settings of the safety checks.
     pub safety: SafetyPolicy,
-    /// How a node is emptied.
+    /// Settings of drains.
     pub drain: drain::Limits,
-    /// How sets keep their machines.
+    /// Settings of MachineSets.
     pub set: SetPolicy,
-    /// How deployments roll, and how many machines are too many.
-    pub fleet: FleetPolicy,
+    /// Settings of MachineDeployments.
+    pub deployment: DeploymentPolicy,
 }
 
 impl Default for Policy {
@@ -102,45 +105,46 @@ impl Default for Policy {
             bootstrap_token_extra_groups: String::new(),
             repeat_after: 30 * MINUTE,
             overdue_delay: Duration::from_secs(1),
-            fleet_interval: Duration::from_millis(100),
+            coalescing_interval: Duration::from_millis(100),
             report_delay: Duration::from_secs(5),
             expectation_patience: 5 * MINUTE,
             measurements_kept: 60 * MINUTE,
             safety: SafetyPolicy::default(),
             drain: drain::Limits::default(),
             set: SetPolicy::default(),
-            fleet: FleetPolicy::default(),
+            deployment: DeploymentPolicy::default(),
         }
     }
 }
 
-/// What a node is that shows conditions, but not the one called Ready.
+/// How a Node is treated that has conditions, but no Ready condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MissingReady {
-    /// As well as its other conditions are. Nodes of special kubelets may never say Ready, and their machines run today.
+    /// As healthy as its other conditions. Nodes with special kubelets may never report Ready, and their Machines work
+    /// with MCM.
     #[default]
     Healthy,
-    /// Not well yet: whoever can take pods says so.
+    /// Unhealthy.
     Unhealthy,
 }
 
-/// What the annotation `node.machine.sapcloud.io/trigger-deletion-by-mcm: "true"` on a Node does.
+/// Effect of the annotation `node.machine.sapcloud.io/trigger-deletion-by-mcm: "true"` on a Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum NodeAnnotation {
-    /// It deletes the Machine of the Node, as in the reference from v0.42 to v0.60.
+    /// Deletes the Machine of the Node, as in MCM v0.42 to v0.60.
     #[default]
     DeletesMachine,
-    /// It has no effect, as in the reference since v0.61.
+    /// None, as in MCM since v0.61.
     Ignored,
 }
 
-/// What becomes of a machine of a deployment whose in-place update failed, once its health timeout has passed.
+/// What happens to a Machine of a MachineDeployment whose in-place update failed, after its health timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum FailedUpdate {
-    /// It stays as it is until somebody mends or deletes it. The reference means to mark it Failed, but counts the machine itself
-    /// among those in progress and so never does.
+    /// It stays until a user fixes or deletes it. MCM intends to mark it Failed, but counts the Machine itself among
+    /// those in progress and so never does.
     #[default]
     Kept,
-    /// It is marked Failed, and its set replaces it.
+    /// It is marked Failed and replaced by its MachineSet.
     Replaced,
 }

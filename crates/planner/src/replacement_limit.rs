@@ -1,12 +1,12 @@
-//! How many machines of one deployment are marked Failed at once.
+//! Limits how many Machines of one MachineDeployment are marked Failed at the same time.
 //!
-//! A machine that stays unhealthy past its health timeout is marked Failed, so that its set replaces it. When a zone
-//! goes dark all its machines time out together, and giving all of them up would turn a broken network into a rebuilt cluster.
-//! So each deployment has a limit, one unless somebody says otherwise, of machines that may be on their way at once; the others
-//! wait until one of those has arrived or gone.
+//! A Machine that stays unhealthy past its health timeout is marked Failed, so that its MachineSet replaces it. When a
+//! zone fails, all of its Machines time out together, and replacing all of them would turn a network outage into a
+//! rebuilt cluster. So every MachineDeployment has a limit (default 1) on the Machines that are replaced at the same
+//! time. The others wait until a replacement has joined or a Machine is gone.
 //!
-//! There is nothing to acquire, to hold or to give back: who is on the way is counted afresh from the machines themselves each
-//! time somebody asks. All that is left to the caller is that no two decide for the same deployment at the same time.
+//! The limit is not a lock: the Machines in progress are counted on every decision. The caller must only ensure that
+//! two decisions for the same MachineDeployment are not made concurrently.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,12 +16,13 @@ use api::{Machine, MachinePhase, Object};
 
 use crate::Policy;
 
-/// How many machines of one deployment may be on their way at once.
+/// Maximum number of Machines of one MachineDeployment that are replaced at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limit {
-    /// This many, whatever the size of the deployment; none with zero.
+    /// This number, whatever the size of the MachineDeployment. Zero allows none.
     Count(u32),
-    /// This share of its machines, rounded down, but at least one unless it is zero: a pool of three with 10 % must still heal.
+    /// This percentage of its Machines, rounded down, but at least one unless it is zero: a pool of three with 10 %
+    /// must still heal.
     Percent(u8),
 }
 
@@ -38,16 +39,16 @@ impl Limit {
 /// A limit that is neither a number nor a percentage.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is neither a number such as 2 nor a percentage from 0% to 100%")]
-pub struct OddLimit(String);
+pub struct InvalidLimit(String);
 
 impl FromStr for Limit {
-    type Err = OddLimit;
+    type Err = InvalidLimit;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let odd = || OddLimit(text.to_owned());
+        let invalid = || InvalidLimit(text.to_owned());
         match text.strip_suffix('%') {
-            Some(share) => share.parse().ok().filter(|percent| *percent <= 100).map(Self::Percent).ok_or_else(odd),
-            None => text.parse().map(Self::Count).map_err(|_| odd()),
+            Some(share) => share.parse().ok().filter(|percent| *percent <= 100).map(Self::Percent).ok_or_else(invalid),
+            None => text.parse().map(Self::Count).map_err(|_| invalid()),
         }
     }
 }
@@ -61,17 +62,18 @@ impl fmt::Display for Limit {
     }
 }
 
-/// The machines of one deployment, as one of them sees the others.
+/// The Machines of one MachineDeployment, from the view of one of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Siblings {
-    /// How many there are, itself included.
+    /// Number of Machines, including this one.
     pub machines: usize,
-    /// How many others are on their way, each that goes counted twice: its replacement may not have been made yet.
+    /// Number of other Machines in progress. A terminating Machine counts twice, because its replacement may not exist
+    /// yet.
     pub in_progress: usize,
 }
 
 impl Siblings {
-    /// Counts the machines of a deployment around one of them, which may be among them.
+    /// Counts the Machines of a MachineDeployment for one of them, which may be among `all`.
     pub fn of<'a>(candidate: &Machine, all: impl IntoIterator<Item = &'a Machine>) -> Self {
         let mut counted = Self { machines: 1, in_progress: 0 };
         for other in all.into_iter().filter(|other| other.name() != candidate.name()) {
@@ -82,61 +84,61 @@ impl Siblings {
     }
 }
 
-/// The deployment that a machine says it is of.
+/// Returns the name of the MachineDeployment that a Machine belongs to according to its labels.
 pub fn deployment(machine: &Machine) -> Option<&str> {
     machine.label(labels::NAME).filter(|name| !name.is_empty())
 }
 
-/// Whether a machine may have to ask: only of such a machine the siblings need to be counted.
-pub fn may_ask(machine: &Machine) -> bool {
+/// Returns whether a Machine may have to be marked Failed. Only for such a Machine the siblings are counted.
+pub fn is_candidate(machine: &Machine) -> bool {
     matches!(machine.phase(), MachinePhase::Unknown | MachinePhase::InPlaceUpdateFailed)
 }
 
-/// Whether a change of one machine may let another of its deployment go ahead.
-pub fn concerns_siblings(before: Option<&Machine>, now: Option<&Machine>) -> bool {
+/// Returns whether a change of one Machine affects the decision for another Machine of its MachineDeployment.
+pub fn affects_siblings(before: Option<&Machine>, now: Option<&Machine>) -> bool {
     let counts = |machine: Option<&Machine>| machine.map(|m| (weight(m), deployment(m).map(str::to_owned)));
     counts(before) != counts(now)
 }
 
-/// What becomes of a machine that has been unhealthy for too long.
+/// Whether a Machine that was unhealthy for too long may be marked Failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ruling {
-    /// It may be marked Failed.
-    Granted,
-    /// It has to wait.
-    Refused {
-        /// How many are on their way.
+pub enum Check {
+    /// The Machine may be marked Failed.
+    Allowed,
+    /// The Machine has to wait.
+    LimitReached {
+        /// Number of Machines in progress.
         in_progress: usize,
-        /// How many may be.
+        /// The limit.
         limit: usize,
     },
 }
 
-/// Whether a machine may be marked Failed, given its siblings. Its own annotation beats the flag. A machine that is of no
-/// deployment waits for nobody.
+/// Decides whether a Machine may be marked Failed. The Machine's annotation takes precedence over the flag. A Machine
+/// that belongs to no MachineDeployment does not wait.
 #[must_use]
-pub fn rule(machine: &Machine, siblings: Siblings, policy: &Policy) -> Ruling {
+pub fn check(machine: &Machine, siblings: Siblings, policy: &Policy) -> Check {
     if deployment(machine).is_none() {
-        return Ruling::Granted;
+        return Check::Allowed;
     }
     let own = machine.annotation(annotations::MAX_REPLACEMENTS).and_then(|text| text.parse().ok());
     let limit = own.unwrap_or(policy.max_replacements).of(siblings.machines);
     if siblings.in_progress < limit {
-        Ruling::Granted
+        Check::Allowed
     } else {
-        Ruling::Refused { in_progress: siblings.in_progress, limit }
+        Check::LimitReached { in_progress: siblings.in_progress, limit }
     }
 }
 
-/// What a machine counts for among those on their way. A preserved one is where it is meant to be.
+/// Returns how much a Machine adds to the number in progress. A preserved Machine stays as it is and adds nothing.
 fn weight(machine: &Machine) -> u8 {
     let phase = machine.phase();
-    let going = *phase == MachinePhase::Terminating || machine.is_deleting();
-    if matches!(phase, MachinePhase::Unknown | MachinePhase::Running) && !going {
+    let is_terminating = *phase == MachinePhase::Terminating || machine.is_deleting();
+    if matches!(phase, MachinePhase::Unknown | MachinePhase::Running) && !is_terminating {
         return 0;
     }
     let preserved = machine.status.current_status.preserve_expiry_time.is_some();
-    u8::from(!preserved) + u8::from(going)
+    u8::from(!preserved) + u8::from(is_terminating)
 }
 
 #[cfg(test)]
@@ -161,20 +163,20 @@ mod tests {
     }
 
     #[rstest]
-    #[case::well("Running", json!({}), 0)]
-    #[case::ill("Unknown", json!({}), 0)]
+    #[case::healthy("Running", json!({}), 0)]
+    #[case::unhealthy("Unknown", json!({}), 0)]
     #[case::new("", json!({}), 1)]
-    #[case::coming("Pending", json!({}), 1)]
-    #[case::given_up("Failed", json!({}), 1)]
-    #[case::not_made("CrashLoopBackOff", json!({}), 1)]
+    #[case::pending("Pending", json!({}), 1)]
+    #[case::failed("Failed", json!({}), 1)]
+    #[case::create_failed("CrashLoopBackOff", json!({}), 1)]
     #[case::without_target("Available", json!({}), 1)]
     #[case::updating("InPlaceUpdating", json!({}), 1)]
     #[case::updated("InPlaceUpdateSuccessful", json!({}), 1)]
     #[case::not_updated("InPlaceUpdateFailed", json!({}), 1)]
-    #[case::going("Terminating", json!({}), 2)]
-    #[case::about_to_go("Running", json!({ "deleted": "2026-01-01T00:00:00Z" }), 2)]
-    #[case::kept("Failed", json!({ "expiry": "2026-01-05T00:00:00Z" }), 0)]
-    #[case::kept_and_going("Terminating", json!({ "expiry": "2026-01-05T00:00:00Z" }), 1)]
+    #[case::terminating("Terminating", json!({}), 2)]
+    #[case::deletion_requested("Running", json!({ "deleted": "2026-01-01T00:00:00Z" }), 2)]
+    #[case::preserved("Failed", json!({ "expiry": "2026-01-05T00:00:00Z" }), 0)]
+    #[case::preserved_and_terminating("Terminating", json!({ "expiry": "2026-01-05T00:00:00Z" }), 1)]
     fn every_phase_has_its_weight(#[case] phase: &str, #[case] more: Value, #[case] expected: usize) {
         let candidate = machine("m-0", "Unknown", &json!({}));
         let other = machine("m-1", phase, &more);
@@ -183,41 +185,37 @@ mod tests {
 
     /// Shows MC-W16.
     #[test]
-    fn a_machine_does_not_stand_in_its_own_way() {
+    fn machine_does_not_count_itself() {
         let candidate = machine("m-0", "InPlaceUpdateFailed", &json!({}));
         let siblings = Siblings::of(&candidate, [&candidate]);
-        assert_eq!(rule(&candidate, siblings, &Policy::default()), Ruling::Granted);
+        assert_eq!(check(&candidate, siblings, &Policy::default()), Check::Allowed);
     }
 
     /// Shows MC-W71.
     #[test]
-    fn one_at_a_time_unless_somebody_says_otherwise() {
+    fn limit_is_one_by_default() {
         let busy = Siblings { machines: 40, in_progress: 1 };
         let mut candidate = machine("m-0", "Unknown", &json!({}));
         let mut policy = Policy::default();
-        assert_eq!(rule(&candidate, busy, &policy), Ruling::Refused { in_progress: 1, limit: 1 });
+        assert_eq!(check(&candidate, busy, &policy), Check::LimitReached { in_progress: 1, limit: 1 });
         policy.max_replacements = Limit::Percent(10);
-        assert_eq!(rule(&candidate, busy, &policy), Ruling::Granted);
+        assert_eq!(check(&candidate, busy, &policy), Check::Allowed);
         let annotate = |candidate: &mut Machine, text: &str| {
             let mut value = serde_json::to_value(&*candidate).unwrap();
             value["metadata"]["annotations"][annotations::MAX_REPLACEMENTS] = json!(text);
             *candidate = serde_json::from_value(value).unwrap();
         };
         annotate(&mut candidate, "0");
-        assert_eq!(rule(&candidate, busy, &policy), Ruling::Refused { in_progress: 1, limit: 0 });
+        assert_eq!(check(&candidate, busy, &policy), Check::LimitReached { in_progress: 1, limit: 0 });
         annotate(&mut candidate, "many");
-        assert_eq!(
-            rule(&candidate, busy, &policy),
-            Ruling::Granted,
-            "an annotation that says nothing is as good as none"
-        );
+        assert_eq!(check(&candidate, busy, &policy), Check::Allowed, "an invalid annotation is ignored");
     }
 
     #[test]
-    fn a_machine_of_no_deployment_waits_for_nobody() {
+    fn machine_without_deployment_does_not_wait() {
         let alone = Machine::default();
         let busy = Siblings { machines: 9, in_progress: 9 };
-        assert_eq!(rule(&alone, busy, &Policy::default()), Ruling::Granted);
+        assert_eq!(check(&alone, busy, &Policy::default()), Check::Allowed);
     }
 
     /// Shows MC-W71.
@@ -235,29 +233,29 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_counted_wakes_the_others() {
+    fn only_counted_changes_affect_siblings() {
         let running = machine("m", "Running", &json!({}));
-        let ill = machine("m", "Unknown", &json!({}));
+        let unhealthy = machine("m", "Unknown", &json!({}));
         let failed = machine("m", "Failed", &json!({}));
-        assert!(!concerns_siblings(Some(&running), Some(&ill)), "neither counts");
-        assert!(concerns_siblings(Some(&failed), None));
-        assert!(concerns_siblings(Some(&failed), Some(&running)));
+        assert!(!affects_siblings(Some(&running), Some(&unhealthy)), "neither is counted");
+        assert!(affects_siblings(Some(&failed), None));
+        assert!(affects_siblings(Some(&failed), Some(&running)));
     }
 
     proptest! {
         #[test]
-        fn one_after_the_other_never_give_up_more_than_the_limit(machines in 1usize..40, count in 0u32..5, percent in 0u8..=100) {
+        fn never_more_machines_fail_than_the_limit(machines in 1usize..40, count in 0u32..5, percent in 0u8..=100) {
             for limit in [Limit::Count(count), Limit::Percent(percent)] {
                 let policy = Policy { max_replacements: limit, ..Policy::default() };
                 let mut pool: Vec<Machine> = (0..machines).map(|n| machine(&format!("m-{n}"), "Unknown", &json!({}))).collect();
                 for n in 0..machines {
                     let siblings = Siblings::of(&pool[n], &pool);
-                    if rule(&pool[n], siblings, &policy) == Ruling::Granted {
+                    if check(&pool[n], siblings, &policy) == Check::Allowed {
                         pool[n].status.current_status.phase = MachinePhase::Failed;
                     }
                 }
-                let given_up = pool.iter().filter(|m| *m.phase() == MachinePhase::Failed).count();
-                prop_assert_eq!(given_up, limit.of(machines).min(machines));
+                let failed = pool.iter().filter(|m| *m.phase() == MachinePhase::Failed).count();
+                prop_assert_eq!(failed, limit.of(machines).min(machines));
             }
         }
     }

@@ -1,13 +1,14 @@
-//! Keeps secrets out of what drivers say.
+//! Removes secrets from the texts of drivers.
 //!
-//! A driver's error ends up in a Machine's status, in Events and in the log, where people read it who may not read the Secret.
-//! Clouds quote requests in their errors, and requests hold credentials and user data. So before a text goes anywhere, whatever is
-//! in the Secret is taken out of it: each value of eight bytes or more (a shorter one is no secret, and would tear holes into
-//! ordinary words), as it is, trimmed, escaped as in JSON and in URLs, and in base64 wherever in a longer base64 text it may stand.
-//! White space does not count: a form is also recognized if it was wrapped or indented.
+//! A driver's error is written to the Machine's status, to Events and to the log, which are readable for users without access to
+//! the Secret. Clouds quote requests in their errors, and requests contain credentials and user data. So each value of
+//! the Secret is masked in a text before it is written: unchanged, trimmed, escaped as in JSON and in URLs, and in
+//! base64 at any offset in a longer base64 text. Values shorter than eight bytes are not masked: they are not secrets,
+//! and masking them would mutilate ordinary words. White space is ignored, so that wrapped and indented values are
+//! found.
 //!
-//! Programs take some values apart before they quote them, so their parts are kept as well: the leaves of a value that is JSON (a
-//! service account), and the lines of a key in PEM, also where such a key is a leaf.
+//! Programs also quote parts of some values. So the leaves of a value that is JSON (a service account) and the lines of
+//! a PEM key are masked too, also if the key is such a leaf.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -19,70 +20,70 @@ use serde_json::Value;
 
 use crate::percent;
 
-/// What stands where a secret was. No brackets: others count them.
+/// Replaces a secret. It contains no brackets, because other code counts them.
 pub const MASK: &str = "***";
 
-/// Shorter values are no secrets.
+/// Shorter values are not secrets.
 pub const SHORTEST: usize = 8;
 
-/// Knows what must not be said.
+/// Masks the values of Secrets.
 #[derive(Clone, Default)]
 pub struct Scrubber {
-    unspeakable: BTreeSet<String>,
-    /// The same without white space: programs wrap base64 after 64 or 76 columns, and indent what they quote.
-    squeezed: BTreeSet<String>,
+    forms: BTreeSet<String>,
+    /// The forms without white space: programs wrap base64 after 64 or 76 columns, and indent what they quote.
+    compact: BTreeSet<String>,
 }
 
 impl Scrubber {
-    /// Keeps every value of a class's Secrets.
+    /// Creates a scrubber for all values of a Secret.
     #[must_use]
     pub fn of(secret: &SecretData) -> Self {
         let mut scrubber = Self::default();
         for value in secret.keys().filter_map(|key| secret.get(key)) {
-            scrubber.keep(value);
+            scrubber.add(value);
         }
         scrubber
     }
 
-    /// Keeps this as well, and its parts.
-    pub fn keep(&mut self, value: &[u8]) {
-        self.keep_whole(value);
+    /// Adds a value and its parts.
+    pub fn add(&mut self, value: &[u8]) {
+        self.add_value(value);
         if let Ok(text) = std::str::from_utf8(value) {
-            self.keep_key(text);
-            self.keep_leaves(text);
+            self.add_key(text);
+            self.add_leaves(text);
         }
     }
 
-    /// The text without anything that is kept.
+    /// Returns the text with every secret masked.
     #[must_use]
     pub fn scrub(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        // What is left and right of a mask may come to form another secret; each round makes the text shorter, so this ends.
+        // The text left and right of a mask may form another secret. Each round shortens the text, so the loop ends.
         while let Some(shorter) = self.masked(&text) {
             text = shorter;
         }
         text
     }
 
-    /// The beginning of a text without anything that is kept. No more than `at_most` bytes are looked at, so that a text of
-    /// megabytes costs no more than one of kilobytes; a secret that is cut in two there is not begun.
+    /// Returns the beginning of a text with every secret masked. At most `at_most` bytes are read, so that the cost
+    /// does not depend on the length of the text. A secret that is cut there is removed.
     #[must_use]
     pub fn scrub_beginning(&self, text: &str, at_most: usize) -> String {
         if text.len() <= at_most {
             return self.scrub(text);
         }
         let mut head = self.scrub(text.get(..text.floor_char_boundary(at_most)).unwrap_or_default());
-        head.truncate(head.trim_end_matches('\\').len()); // half of an escape
-        let squeezed = Squeezed::of(&head);
-        let plain = self.unspeakable.iter().filter_map(|form| begins(&head, form)).min();
-        let wrapped = self.squeezed.iter().filter_map(|form| begins(&squeezed.text, form)).min();
-        let begun = plain.into_iter().chain(wrapped.and_then(|at| squeezed.place(at))).min();
-        let end = begun.or_else(|| squeezed.place(squeezed.text.len().checked_sub(SHORTEST - 1)?)).unwrap_or(0);
+        head.truncate(head.trim_end_matches('\\').len()); // first half of an escape sequence
+        let compact = Compact::of(&head);
+        let plain = self.forms.iter().filter_map(|form| find_cut(&head, form)).min();
+        let wrapped = self.compact.iter().filter_map(|form| find_cut(&compact.text, form)).min();
+        let cut = plain.into_iter().chain(wrapped.and_then(|at| compact.position(at))).min();
+        let end = cut.or_else(|| compact.position(compact.text.len().checked_sub(SHORTEST - 1)?)).unwrap_or(0);
         head.truncate(head.floor_char_boundary(end));
         head
     }
 
-    fn keep_whole(&mut self, value: &[u8]) {
+    fn add_value(&mut self, value: &[u8]) {
         for value in [value, value.trim_ascii()] {
             if value.len() < SHORTEST {
                 continue;
@@ -94,54 +95,54 @@ impl Scrubber {
             }
             for engine in [STANDARD, URL_SAFE] {
                 self.insert(engine.encode(value));
-                self.keep_inside_base64(&engine, value);
+                self.add_inside_base64(&engine, value);
             }
         }
     }
 
-    fn keep_inside_base64(&mut self, engine: &impl base64::Engine, value: &[u8]) {
+    fn add_inside_base64(&mut self, engine: &impl base64::Engine, value: &[u8]) {
         for form in (0..3).filter_map(|offset| inside_base64(engine, value, offset)) {
             self.insert(form);
         }
     }
 
     fn insert(&mut self, form: String) {
-        let Squeezed { text: squeezed, .. } = Squeezed::of(&form);
-        if squeezed.len() >= SHORTEST {
-            self.squeezed.insert(squeezed);
+        let Compact { text: compact, .. } = Compact::of(&form);
+        if compact.len() >= SHORTEST {
+            self.compact.insert(compact);
         }
-        self.unspeakable.insert(form);
+        self.forms.insert(form);
     }
 
-    /// Each line of a key in PEM, and all of them as one. Not its first and last: they are the same in all keys.
-    fn keep_key(&mut self, text: &str) {
+    /// Adds each line of a PEM key, and all lines as one. The first and last lines are the same in all keys.
+    fn add_key(&mut self, text: &str) {
         if !text.contains("-----BEGIN ") {
             return;
         }
-        let text = text.replace("\\n", "\n"); // as keys stand in the values of environment variables
+        let text = text.replace("\\n", "\n"); // as in the values of environment variables
         let (mut inside, mut whole) = (false, String::new());
         for line in text.lines().map(str::trim) {
             if line.starts_with("-----") {
                 inside = line.starts_with("-----BEGIN ");
-                self.keep_line(&std::mem::take(&mut whole));
+                self.add_line(&std::mem::take(&mut whole));
             } else if inside && !line.contains(':') {
                 whole.push_str(line);
-                self.keep_line(line);
+                self.add_line(line);
             }
         }
-        self.keep_line(&whole);
+        self.add_line(&whole);
     }
 
-    /// A line is base64 itself, so there are fewer forms of it: bundles have thousands.
-    fn keep_line(&mut self, line: &str) {
+    /// Adds fewer forms than for a value, because a line is base64 itself and bundles have thousands of lines.
+    fn add_line(&mut self, line: &str) {
         if line.len() >= SHORTEST {
             self.insert(line.to_owned());
-            self.keep_inside_base64(&STANDARD, line.as_bytes());
+            self.add_inside_base64(&STANDARD, line.as_bytes());
         }
     }
 
-    /// Everything that stands in a value that is JSON.
-    fn keep_leaves(&mut self, text: &str) {
+    /// Adds all leaves of a value that is JSON.
+    fn add_leaves(&mut self, text: &str) {
         if !text.trim_start().starts_with(['{', '[', '"']) {
             return;
         }
@@ -149,8 +150,8 @@ impl Scrubber {
         let mut left = vec![value];
         while let Some(value) = left.pop() {
             match value {
-                Value::String(leaf) => self.keep(leaf.as_bytes()),
-                Value::Number(leaf) => self.keep_whole(leaf.to_string().as_bytes()),
+                Value::String(leaf) => self.add(leaf.as_bytes()),
+                Value::Number(leaf) => self.add_value(leaf.to_string().as_bytes()),
                 Value::Array(values) => left.extend(values),
                 Value::Object(values) => left.extend(values.into_iter().map(|(_, value)| value)),
                 Value::Null | Value::Bool(_) => {}
@@ -158,11 +159,12 @@ impl Scrubber {
         }
     }
 
-    /// The text with all that is found in it masked at once; `None` if nothing is. Overlapping finds become one mask.
+    /// Returns the text with all occurrences masked, or `None` if there are none. Overlapping occurrences become one
+    /// mask.
     fn masked(&self, text: &str) -> Option<String> {
         let mut covered = vec![false; text.len()];
         let mut found = false;
-        for form in &self.unspeakable {
+        for form in &self.forms {
             let mut from = 0;
             while let Some(at) = text.get(from..).and_then(|rest| rest.find(form.as_str())) {
                 found = true;
@@ -170,15 +172,15 @@ impl Scrubber {
                 from = text.ceil_char_boundary(from + at + 1);
             }
         }
-        let squeezed = Squeezed::of(text);
-        for form in &self.squeezed {
+        let compact = Compact::of(text);
+        for form in &self.compact {
             let mut from = 0;
-            while let Some(at) = squeezed.text.get(from..).and_then(|rest| rest.find(form.as_str())) {
-                let ends = (squeezed.place(from + at), squeezed.place(from + at + form.len() - 1));
+            while let Some(at) = compact.text.get(from..).and_then(|rest| rest.find(form.as_str())) {
+                let ends = (compact.position(from + at), compact.position(from + at + form.len() - 1));
                 let (Some(first), Some(last)) = ends else { break };
                 found = true;
                 covered.iter_mut().take(last + 1).skip(first).for_each(|byte| *byte = true);
-                from = squeezed.text.ceil_char_boundary(from + at + 1);
+                from = compact.text.ceil_char_boundary(from + at + 1);
             }
         }
         if !found {
@@ -201,19 +203,20 @@ impl Scrubber {
 
 impl fmt::Debug for Scrubber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Scrubber({} forms)", self.unspeakable.len())
+        write!(f, "Scrubber({} forms)", self.forms.len())
     }
 }
 
-/// A text without white space and without the escapes of it (`\n`, `\r`, `\t`), and where each of its bytes was.
-struct Squeezed {
+/// A text without white space and without escaped white space (`\n`, `\r`, `\t`), and the position of each byte in the
+/// original text.
+struct Compact {
     text: String,
-    places: Vec<usize>,
+    positions: Vec<usize>,
 }
 
-impl Squeezed {
+impl Compact {
     fn of(whole: &str) -> Self {
-        let (mut text, mut places) = (String::with_capacity(whole.len()), Vec::with_capacity(whole.len()));
+        let (mut text, mut positions) = (String::with_capacity(whole.len()), Vec::with_capacity(whole.len()));
         let mut chars = whole.char_indices().peekable();
         while let Some((at, c)) = chars.next() {
             if c == '\\' && chars.next_if(|(_, next)| matches!(next, 'n' | 'r' | 't')).is_some() {
@@ -221,20 +224,20 @@ impl Squeezed {
             }
             if !c.is_whitespace() {
                 text.push(c);
-                places.extend(at..at + c.len_utf8());
+                positions.extend(at..at + c.len_utf8());
             }
         }
-        Self { text, places }
+        Self { text, positions }
     }
 
-    /// Where a byte was in the whole text.
-    fn place(&self, at: usize) -> Option<usize> {
-        self.places.get(at).copied()
+    /// Returns the position of a byte in the original text.
+    fn position(&self, at: usize) -> Option<usize> {
+        self.positions.get(at).copied()
     }
 }
 
-/// Where in a text that was cut off this secret begins without ending.
-fn begins(text: &str, form: &str) -> Option<usize> {
+/// Returns where in a text that was cut off this secret begins without ending.
+fn find_cut(text: &str, form: &str) -> Option<usize> {
     let start = form.get(..form.ceil_char_boundary(SHORTEST))?;
     let mut from = text.floor_char_boundary(text.len().saturating_sub(form.len()));
     while let Some(at) = text.get(from..).and_then(|rest| rest.find(start)).map(|at| from + at) {
@@ -246,18 +249,19 @@ fn begins(text: &str, form: &str) -> Option<usize> {
     None
 }
 
-/// The characters that a value is sure to have in the base64 of a longer text in which it begins at `offset` modulo three.
+/// Returns the characters that a value has in the base64 of any longer text in which it begins at `offset` modulo
+/// three.
 fn inside_base64(engine: &impl base64::Engine, value: &[u8], offset: usize) -> Option<String> {
     let mut padded = vec![0; offset];
     padded.extend_from_slice(value);
     let encoded = engine.encode(&padded);
-    // Each character holds six bits: those that hold bits of a neighbour are unknown.
+    // Each character holds six bits. Characters that share bits with a neighbour of the value are unknown.
     let begin = (offset * 8).div_ceil(6);
     let end = padded.len() * 8 / 6;
     encoded.get(begin..end).filter(|sure| sure.len() >= SHORTEST).map(str::to_owned)
 }
 
-/// As it stands between the quotes of a JSON text, which is also how programs quote it in their logs.
+/// The text as it is between the quotes of a JSON string. Programs also quote values in logs like this.
 fn json_escaped(text: &str) -> String {
     let quoted = serde_json::to_string(text).unwrap_or_default();
     quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')).unwrap_or_default().to_owned()
@@ -281,18 +285,18 @@ mod tests {
     #[case::in_a_url("https://u:hunter2%2Fhunter2@host".to_owned(), "https://u:***@host")]
     #[case::in_base64(format!("Basic {}", STANDARD.encode(SECRET)), "Basic ***")]
     #[case::short_values_are_no_secret("no capacity in eu-1".to_owned(), "no capacity in eu-1")]
-    fn a_secret_is_masked_in_every_form(#[case] said: String, #[case] expected: &str) {
-        assert_eq!(scrubber().scrub(&said), expected);
+    fn secret_is_masked_in_every_form(#[case] text: String, #[case] expected: &str) {
+        assert_eq!(scrubber().scrub(&text), expected);
     }
 
     /// Shows LIM-8.
     #[test]
-    fn a_secret_is_masked_inside_a_longer_base64_text() {
+    fn secret_is_masked_inside_a_longer_base64_text() {
         for before in ["", "u", "us", "use", "user:"] {
-            let said = STANDARD.encode(format!("{before}{SECRET}:and more"));
-            let scrubbed = scrubber().scrub(&said);
+            let text = STANDARD.encode(format!("{before}{SECRET}:and more"));
+            let scrubbed = scrubber().scrub(&text);
             assert!(scrubbed.contains(MASK), "{before}: {scrubbed}");
-            assert!(scrubbed.len() < said.len() - 12, "{before}: {scrubbed}");
+            assert!(scrubbed.len() < text.len() - 12, "{before}: {scrubbed}");
         }
     }
 
@@ -304,16 +308,16 @@ mod tests {
     #[case::lines_of_windows("\r\n")]
     #[case::indented("\n        ")]
     #[case::escaped("\\n")]
-    fn base64_is_masked_when_it_is_wrapped(#[case] between: &str) {
+    fn base64_is_masked_when_wrapped(#[case] between: &str) {
         let encoded = STANDARD.encode(USER_DATA);
         for columns in [20, 64, 76] {
             let lines: Vec<&str> =
                 encoded.as_bytes().chunks(columns).map(|line| std::str::from_utf8(line).unwrap()).collect();
-            let said = format!("bad user data: {}!", lines.join(between));
+            let text = format!("bad user data: {}!", lines.join(between));
             let scrubber = Scrubber::of(&SecretData::from_iter([("userData", USER_DATA)]));
-            assert_eq!(scrubber.scrub(&said), "bad user data: ***!", "{columns}");
-            for at_most in 0..said.len() {
-                let head = scrubber.scrub_beginning(&said, at_most);
+            assert_eq!(scrubber.scrub(&text), "bad user data: ***!", "{columns}");
+            for at_most in 0..text.len() {
+                let head = scrubber.scrub_beginning(&text, at_most);
                 assert!(!lines.iter().any(|line| head.contains(line)), "cut after {at_most} bytes: {head}");
             }
         }
@@ -321,20 +325,20 @@ mod tests {
 
     /// Shows LIM-8.
     #[test]
-    fn user_data_is_masked_when_it_is_indented() {
+    fn user_data_is_masked_when_indented() {
         let scrubber = Scrubber::of(&SecretData::from_iter([("userData", USER_DATA)]));
         let indented = USER_DATA.trim_end().replace('\n', "\n    ");
         assert_eq!(scrubber.scrub(&format!("rejected:\n    {indented}\nend")), "rejected:\n    ***\nend");
     }
 
     #[test]
-    fn a_multi_line_key_is_masked_as_a_log_quotes_it() {
+    fn multi_line_key_is_masked_when_quoted_in_a_log() {
         let key = "-----BEGIN KEY-----\nabc\"def\n-----END KEY-----\n";
         let scrubber = Scrubber::of(&SecretData::from_iter([("key", key)]));
         assert_eq!(scrubber.scrub(&format!("bad key {key:?}")), "bad key \"***\"");
     }
 
-    /// A service account as clouds hand them out: JSON with a key in PEM among its leaves.
+    /// A service account as clouds issue them: JSON with a PEM key among its leaves.
     fn service_account() -> Scrubber {
         let key = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0B\nAQEFAASCBKcwggSjAgEAAoIB\n-----END PRIVATE KEY-----\n";
         let account = serde_json::json!({
@@ -350,13 +354,13 @@ mod tests {
     #[case::a_line_of_a_key("cannot read AQEFAASCBKcwggSjAgEAAoIB", "cannot read ***")]
     #[case::a_key_in_one_line("MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIB=", "***=")]
     #[case::what_every_key_begins_with("expected -----BEGIN PRIVATE KEY-----", "expected -----BEGIN PRIVATE KEY-----")]
-    fn the_leaves_of_json_and_the_lines_of_pem_are_masked(#[case] said: &str, #[case] expected: &str) {
-        assert_eq!(service_account().scrub(said), expected);
+    fn json_leaves_and_pem_lines_are_masked(#[case] text: &str, #[case] expected: &str) {
+        assert_eq!(service_account().scrub(text), expected);
     }
 
     /// Shows LIM-8.
     #[test]
-    fn a_line_of_a_key_that_is_a_value_of_its_own_is_masked() {
+    fn line_of_a_pem_value_is_masked() {
         let key = "-----BEGIN RSA PRIVATE KEY-----\r\nProc-Type: 4\r\nMIIEvQIBADANBgkqhkiG9w0B\r\n-----END RSA PRIVATE KEY-----\r\n";
         let scrubber = Scrubber::of(&SecretData::from_iter([("key", key)]));
         assert_eq!(scrubber.scrub("bad line MIIEvQIBADANBgkqhkiG9w0B"), "bad line ***");
@@ -366,17 +370,17 @@ mod tests {
 
     /// Shows LIM-8.
     #[test]
-    fn a_secret_that_is_cut_in_two_at_the_end_of_a_long_text_is_not_begun() {
-        let said = format!("refused {SECRET} and {}", "x".repeat(100));
-        for at_most in 0..said.len() {
-            let head = scrubber().scrub_beginning(&said, at_most);
+    fn secret_that_is_cut_at_the_end_of_a_text_is_removed() {
+        let text = format!("refused {SECRET} and {}", "x".repeat(100));
+        for at_most in 0..text.len() {
+            let head = scrubber().scrub_beginning(&text, at_most);
             assert!(!head.contains("hunter"), "cut after {at_most} bytes: {head}");
         }
-        assert_eq!(scrubber().scrub_beginning(&said, said.len()), scrubber().scrub(&said));
+        assert_eq!(scrubber().scrub_beginning(&text, text.len()), scrubber().scrub(&text));
     }
 
     #[test]
-    fn a_scrubber_does_not_show_what_it_keeps() {
+    fn scrubber_does_not_show_secrets_in_debug_output() {
         assert!(!format!("{:?}", scrubber()).contains("hunter2"));
     }
 
@@ -388,11 +392,11 @@ mod tests {
             pieces in prop::collection::vec((0usize..5, 0usize..6, "[ab* ]{0,6}"), 0..8),
         ) {
             let secret: SecretData = values.iter().enumerate().map(|(n, v)| (format!("k{n}"), v.as_str())).collect();
-            let mut said = String::new();
+            let mut text = String::new();
             for (value, form, between) in &pieces {
-                said.push_str(between);
+                text.push_str(between);
                 if let Some(value) = values.get(*value) {
-                    said.push_str(&match form {
+                    text.push_str(&match form {
                         0 => value.clone(),
                         1 => value.trim().to_owned(),
                         2 => STANDARD.encode(value),
@@ -402,7 +406,7 @@ mod tests {
                     });
                 }
             }
-            let scrubbed = Scrubber::of(&secret).scrub(&said);
+            let scrubbed = Scrubber::of(&secret).scrub(&text);
             for value in values.iter().flat_map(|v| [v.as_str(), v.trim()]).filter(|v| v.len() >= SHORTEST) {
                 for form in [value.to_owned(), STANDARD.encode(value), URL_SAFE.encode(value), json_escaped(value), percent::encoded(value)] {
                     prop_assert!(!scrubbed.contains(&form), "{:?} survives in {:?}", form, scrubbed);

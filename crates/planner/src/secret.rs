@@ -1,7 +1,7 @@
-//! What a Secret needs from us: to stay while a class names it.
+//! Keeps a Secret while a MachineClass uses it.
 //!
-//! Most Secrets of a namespace are none of our business, and those are never written to. A class names a Secret by name and
-//! namespace; the reference compares the name alone and so holds on to namesakes.
+//! Secrets that no MachineClass names are never written. A MachineClass names a Secret by name and namespace. MCM
+//! compares only the name, and so also protects Secrets of the same name in other namespaces.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,88 +11,89 @@ use api::view::SecretView;
 use api::{MachineClass, Object, SecretData, SecretRef};
 use jiff::Timestamp;
 
-use crate::drain::Outlook;
-use crate::in_use_protection::{self, Kept, Plan, Said, Users};
+use crate::drain::Persistence;
+use crate::in_use_protection::{self, Notice, Plan, Protected, Users};
 use crate::machine::SecretState;
-use crate::wake::later;
+use meta::time::later;
 
-/// A read that fails in a way that passes by itself is told only after this long.
-const TOLD_AFTER: Duration = Duration::from_secs(30);
+/// A transient read failure is reported only after this time.
+const REPORTED_AFTER: Duration = Duration::from_secs(30);
 
-/// Everything the decision may look at.
+/// Input of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The Secret, without what is in it.
+    /// The Secret, without its data.
     pub secret: &'a SecretView,
-    /// The classes that name it.
+    /// The MachineClasses that name it.
     pub users: Users<'a>,
-    /// What people have been told about it already.
-    pub said: &'a BTreeSet<Said>,
+    /// What was reported about it already.
+    pub reported: &'a BTreeSet<Notice>,
 }
 
 /// Decides what to do about a Secret.
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
-    in_use_protection::plan(&Kept {
+    in_use_protection::plan(&Protected {
         finalizers: &seen.secret.metadata.finalizers,
-        ours: finalizers::SECRET,
+        finalizer: finalizers::SECRET,
         deleting: seen.secret.is_deleting(),
         users: seen.users,
-        kind_of_users: "machine classes",
-        said: seen.said,
+        kind_of_users: "MachineClasses",
+        reported: seen.reported,
     })
 }
 
-/// The Secrets a class names, as namespace and name. A reference without a namespace means the class's own.
+/// Returns namespace and name of the Secrets that a MachineClass names. A reference without a namespace means the
+/// MachineClass's own.
 pub fn named_by(class: &MachineClass) -> impl Iterator<Item = (&str, &str)> {
     let named = [&class.secret_ref, &class.credentials_secret_ref].into_iter().flatten();
     named.filter(|secret| !secret.name.is_empty()).map(|secret| (namespace_of(secret, class), secret.name.as_str()))
 }
 
-/// What is known of a Secret that a class names.
+/// What is known about a Secret that a MachineClass names.
 #[derive(Clone, Debug)]
 pub struct Reference<'a> {
     /// Namespace and name.
     pub secret: String,
-    /// What is in it.
+    /// Its data.
     pub content: Content<'a>,
 }
 
-/// What is known of what is in a Secret.
+/// What is known about the data of a Secret.
 #[derive(Clone, Copy, Debug)]
 pub enum Content<'a> {
-    /// This, in the version that the cache shows.
+    /// The data of the version that the cache contains.
     Read(&'a SecretData),
-    /// It is being read.
+    /// The Secret is being read.
     Reading,
-    /// It could not be read and is read again.
+    /// The read failed and is retried.
     Unreadable(&'a ReadFailure),
-    /// The cache does not show it, and may be late.
+    /// The cache does not contain the Secret, but may be behind.
     NotSeen,
-    /// There is no such Secret.
+    /// The Secret does not exist.
     Missing,
 }
 
-/// A Secret that could not be read.
+/// A failed read of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReadFailure {
-    /// Why, as a sentence.
+    /// The cause.
     pub why: String,
-    /// Whether that passes by itself.
-    pub outlook: Outlook,
-    /// Since when it cannot be read.
+    /// Whether the failure is transient.
+    pub outlook: Persistence,
+    /// Since when the reads fail.
     pub since: Timestamp,
 }
 
-/// Whether the Secrets that a class names can be used for a machine. One that is missing counts as empty, as in the reference; but
-/// where the user data is not found it is the missing Secret that is told.
+/// Returns whether the Secrets that a MachineClass names can be used for a Machine. As in MCM, a missing Secret counts
+/// as empty. If the user data is missing, the error names the missing Secret.
 #[must_use]
 pub fn state(class: Option<&MachineClass>, named: &[Reference<'_>], machine: &str, now: Timestamp) -> SecretState {
     for Reference { secret, content } in named {
         match content {
-            Content::Unreadable(failure) if failure.is_told(now) => {
+            Content::Unreadable(failure) if failure.is_reported(now) => {
                 let why = &failure.why;
-                return SecretState::Unusable(format!("failed to read Secret {secret}: {why}; it is tried again"));
+                return SecretState::Unusable(format!("failed to read Secret {secret}: {why}; retrying"));
             }
             Content::Unreadable(_) | Content::Reading | Content::NotSeen => return SecretState::Fetching,
             Content::Read(_) | Content::Missing => {}
@@ -129,9 +130,9 @@ pub fn state(class: Option<&MachineClass>, named: &[Reference<'_>], machine: &st
 }
 
 impl ReadFailure {
-    /// Whether people are told of it by now.
-    fn is_told(&self, now: Timestamp) -> bool {
-        self.outlook == Outlook::Lasting || later(self.since, TOLD_AFTER) <= now
+    /// Returns whether the failure is reported at this time.
+    fn is_reported(&self, now: Timestamp) -> bool {
+        self.outlook == Persistence::Permanent || later(self.since, REPORTED_AFTER) <= now
     }
 }
 
@@ -145,19 +146,19 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_secret_is_held_by_its_own_finalizer_while_a_class_names_it() {
+    fn secret_has_its_finalizer_while_a_class_names_it() {
         let secret: SecretView =
             serde_json::from_value(json!({ "metadata": { "name": "s", "namespace": "ns" } })).unwrap();
-        let said = BTreeSet::new();
-        let needed = Users { count: 1, example: Some("c"), unreadable: 0 };
-        let plan = plan(&Observed { secret: &secret, users: needed, said: &said });
+        let reported = BTreeSet::new();
+        let needed = Users { count: 1, example: Some("c"), undecodable: 0 };
+        let plan = plan(&Observed { secret: &secret, users: needed, reported: &reported });
         assert_eq!(plan.finalizers.unwrap(), ["machine.sapcloud.io/machine-controller"]);
-        let nobody = Users { count: 0, example: None, unreadable: 0 };
-        let plan = super::plan(&Observed { secret: &secret, users: nobody, said: &said });
+        let unused = Users { count: 0, example: None, undecodable: 0 };
+        let plan = super::plan(&Observed { secret: &secret, users: unused, reported: &reported });
         assert_eq!(
             plan,
-            Plan { because: in_use_protection::Reason::NotNeeded, ..Plan::default() },
-            "foreign Secrets are left alone"
+            Plan { because: in_use_protection::Reason::Unused, ..Plan::default() },
+            "Secrets that are not used are not written"
         );
     }
 
@@ -176,8 +177,9 @@ mod tests {
         }
     }
 
+    /// Shows LIM-18.
     #[test]
-    fn a_secret_that_is_being_read_or_not_seen_yet_is_neither_usable_nor_missing() {
+    fn secret_state_is_fetching_while_a_read_is_in_progress() {
         let full = SecretData::from_iter([("userData", "#cloud-config")]);
         for content in [Content::Reading, Content::NotSeen] {
             let named = [reference("ns/a", Content::Read(&full)), reference("ns/b", content)];
@@ -187,20 +189,21 @@ mod tests {
 
     /// Shows MC-M1.
     #[test]
-    fn secret_is_reported_as_not_read_when_it_is_in_another_namespace() {
+    fn secret_in_another_namespace_is_reported_as_not_read() {
         let mut class = MachineClass::default();
         class.metadata.namespace = "ns".into();
-        let told = |secret| match state(Some(&class), &[reference(secret, Content::Missing)], "m", at(0)) {
+        let reason = |secret| match state(Some(&class), &[reference(secret, Content::Missing)], "m", at(0)) {
             SecretState::Unusable(why) => why,
             other => panic!("{other:?}"),
         };
-        let why = told("other/b");
+        let why = reason("other/b");
         assert!(why.starts_with("Secret other/b is not read, because only Secrets in namespace ns are;"), "{why}");
-        assert!(told("ns/b").starts_with("Secret ns/b does not exist;"));
+        assert!(reason("ns/b").starts_with("Secret ns/b does not exist;"));
     }
 
+    /// Shows LIM-18.
     #[test]
-    fn a_missing_secret_is_told_only_where_something_is_missing_without_it() {
+    fn missing_secret_is_reported_only_if_user_data_is_missing() {
         let (full, keys) = (SecretData::from_iter([("userData", "#")]), SecretData::from_iter([("key", "k")]));
         let missing = || reference("ns/b", Content::Missing);
         assert_eq!(state(None, &[reference("ns/a", Content::Read(&full)), missing()], "m", at(0)), SecretState::Ready);
@@ -208,13 +211,14 @@ mod tests {
         assert!(why.starts_with("Secret ns/b does not exist; create it"), "{why}");
     }
 
+    /// Shows LIM-17.
     #[test]
-    fn a_read_that_fails_is_told_at_once_if_somebody_must_act_and_else_after_a_while() {
+    fn transient_read_failure_is_reported_after_a_delay() {
         let failure = |outlook| ReadFailure { why: "no".into(), outlook, since: at(0) };
-        let stays = failure(Outlook::Lasting);
+        let stays = failure(Persistence::Permanent);
         let why = unusable(&[reference("ns/a", Content::Unreadable(&stays))], at(0));
-        assert_eq!(why, "failed to read Secret ns/a: no; it is tried again");
-        let passes = failure(Outlook::Passing);
+        assert_eq!(why, "failed to read Secret ns/a: no; retrying");
+        let passes = failure(Persistence::Transient);
         let named = [reference("ns/a", Content::Unreadable(&passes))];
         assert_eq!(state(None, &named, "m", at(29)), SecretState::Fetching);
         assert!(unusable(&named, at(30)).contains("failed to read"));
@@ -222,7 +226,7 @@ mod tests {
 
     /// Shows MC-W34.
     #[test]
-    fn a_class_names_a_secret_by_name_and_namespace() {
+    fn class_names_a_secret_by_name_and_namespace() {
         let class: MachineClass = serde_json::from_value(json!({
             "metadata": { "name": "c", "namespace": "ns" },
             "providerSpec": {},

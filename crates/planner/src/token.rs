@@ -1,12 +1,12 @@
-//! The bootstrap token a machine's kubelet logs in with for the first time.
+//! The bootstrap token with which the kubelet of a Machine authenticates for the first time.
 //!
-//! A token is a key to the cluster, so it lives as short as it can: it is made right before its VM is, it is good for one machine
-//! and for as long as that machine may take to join, and it goes when the machine has joined or is gone.
+//! A token grants access to the cluster, so its lifetime is short: it is created directly before the VM, is valid for
+//! one Machine and for its creation timeout, and is deleted when the Machine has joined or is gone.
 //!
-//! Its id follows from the Machine's uid. So a process that dies between making the token and making the VM finds the token again,
-//! and a machine made anew under an old name gets another one. Six characters can coincide: a token that says it is somebody
-//! else's is left alone and the next id is tried. The reference takes its ids from three characters of the machine's name; such a
-//! token of ours is found and removed as well, when a machine that it had begun joins under us.
+//! The ID is derived from the Machine's UID. So a process that restarts between creating the token and creating the VM
+//! finds the token again, and a recreated Machine of the same name gets another one. IDs of six characters may collide:
+//! a token of another Machine is not changed, and the next ID is tried. MCM derives the ID from three characters of the
+//! Machine's name. Such a token is found and removed as well when a Machine that MCM created joins.
 
 use std::fmt;
 
@@ -14,27 +14,27 @@ use api::names::secrets::bootstrap_token as names;
 use api::{SecretData, Uid};
 use jiff::Timestamp;
 
-/// What this process knows of a machine's token.
+/// What this process knows about a Machine's token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TokenRecord {
-    /// Nothing: an earlier process may have made one.
+    /// Unknown: an earlier process may have created one.
     #[default]
     Unknown,
-    /// We made one, or found it again.
+    /// This process created or found one.
     Made,
-    /// It has served and could not be removed.
+    /// The token is no longer needed, but could not be removed.
     NotRemoved {
-        /// How often in a row.
+        /// Number of failed attempts in a row.
         attempts: u32,
-        /// When it was last tried.
+        /// Time of the last attempt.
         at: Timestamp,
     },
-    /// There is none, or none is needed any more.
+    /// There is no token, or none is needed any more.
     Gone,
 }
 
 impl TokenRecord {
-    /// The same after another removal that failed.
+    /// Returns the record after another failed removal.
     #[must_use]
     pub fn not_removed(self, at: Timestamp) -> Self {
         let before = if let Self::NotRemoved { attempts, .. } = self { attempts } else { 0 };
@@ -42,28 +42,27 @@ impl TokenRecord {
     }
 }
 
-/// The public half of a token: six characters of `a-z0-9`, also the end of its Secret's name.
+/// The public part of a token: six characters of `a-z0-9`, also the suffix of the Secret's name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TokenId(String);
 
-/// Both components. What it is never shows in debug output.
+/// A token ID and its secret. Debug output does not show the secret.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     id: TokenId,
     secret: String,
 }
 
-/// How many characters the secret half has.
+/// Length of the secret part.
 pub const SECRET_LENGTH: usize = 16;
 
-/// How many ids a machine may try before it is told that all are taken. Two machines that coincide are rare; five in a row mean that
-/// something else is wrong.
+/// Maximum number of IDs that are tried for a Machine. Collisions are rare, so five in a row have another cause.
 pub const ATTEMPTS: u32 = 5;
 
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
 impl TokenId {
-    /// The id of a machine, or its `attempt`-th other choice.
+    /// Returns the ID for a Machine. `attempt` selects an alternative.
     #[must_use]
     pub fn of(uid: &Uid, attempt: u32) -> Self {
         let mut rest = spread(uid.as_str().as_bytes(), attempt);
@@ -75,7 +74,7 @@ impl TokenId {
         Self(id.collect())
     }
 
-    /// The id the reference gives a machine of this name; it gives none to one of fewer than five bytes.
+    /// Returns the ID that MCM uses for a Machine of this name, or `None` for a name of fewer than five bytes.
     #[must_use]
     pub fn of_reference(machine: &str) -> Option<Self> {
         let bytes = machine.as_bytes();
@@ -84,7 +83,7 @@ impl TokenId {
         Some(Self(tail.iter().take(3).flat_map(|byte| [half(byte >> 4), half(byte & 15)]).collect()))
     }
 
-    /// The name of its Secret.
+    /// Returns the name of the token's Secret.
     #[must_use]
     pub fn secret_name(&self) -> String {
         format!("{}{}", names::NAME_PREFIX, self.0)
@@ -98,8 +97,8 @@ impl fmt::Display for TokenId {
 }
 
 impl Token {
-    /// A new token from random bytes, one for each character; `None` if they do not suffice. Bytes that would make some characters
-    /// likelier than others are passed over, so hand in more than are needed.
+    /// Creates a token from random bytes, one per character; `None` if there are not enough. Bytes that would make some
+    /// characters more likely are skipped, so pass more bytes than characters.
     #[must_use]
     pub fn new(id: TokenId, random: &[u8]) -> Option<Self> {
         // 252 is the last multiple of 36 that a byte can hold.
@@ -108,25 +107,25 @@ impl Token {
         (secret.len() == SECRET_LENGTH).then_some(Self { id, secret })
     }
 
-    /// What a kubelet is given: `id.secret`.
+    /// Returns the token as the kubelet receives it: `id.secret`.
     #[must_use]
     pub fn text(&self) -> String {
         format!("{}.{}", self.id.0, self.secret)
     }
 
-    /// The half that nobody may see.
+    /// The secret part.
     #[must_use]
     pub fn secret(&self) -> &str {
         &self.secret
     }
 
-    /// Which one it is.
+    /// The ID.
     #[must_use]
     pub fn id(&self) -> &TokenId {
         &self.id
     }
 
-    /// What its Secret holds.
+    /// Returns the data of the token's Secret.
     #[must_use]
     pub fn content(&self, machine: &str, expiration: Timestamp, extra_groups: &str) -> SecretData {
         SecretData::from_iter([
@@ -147,24 +146,25 @@ impl fmt::Debug for Token {
     }
 }
 
-/// What a Secret that is already there under a token's name turns out to be.
+/// What an existing Secret with a token's name contains.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Finding {
-    /// This machine's token, still good.
+    /// A valid token of this Machine.
     Usable(Token),
-    /// This machine's token, but it has expired or cannot be used: delete it and make another.
+    /// An expired or invalid token of this Machine: delete it and create another one.
     Spent,
-    /// Somebody else's.
+    /// A token of another Machine.
     Foreign,
 }
 
-/// Judges a Secret found under `id`.
+/// Classifies the Secret that was found for `id`.
 #[must_use]
 pub fn judge(found: &SecretData, id: &TokenId, machine: &str, now: Timestamp) -> Finding {
     if found.text(names::DESCRIPTION) != Some(names::description(machine).as_str()) {
         return Finding::Foreign;
     }
-    // Without a time a token is good for ever; with one that nobody can read the API server takes it for expired.
+    // A token without expiration is valid forever. The API server treats an expiration that cannot be parsed as
+    // expired.
     let expired = found.text(names::EXPIRATION).is_some_and(|at| at.parse::<Timestamp>().map_or(true, |at| at <= now));
     let secret = found.text(names::TOKEN_SECRET).filter(|s| s.len() == SECRET_LENGTH);
     match secret {
@@ -175,7 +175,7 @@ pub fn judge(found: &SecretData, id: &TokenId, machine: &str, now: Timestamp) ->
     }
 }
 
-/// RFC 3339 without fractions, as the reference writes it and kubeadm reads it.
+/// RFC 3339 without fractions, as MCM writes it and kubeadm reads it.
 fn whole_seconds(at: Timestamp) -> String {
     Timestamp::from_second(at.as_second()).unwrap_or(at).to_string()
 }
@@ -185,7 +185,8 @@ fn digit(number: u64) -> char {
     DIGITS.get(index).map_or('0', |byte| char::from(*byte))
 }
 
-/// FNV-1a, then a finalizer that lets every bit of the input reach every bit of the result: uids of one API server differ in few.
+/// FNV-1a, followed by a finalizer that spreads every input bit over the result, because UIDs of one API server differ
+/// in few bits.
 fn spread(bytes: &[u8], attempt: u32) -> u64 {
     let fold = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
     let mut hash = bytes.iter().chain(&attempt.to_be_bytes()).fold(0xcbf2_9ce4_8422_2325, fold);
@@ -214,7 +215,7 @@ mod tests {
 
     /// Shows MC-W57.
     #[test]
-    fn the_id_follows_from_the_uid_and_from_nothing_else() {
+    fn id_depends_only_on_uid_and_attempt() {
         let uid: Uid = "6d2c1f3e-0000-4000-8000-000000000001".into();
         assert_eq!(TokenId::of(&uid, 0), TokenId::of(&uid, 0));
         assert_ne!(TokenId::of(&uid, 0), TokenId::of(&uid, 1));
@@ -222,20 +223,20 @@ mod tests {
     }
 
     #[test]
-    fn the_ids_of_ten_thousand_machines_hardly_coincide() {
+    fn ids_of_ten_thousand_machines_rarely_collide() {
         let ids: BTreeSet<_> =
             (0..10_000).map(|n| TokenId::of(&format!("6d2c1f3e-0000-4000-8000-{n:012}").as_str().into(), 0)).collect();
         assert!(ids.len() > 9_990, "{}", ids.len());
     }
 
     #[test]
-    fn the_reference_s_id_is_found_for_names_long_enough_to_have_one() {
+    fn mcm_id_exists_for_names_of_five_bytes_or_more() {
         assert_eq!(TokenId::of_reference("machine-abcde").unwrap().to_string(), "616263");
         assert_eq!(TokenId::of_reference("abcd"), None);
     }
 
     #[test]
-    fn the_secret_holds_what_the_api_server_and_kubeadm_expect() {
+    fn secret_has_the_data_that_api_server_and_kubeadm_expect() {
         let (id, token) = token("u");
         let content = token.content("m-1", now(), "system:bootstrappers:x");
         assert_eq!(content.text("token-id"), Some(id.to_string().as_str()));
@@ -251,7 +252,7 @@ mod tests {
 
     /// Shows MC-W57.
     #[test]
-    fn a_token_is_used_again_only_by_its_machine_and_only_while_it_is_good() {
+    fn token_is_reused_only_by_its_machine_while_valid() {
         let (id, token) = token("u");
         let soon = now() + jiff::SignedDuration::from_secs(60);
         let found = token.content("m-1", soon, "");
@@ -269,14 +270,14 @@ mod tests {
 
     /// Shows MC-W57.
     #[test]
-    fn a_token_does_not_show_in_debug_output() {
+    fn token_secret_is_not_in_debug_output() {
         let (_, token) = token("u");
         assert!(!format!("{token:?}").contains(token.secret()));
     }
 
     proptest! {
         #[test]
-        fn a_token_has_the_form_kubelets_accept(uid in ".*", attempt in 0u32..9, random in prop::collection::vec(any::<u8>(), 0..64)) {
+        fn token_has_the_format_that_kubelets_accept(uid in ".*", attempt in 0u32..9, random in prop::collection::vec(any::<u8>(), 0..64)) {
             let id = TokenId::of(&uid.as_str().into(), attempt);
             let fits = |text: &str, length| text.len() == length && text.bytes().all(|b| b.is_ascii_digit() || b.is_ascii_lowercase());
             prop_assert!(fits(&id.to_string(), 6));

@@ -1,22 +1,22 @@
-//! What a VM is started with: the class's user data, with this machine's name and token in it.
+//! The user data of a VM: the user data of the MachineClass with the Machine's name and bootstrap token inserted.
 //!
-//! User data is bytes: it may be a compressed archive, and then nothing in it looks like a placeholder and nothing is changed.
-//! A placeholder comes plain, or URL-encoded where the user data itself sits in a URL; the encoded form counts only if the plain
-//! one does not occur, as in the reference.
+//! User data is bytes. A compressed archive contains no placeholders and is not changed. A placeholder may be plain, or
+//! URL-encoded if the user data contains it in a URL. As in MCM, the encoded form is replaced only if the plain form
+//! does not occur.
 
 use api::names::secrets;
 
 use crate::percent;
 
-/// Whether a token belongs into this user data. One that nobody can learn is not made: a key to the cluster that lies about is a
-/// risk for nothing.
+/// Returns whether this user data contains the token placeholder. Without it no token is created, because a token that
+/// is not used is only a risk.
 #[must_use]
-pub fn asks_for_token(user_data: &[u8]) -> bool {
+pub fn needs_token(user_data: &[u8]) -> bool {
     let forms = [secrets::BOOTSTRAP_TOKEN_PLACEHOLDER, secrets::BOOTSTRAP_TOKEN_PLACEHOLDER_ENCODED];
     forms.into_iter().any(|form| finds(user_data, form.as_bytes()).next().is_some())
 }
 
-/// The user data with its placeholders replaced; without a token its placeholder stays, as it does without a target cluster.
+/// Returns the user data with its placeholders replaced. Without a token (no target cluster) its placeholder stays.
 #[must_use]
 pub fn filled(user_data: &[u8], token: Option<&str>, machine: &str) -> Vec<u8> {
     let mut filled = user_data.to_vec();
@@ -78,20 +78,20 @@ mod tests {
 
     /// Shows LIM-9.
     #[test]
-    fn without_a_token_its_placeholder_stays() {
+    fn token_placeholder_stays_without_a_token() {
         assert_eq!(filled(b"<<BOOTSTRAP_TOKEN>> <<MACHINE_NAME>>", None, "m"), b"<<BOOTSTRAP_TOKEN>> m");
     }
 
     #[test]
-    fn a_token_is_asked_for_by_either_form() {
-        assert!(asks_for_token(b"x <<BOOTSTRAP_TOKEN>>"));
-        assert!(asks_for_token(b"%3C%3CBOOTSTRAP_TOKEN%3E%3E"));
-        assert!(!asks_for_token(b"#cloud-config <<MACHINE_NAME>>"));
-        assert!(!asks_for_token(b""));
+    fn token_is_needed_for_either_placeholder_form() {
+        assert!(needs_token(b"x <<BOOTSTRAP_TOKEN>>"));
+        assert!(needs_token(b"%3C%3CBOOTSTRAP_TOKEN%3E%3E"));
+        assert!(!needs_token(b"#cloud-config <<MACHINE_NAME>>"));
+        assert!(!needs_token(b""));
     }
 
     #[test]
-    fn no_plain_placeholder_is_left_in_any_bytes() {
+    fn no_plain_placeholder_remains_for_any_input() {
         let corpus =
             ["a <<BOOTSTRAP_TOKEN>> <<MACHINE_NAME>>", "?t=%3C%3CBOOTSTRAP_TOKEN%3E%3E", "<<BOOT<<MACHINE_NAME>>"];
         fuzz::fuzz(&corpus.map(str::as_bytes), |input| {
@@ -105,7 +105,7 @@ mod tests {
     proptest! {
         /// Shows LIM-9.
         #[test]
-        fn bytes_that_hold_no_placeholder_are_left_as_they_are(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        fn bytes_without_placeholder_are_unchanged(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             prop_assert_eq!(filled(&bytes, Some("t"), "m"), bytes);
         }
     }

@@ -1,42 +1,36 @@
 //! What a plan waits for.
 //!
-//! A wait without a wake-up is a hang, and a wait without a deadline is one the day an event is lost. So a plan says both: what
-//! will wake it, and when it is looked at again at the latest.
+//! A wait without an event hangs, and a wait without a deadline hangs if the event is lost. So a plan states both: the
+//! event, and the time at which the object is reconciled at the latest.
 
 use std::fmt;
-use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
-/// `now` plus a duration, held at the end of time instead of failing.
-pub(crate) fn later(now: Timestamp, by: Duration) -> Timestamp {
-    SignedDuration::try_from(by).ok().and_then(|d| now.checked_add(d).ok()).unwrap_or(Timestamp::MAX)
-}
-
-/// When the object is planned again.
+/// When the object is reconciled again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wake {
-    /// At once: what was just done makes the next step possible.
+    /// Immediately: the step that was just executed makes the next one possible.
     Again,
-    /// When this happens. Nothing is under way, so there is nothing to time out.
+    /// After this event. Nothing is in progress, so there is no timeout.
     On(Awaited),
-    /// When this happens, or at this time, whichever is first.
+    /// After this event or at this time, whichever is first.
     By {
-        /// The event that is hoped for.
+        /// The expected event.
         awaited: Awaited,
-        /// The latest time to look again.
+        /// The latest time of the next reconcile.
         at: Timestamp,
     },
 }
 
 impl Wake {
-    /// Whichever comes first. Of two waits without a deadline the first one is told.
+    /// Returns the earlier of two wakes. Of two waits without a deadline, the first one is kept.
     #[must_use]
     pub fn sooner(self, other: Self) -> Self {
         match (self, other) {
             (Self::Again, _) | (_, Self::Again) => Self::Again,
-            (Self::By { at: ours, .. }, Self::By { at: theirs, .. }) => {
-                if theirs < ours {
+            (Self::By { at: one, .. }, Self::By { at: two, .. }) => {
+                if two < one {
                     other
                 } else {
                     self
@@ -47,7 +41,7 @@ impl Wake {
         }
     }
 
-    /// The same wait, looked at again at this time at the latest.
+    /// Returns the same wait with this time as the latest.
     #[must_use]
     pub fn no_later_than(self, latest: Option<Timestamp>) -> Self {
         match (self, latest) {
@@ -58,31 +52,31 @@ impl Wake {
     }
 }
 
-/// The event that ends a wait. Unless it says otherwise it reaches the queue by itself: see
-/// `controllers` for the wiring.
+/// The event that ends a wait. It adds the object to the work queue through the handlers in `controllers`, unless
+/// stated otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Awaited {
-    /// Someone changes the object.
+    /// The object changes.
     Change,
-    /// The MachineClass appears, or can be read again.
+    /// The MachineClass is created, or can be decoded again.
     Class,
     /// The Secret appears or changes.
     Secret,
-    /// A driver call that is under way ends.
+    /// The driver call in progress ends.
     DriverAnswer,
-    /// A failed call may be tried again; only time brings this about.
+    /// A failed call may be retried. Only time causes this event.
     Retry,
-    /// A deployment's sets, their machines or nodes get on.
+    /// A MachineSet of the MachineDeployment, or one of its Machines or Nodes, changes.
     Sets,
     /// The Node registers, or becomes healthy.
     Node,
-    /// A machine of the same deployment comes back, or goes.
+    /// Another Machine of the MachineDeployment becomes healthy or is deleted.
     Sibling,
-    /// We see the API servers again.
+    /// The connection to the API servers is restored.
     Connectivity,
-    /// The pods of a node that is being emptied leave, or its volumes do.
+    /// Pods leave the Node that is being drained, or its volumes are detached.
     Pods,
-    /// The machines of a set come, go or change.
+    /// Machines of the MachineSet are created, deleted or changed.
     Machines,
 }
 
@@ -92,14 +86,14 @@ impl fmt::Display for Awaited {
             Self::Change => "a change of the object",
             Self::Class => "its MachineClass",
             Self::Secret => "its Secret",
-            Self::DriverAnswer => "the cloud's answer",
-            Self::Retry => "the next attempt",
-            Self::Sets => "its sets and machines",
+            Self::DriverAnswer => "the driver call to end",
+            Self::Retry => "the next retry",
+            Self::Sets => "its MachineSets and Machines",
             Self::Node => "its Node",
-            Self::Sibling => "another machine of its deployment",
-            Self::Connectivity => "connectivity of the API servers",
+            Self::Sibling => "another Machine of its MachineDeployment",
+            Self::Connectivity => "the connection to the API servers",
             Self::Pods => "the pods on its Node",
-            Self::Machines => "its machines",
+            Self::Machines => "its Machines",
         })
     }
 }
@@ -109,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_two_waits_the_one_that_ends_first_is_kept() {
+    fn sooner_returns_the_earlier_wait() {
         let by = |second| Wake::By { awaited: Awaited::Node, at: Timestamp::from_second(second).unwrap() };
         let on = Wake::On(Awaited::Change);
         assert_eq!(by(1).sooner(by(2)), by(1));

@@ -1,14 +1,14 @@
-//! What a cache costs, and whether that is within the budget.
+//! Benchmarks of the cache with budgets.
 //!
-//! Four questions: how fast ten thousand objects are listed and watched in process; what a virtual hour of keeping up
-//! costs; how many live bytes a cached Node, Machine and Secret takes; and whether pods elsewhere in the cluster cost
-//! anything. Bytes are measured as what is freed when the cache is dropped, so nothing else is counted.
+//! Measures the time to list and watch ten thousand objects in process, the cost of a virtual hour of watching, the memory per cached
+//! Node, Machine and Secret, and the cost of pods that are not cached. Memory is measured as the bytes that are freed when the cache is
+//! dropped.
 //!
-//! Run with `cargo bench -p millwright-runtime --bench cache`; ends with 1 if a budget is broken.
+//! Run with `cargo bench -p runtime --bench cache`. The exit code is 1 if a budget is exceeded.
 
 #![allow(clippy::print_stdout, reason = "a benchmark reports on standard output")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark measures real time")]
-#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a benchmark that cannot go on may end")]
+#![allow(clippy::expect_used, clippy::cast_precision_loss, reason = "a benchmark may panic")]
 
 use std::alloc::System;
 use std::convert::Infallible;
@@ -41,13 +41,13 @@ fn main() -> ExitCode {
     report.end()
 }
 
-/// Runs under the paused clock, on one thread, as every simulation does.
+/// Runs with the paused clock on one thread, as simulations do.
 fn paused(work: impl Future<Output = ()>) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build();
     runtime.expect("a runtime").block_on(work);
 }
 
-/// The table, and whether something in it is over budget.
+/// The results, and whether a budget is exceeded.
 #[derive(Default)]
 struct Report {
     broken: usize,
@@ -74,7 +74,7 @@ fn server() -> Server {
     Server::new(Options::new(Arc::new(move || clock.now()), 7))
 }
 
-/// A cache that has been read completely, and the tasks that keep it.
+/// Returns a synced cache and its tasks.
 async fn fed<K: Cached>(client: Client, builder: CacheBuilder<K>) -> (Cache<K>, Tasks) {
     let (cache, reflector) = builder.build();
     let tasks = Tasks::new();
@@ -83,7 +83,7 @@ async fn fed<K: Cached>(client: Client, builder: CacheBuilder<K>) -> (Cache<K>, 
     (cache, tasks)
 }
 
-/// The bytes that are freed when everything about a cache is dropped.
+/// Returns the bytes that are freed when a cache is dropped.
 async fn weigh<K: Cached>(cache: Cache<K>, tasks: Tasks) -> f64 {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let region = Region::new(MEMORY);
@@ -110,7 +110,7 @@ async fn list_and_watch(report: &mut Report) {
     let start = Instant::now();
     let (cache, tasks) = fed::<ConfigMap>(client, Cache::builder()).await;
     report.line("10,000 objects listed, wall time", millis(start), "ms", 1000.0);
-    assert_eq!(cache.len(), OBJECTS, "everything was listed");
+    assert_eq!(cache.len(), OBJECTS, "not all objects were listed");
 
     tokio::time::sleep(Duration::from_millis(1)).await; // the watch opens
     let start = Instant::now();
@@ -122,7 +122,7 @@ async fn list_and_watch(report: &mut Report) {
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     report.line("10,000 objects written and watched, wall time", millis(start), "ms", 1000.0);
-    assert_eq!(cache.len(), 2 * OBJECTS, "everything was watched");
+    assert_eq!(cache.len(), 2 * OBJECTS, "not all objects were watched");
 
     let start = Instant::now();
     let before = cache.status().counters;
@@ -159,8 +159,7 @@ async fn bytes_per_object(report: &mut Report) {
     report.line("bytes per cached Secret (metadata)", secret, "B", 2_048.0);
 }
 
-/// The live bytes per object of a cache of ten thousand copies of `template` under different names, from a server that
-/// makes them up page by page.
+/// Returns the bytes per object of a cache with ten thousand copies of `template`, from a server that generates them page by page.
 async fn weigh_canned<K: Cached>(builder: CacheBuilder<K>, template: &Value) -> f64 {
     let text = template.to_string();
     let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
@@ -184,7 +183,7 @@ async fn weigh_canned<K: Cached>(builder: CacheBuilder<K>, template: &Value) -> 
         }
     });
     let (cache, tasks) = fed(Client::new(service, "default"), builder).await;
-    assert_eq!((cache.len(), cache.undecodable().len()), (OBJECTS, 0), "all of them, all readable");
+    assert_eq!((cache.len(), cache.undecodable().len()), (OBJECTS, 0), "not all objects were decoded");
     weigh(cache, tasks).await / OBJECTS as f64
 }
 
@@ -199,7 +198,7 @@ async fn pods_elsewhere(report: &mut Report) {
     }
     let client = Client::new(server.service(), "default");
     let (cache, tasks) = fed::<PodView>(client, Cache::builder().fields("spec.nodeName=here")).await;
-    assert!(cache.is_empty(), "none of them is here");
+    assert!(cache.is_empty(), "an object was cached");
     report.line("30,000 pods elsewhere, all of them together", weigh(cache, tasks).await, "B", 65_536.0);
 }
 

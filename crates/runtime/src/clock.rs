@@ -1,9 +1,9 @@
-//! Time, as something that is handed in.
+//! The clock, as a parameter.
 //!
-//! Two kinds of time are told apart. *Wall time* ([`Clock::now`]) is written into objects and compared with timestamps that
-//! others wrote; it may jump. *Elapsed time* ([`Clock::instant`], tokio's clock) drives every wait, lease check and back-off;
-//! it only moves forward, and under tokio's paused clock it moves when the test says so. In a simulation wall time is derived
-//! from elapsed time, so that a virtual day costs milliseconds and both agree.
+//! There are two kinds of time. *Wall time* ([`Clock::now`]) is written into objects and compared with timestamps of other
+//! writers; it may jump. *Monotonic time* ([`Clock::instant`], the clock of tokio) is used for waits, lease checks and backoff.
+//! With the paused clock of tokio, tests control it. In a simulation wall time is derived from monotonic time, so a virtual day
+//! takes milliseconds.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// Where the time comes from. Cheap to clone; all clones agree.
+/// Source of wall time and monotonic time. Cheap to clone; clones share their state.
 #[derive(Clone, Debug)]
 pub struct Clock {
     source: Source,
@@ -24,18 +24,18 @@ enum Source {
 }
 
 impl Clock {
-    /// The machine's own clock.
+    /// Returns the clock of the system.
     pub fn system() -> Self {
         Self { source: Source::System }
     }
 
-    /// A clock that shows `start` now and then follows tokio's clock, paused or not.
+    /// Returns a clock whose wall time is `start` now and follows the clock of tokio, which may be paused.
     pub fn starting_at(start: Timestamp) -> Self {
         Self { source: Source::Derived { start, origin: Instant::now(), stepped_millis: Arc::default() } }
     }
 
-    /// Wall time, for timestamps in objects.
-    #[allow(clippy::disallowed_methods, reason = "this is the one place that asks the system for the time")]
+    /// Returns the wall time, for timestamps in objects.
+    #[allow(clippy::disallowed_methods, reason = "the only place that reads the clock of the system")]
     pub fn now(&self) -> Timestamp {
         match &self.source {
             Source::System => Timestamp::now(),
@@ -47,15 +47,15 @@ impl Clock {
         }
     }
 
-    /// Sets the wall time of a derived clock forward or, if negative, backward. The elapsed time does not change. For tests; the
-    /// system's clock is not set.
+    /// Moves the wall time of a derived clock forward or, if negative, backward. Monotonic time does not change. For tests; no
+    /// effect on the clock of the system.
     pub fn step(&self, by: SignedDuration) {
         if let Source::Derived { stepped_millis, .. } = &self.source {
             stepped_millis.fetch_add(i64::try_from(by.as_millis()).unwrap_or_default(), Ordering::Relaxed);
         }
     }
 
-    /// Elapsed time, for waits and deadlines of this process.
+    /// Returns the monotonic time, for waits and deadlines in this process.
     pub fn instant(&self) -> Instant {
         Instant::now()
     }
@@ -68,7 +68,7 @@ mod tests {
 
     /// Shows EVT-7.
     #[tokio::test(start_paused = true)]
-    async fn a_derived_clock_moves_with_the_paused_one() {
+    async fn derived_clock_follows_the_paused_clock() {
         let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let clock = Clock::starting_at(start);
         tokio::time::sleep(Duration::from_hours(24)).await;

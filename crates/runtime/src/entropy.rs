@@ -1,7 +1,7 @@
-//! Randomness for secrets: nobody may be able to guess it.
+//! Cryptographically secure randomness for secrets.
 //!
-//! [`Random`] is for jitter: whoever knows its seed knows its course. A token comes from the operating system instead, and only a
-//! test that must know it beforehand hands in a seeded source.
+//! [`Random`] is predictable from its seed, so it is used for jitter only. Tokens use the randomness of the operating system.
+//! Tests use a seeded source.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use crate::Random;
 
-/// Where secrets come from.
+/// Source of randomness for secrets.
 #[derive(Clone)]
 pub struct Entropy {
     source: Source,
@@ -21,23 +21,23 @@ enum Source {
     Seeded(Random),
 }
 
-/// The operating system gave no randomness.
+/// The operating system failed to provide randomness.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to get randomness from the operating system")]
 pub struct NoEntropy;
 
 impl Entropy {
-    /// The operating system's.
+    /// Returns the source of the operating system.
     pub fn system() -> Self {
         Self { source: Source::System(SystemRandom::new()) }
     }
 
-    /// For tests: the same seed gives the same secrets, which therefore are none.
+    /// Returns a source with a predictable sequence. For tests.
     pub fn seeded(seed: u64) -> Self {
         Self { source: Source::Seeded(Random::seeded(seed)) }
     }
 
-    /// Fills `bytes`.
+    /// Fills `bytes` with random data.
     pub fn fill(&self, bytes: &mut [u8]) -> Result<(), NoEntropy> {
         match &self.source {
             Source::System(system) => system.fill(bytes).map_err(|_| NoEntropy),
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn the_system_never_repeats_itself_and_a_seed_always_does() {
+    fn system_source_differs_and_seeded_source_repeats() {
         assert_ne!(drawn(&Entropy::system()), drawn(&Entropy::system()));
         assert_eq!(drawn(&Entropy::seeded(1)), drawn(&Entropy::seeded(1)));
     }

@@ -1,12 +1,11 @@
-//! What we have done and the cache has not shown yet.
+//! Creates and deletes that the cache does not show yet.
 //!
-//! The cache is always late. A controller that has just created ten objects and counts the cache sees none of them, and
-//! creates ten more. So before it sends a create or a delete it *expects* the result, and until the cache has shown it the
-//! owner makes no further ones.
+//! The cache is stale after a write. A controller that has created ten objects does not see them in the cache and would create
+//! ten more. Therefore it records an *expectation* before each create or delete, and creates or deletes no further objects of
+//! the same owner until the cache shows the result.
 //!
-//! Creates are expected by the name we chose, deletes by uid: a count (as in client-go) can be satisfied by a stranger's
-//! event, a name cannot. An expectation that is not met within a few minutes lapses, because an owner that is blocked for
-//! ever by one lost event is worse than one that looks again.
+//! Creates are expected by name, deletes by uid. In client-go they are counted, so an unrelated event may satisfy an
+//! expectation. An expectation expires after a few minutes, so that a lost event does not block its owner forever.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -18,102 +17,101 @@ use tokio::time::Instant;
 
 use crate::{Clock, Key};
 
-/// How long an expectation holds its owner back when nothing meets it.
-pub const PATIENCE: Duration = Duration::from_mins(5);
+/// Default time until an expectation expires.
+pub const TIMEOUT: Duration = Duration::from_mins(5);
 
-/// What a controller waits to see, by owner. Cheap to clone; clones share it.
+/// Expectations of a controller, by owner. Cheap to clone; clones share their state.
 #[derive(Clone, Debug)]
 pub struct Expectations {
     clock: Clock,
-    patience: Duration,
+    timeout: Duration,
     open: Arc<Mutex<Open>>,
 }
 
-/// Something done that the cache has not shown yet.
+/// A create or delete that the cache does not show yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Expected {
-    /// An object of this name appears.
+    /// An object with this key appears.
     Create(Key),
-    /// The object with this uid is gone, or on its way.
+    /// The object with this uid is deleted or has a deletionTimestamp.
     Delete {
-        /// Tells it from a namesake made later.
+        /// Distinguishes it from a later object with the same name.
         uid: Arc<str>,
     },
 }
 
-/// An expectation that is still open, and the last moment it counts.
+/// An open expectation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outstanding {
     /// What is expected.
     pub what: Expected,
-    /// When it lapses.
-    pub lapses_in: Duration,
+    /// Time until it expires.
+    pub expires_in: Duration,
 }
 
 #[derive(Debug, Default)]
 struct Open {
-    /// By what is expected, so that an event needs to know neither the owner nor the reason.
+    /// By result, so that events are matched without the owner.
     expected: BTreeMap<Expected, (Key, Instant)>,
     by_owner: BTreeMap<Key, BTreeSet<Expected>>,
-    lapsing: BTreeSet<(Instant, Expected)>,
+    by_expiry: BTreeSet<(Instant, Expected)>,
 }
 
 impl Expectations {
-    /// Nothing expected yet; expectations lapse after [`PATIENCE`].
+    /// Creates an empty set whose expectations expire after [`TIMEOUT`].
     pub fn new(clock: Clock) -> Self {
-        Self::with_patience(clock, PATIENCE)
+        Self::with_timeout(clock, TIMEOUT)
     }
 
-    /// Nothing expected yet; expectations lapse after `patience`.
-    pub fn with_patience(clock: Clock, patience: Duration) -> Self {
-        Self { clock, patience, open: Arc::default() }
+    /// Creates an empty set whose expectations expire after `timeout`.
+    pub fn with_timeout(clock: Clock, timeout: Duration) -> Self {
+        Self { clock, timeout, open: Arc::default() }
     }
 
-    /// `owner` is about to create `object`. To be called before the request is sent: the event may come before the answer.
+    /// Expects that `owner` creates `object`. Must be called before the request: the watch event may precede the response.
     pub fn expect_create(&self, owner: &Key, object: Key) {
         self.expect(owner, Expected::Create(object));
     }
 
-    /// `owner` is about to delete the object with this uid. To be called before the request is sent.
+    /// Expects that `owner` deletes the object with this uid. Must be called before the request.
     pub fn expect_delete(&self, owner: &Key, uid: impl Into<Arc<str>>) {
         self.expect(owner, Expected::Delete { uid: uid.into() });
     }
 
-    /// `object` is in the cache, or its create was refused and it will never be. Returns the owner if that was the last
-    /// thing it waited for.
+    /// Removes the expectation: `object` is in the cache, or its create failed. Returns the owner if it was its last one.
     pub fn created(&self, object: &Key) -> Option<Key> {
         self.meet(&Expected::Create(object.clone()))
     }
 
-    /// The object with this uid is gone from the cache or carries a deletionTimestamp, or its delete was refused. Returns
-    /// the owner if that was the last thing it waited for.
+    /// Removes the expectation: the object is not in the cache any more or has a deletionTimestamp, or its delete failed.
+    /// Returns the owner if it was its last one.
     pub fn deleted(&self, uid: impl Into<Arc<str>>) -> Option<Key> {
         self.meet(&Expected::Delete { uid: uid.into() })
     }
 
-    /// Whether the cache has shown everything `owner` has done (or we no longer wait for it).
+    /// Returns whether `owner` has no open expectations.
     pub fn satisfied(&self, owner: &Key) -> bool {
         let mut open = self.open.lock();
-        open.lapse(self.clock.instant());
+        open.expire(self.clock.instant());
         !open.by_owner.contains_key(owner)
     }
 
-    /// What `owner` waits for; empty when satisfied.
+    /// Returns the open expectations of `owner`.
     pub fn outstanding(&self, owner: &Key) -> Vec<Outstanding> {
         let now = self.clock.instant();
         let mut open = self.open.lock();
-        open.lapse(now);
+        open.expire(now);
         let Some(expected) = open.by_owner.get(owner) else { return Vec::new() };
         expected
             .iter()
             .filter_map(|what| {
-                let (_, lapses) = open.expected.get(what)?;
-                Some(Outstanding { what: what.clone(), lapses_in: lapses.saturating_duration_since(now) })
+                let (_, expires) = open.expected.get(what)?;
+                Some(Outstanding { what: what.clone(), expires_in: expires.saturating_duration_since(now) })
             })
             .collect()
     }
 
-    /// `owner` is gone; nobody waits any more.
+    /// Removes all expectations of `owner`, which was deleted.
     pub fn forget(&self, owner: &Key) {
         let mut open = self.open.lock();
         for what in open.by_owner.remove(owner).unwrap_or_default() {
@@ -124,12 +122,12 @@ impl Expectations {
     fn expect(&self, owner: &Key, what: Expected) {
         let now = self.clock.instant();
         let mut open = self.open.lock();
-        open.lapse(now);
-        // Expected once more (a create repeated under its name): the newest request counts.
+        open.expire(now);
+        // A create that is repeated with the same name restarts the timeout.
         open.remove(&what);
-        let lapses = now + self.patience;
-        open.expected.insert(what.clone(), (owner.clone(), lapses));
-        open.lapsing.insert((lapses, what.clone()));
+        let expires = now + self.timeout;
+        open.expected.insert(what.clone(), (owner.clone(), expires));
+        open.by_expiry.insert((expires, what.clone()));
         open.by_owner.entry(owner.clone()).or_default().insert(what);
     }
 
@@ -142,8 +140,8 @@ impl Expectations {
 
 impl Open {
     fn remove(&mut self, what: &Expected) -> Option<Key> {
-        let (owner, lapses) = self.expected.remove(what)?;
-        self.lapsing.remove(&(lapses, what.clone()));
+        let (owner, expires) = self.expected.remove(what)?;
+        self.by_expiry.remove(&(expires, what.clone()));
         if let Some(others) = self.by_owner.get_mut(&owner) {
             others.remove(what);
             if others.is_empty() {
@@ -153,14 +151,14 @@ impl Open {
         Some(owner)
     }
 
-    /// Swept at every look, so that the memory of what never came goes away too.
-    fn lapse(&mut self, now: Instant) {
-        while let Some((lapses, what)) = self.lapsing.first().cloned() {
-            if lapses > now {
+    /// Removes expired expectations. Called on each access, so that memory is bounded.
+    fn expire(&mut self, now: Instant) {
+        while let Some((expires, what)) = self.by_expiry.first().cloned() {
+            if expires > now {
                 break;
             }
             let owner = self.remove(&what);
-            tracing::warn!(owner = owner.map(tracing::field::display), %what, "never saw the result of our own request; no longer waiting for it");
+            tracing::warn!(owner = owner.map(tracing::field::display), %what, "expectation expired: the cache did not show the result of a request");
         }
     }
 }
@@ -188,7 +186,7 @@ mod tests {
 
     /// Shows QUE-7, MS-W1.
     #[tokio::test(start_paused = true)]
-    async fn an_owner_is_held_back_until_the_cache_has_shown_all_it_did() {
+    async fn owner_is_satisfied_when_the_cache_shows_all_results() {
         let expectations = Expectations::new(Clock::system());
         assert!(expectations.satisfied(&owner()));
         expectations.expect_create(&owner(), object("a"));
@@ -201,7 +199,7 @@ mod tests {
 
     /// Shows QUE-7.
     #[tokio::test(start_paused = true)]
-    async fn events_of_strangers_satisfy_nothing() {
+    async fn unrelated_events_satisfy_no_expectation() {
         let expectations = Expectations::new(Clock::system());
         expectations.expect_create(&owner(), object("a"));
         expectations.expect_delete(&owner(), "uid-b");
@@ -213,22 +211,22 @@ mod tests {
 
     /// Shows QUE-7, MS-W1.
     #[tokio::test(start_paused = true)]
-    async fn what_never_comes_holds_its_owner_back_for_five_minutes_only() {
+    async fn expectation_expires_after_five_minutes() {
         let expectations = Expectations::new(Clock::system());
         expectations.expect_create(&owner(), object("a"));
         tokio::time::advance(Duration::from_mins(2)).await;
         expectations.expect_create(&owner(), object("b"));
         tokio::time::advance(Duration::from_mins(3)).await;
         let left = expectations.outstanding(&owner());
-        assert_eq!(left, [Outstanding { what: Expected::Create(object("b")), lapses_in: Duration::from_mins(2) }]);
+        assert_eq!(left, [Outstanding { what: Expected::Create(object("b")), expires_in: Duration::from_mins(2) }]);
         tokio::time::advance(Duration::from_mins(2)).await;
         assert!(expectations.satisfied(&owner()));
         let open = expectations.open.lock();
-        assert!(open.expected.is_empty() && open.by_owner.is_empty() && open.lapsing.is_empty());
+        assert!(open.expected.is_empty() && open.by_owner.is_empty() && open.by_expiry.is_empty());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_create_repeated_under_its_name_is_expected_once_and_anew() {
+    async fn repeated_create_restarts_the_timeout() {
         let expectations = Expectations::new(Clock::system());
         expectations.expect_create(&owner(), object("a"));
         tokio::time::advance(Duration::from_mins(4)).await;
@@ -240,12 +238,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_owner_does_not_hold_back_another() {
+    async fn owners_are_independent() {
         let expectations = Expectations::new(Clock::system());
         expectations.expect_create(&owner(), object("a"));
         assert!(expectations.satisfied(&Key::new("ns", "other")));
         expectations.forget(&owner());
         assert!(expectations.satisfied(&owner()));
-        assert!(expectations.open.lock().lapsing.is_empty());
+        assert!(expectations.open.lock().by_expiry.is_empty());
     }
 }

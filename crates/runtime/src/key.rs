@@ -1,27 +1,27 @@
-//! The name under which an object is cached, queued and locked.
+//! The key of an object in caches, queues and locks.
 
 use std::fmt;
 use std::sync::Arc;
 
 /// Namespace and name of an object of a kind that is known from the context. Cluster-scoped objects have an empty namespace.
 ///
-/// The uid is left out on purpose: an object that was deleted and made again under its name must not be worked on by two
-/// workers at once. Whoever needs to tell the two apart compares uids, and guards its writes with one.
+/// The key does not contain the uid: an object that was deleted and created again with the same name must not be reconciled by
+/// two workers at the same time. Callers that must distinguish them compare uids and use them as preconditions of writes.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key {
     /// Empty for cluster-scoped kinds.
     pub namespace: Arc<str>,
-    /// The object's name.
+    /// Name of the object.
     pub name: Arc<str>,
 }
 
 impl Key {
-    /// The key of a namespaced object.
+    /// Returns the key of a namespaced object.
     pub fn new(namespace: impl Into<Arc<str>>, name: impl Into<Arc<str>>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The key of a cluster-scoped object.
+    /// Returns the key of a cluster-scoped object.
     pub fn cluster(name: impl Into<Arc<str>>) -> Self {
         Self::new("", name)
     }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_reads_like_kubectl_writes_it() {
+    fn key_is_displayed_as_by_kubectl() {
         assert_eq!(Key::new("shoot--a--b", "m-1").to_string(), "shoot--a--b/m-1");
         assert_eq!(Key::cluster("node-1").to_string(), "node-1");
     }

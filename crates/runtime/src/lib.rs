@@ -1,7 +1,7 @@
-//! A small controller runtime on top of kube's client. It knows nothing of machines.
+//! A controller runtime on top of the client of kube. It does not depend on the Machine API.
 //!
-//! Nothing here is global: clock, randomness, metrics and tasks are values that are handed in, so that a test can run twenty
-//! clusters side by side and a simulation can restart one.
+//! There is no global state: clock, randomness, metrics and tasks are parameters. Therefore a test can run many clusters in
+//! parallel, and a simulation can restart a process.
 
 pub mod bucket;
 pub mod cache;

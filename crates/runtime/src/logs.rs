@@ -1,7 +1,7 @@
-//! Log lines on stderr, for people or for machines.
+//! Log output on stderr, as text or JSON.
 //!
-//! [`subscriber`] builds a value; installing it for the process is the one global act, and the binary's. Timestamps come from
-//! the injected clock, so that the log of a simulation shows the time the simulation lived in.
+//! [`subscriber`] creates a subscriber; the binary installs it globally. Timestamps use the injected clock, so that the log of
+//! a simulation shows simulated time.
 
 use jiff::Timestamp;
 use tracing::Subscriber;
@@ -15,13 +15,13 @@ use tracing_subscriber::{Layer, Registry};
 
 use crate::Clock;
 
-/// What a log line looks like.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One readable line.
+    /// One line of text.
     #[default]
     Text,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
@@ -42,16 +42,17 @@ impl std::str::FromStr for LogFormat {
 #[error("unknown log format {0:?}: use text or json")]
 pub struct UnknownLogFormat(String);
 
-/// How much is said, in klog's counting (`-v`): 0 to 3 tell what happens, from 4 on also why, from 6 on every step, from 8
-/// on what the libraries below us say.
+/// Verbosity as in klog (`-v`): 0 to 3 is level info, 4 is debug, 6 is trace, 8 adds debug messages of libraries, 10 adds
+/// their trace messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Verbosity(pub i32);
 
-/// Targets are names of libraries. Ours start with the project's name, except those that others would look for under their own.
-const OURS: [&str; 5] = ["millwright", "aws_driver", "driver", "kube_controllers", "virtual_cloud"];
+/// Targets of this project: prefixes of the names of its libraries that log.
+const TARGETS: [&str; 7] =
+    ["controllers", "driver", "fake_apiserver", "fake_kube_controllers", "inspect", "millwright", "runtime"];
 
 impl Verbosity {
-    fn ours(self) -> LevelFilter {
+    fn project(self) -> LevelFilter {
         match self.0 {
             ..=3 => LevelFilter::INFO,
             4..=5 => LevelFilter::DEBUG,
@@ -59,7 +60,7 @@ impl Verbosity {
         }
     }
 
-    fn theirs(self) -> LevelFilter {
+    fn libraries(self) -> LevelFilter {
         match self.0 {
             ..=7 => LevelFilter::WARN,
             8..=9 => LevelFilter::DEBUG,
@@ -69,15 +70,15 @@ impl Verbosity {
 
     fn filter(self) -> Targets {
         Targets::new()
-            .with_targets(OURS.map(|name| (name, self.ours())))
-            // kube logs an answer that it cannot decode word for word, and the answer may be a Secret. What is worth knowing
-            // about it is in the error that its caller gets.
+            .with_targets(TARGETS.map(|name| (name, self.project())))
+            // kube logs responses that it cannot decode, and a response may contain a Secret. The error that its caller gets
+            // contains the necessary information.
             .with_target("kube_client::client", LevelFilter::OFF)
-            .with_default(self.theirs())
+            .with_default(self.libraries())
     }
 }
 
-/// A subscriber that writes to `writer` (the binary hands in stderr).
+/// Creates a subscriber that writes to `writer` (stderr in the binary).
 pub fn subscriber<W>(
     format: LogFormat,
     verbosity: Verbosity,
@@ -107,7 +108,7 @@ impl FormatTime for WallTime {
     }
 }
 
-/// Somewhere to write that can be read again.
+/// A writer whose content tests can read.
 #[cfg(test)]
 pub(crate) mod page {
     use std::io;
@@ -160,7 +161,7 @@ mod tests {
 
     /// Shows EVT-5.
     #[tokio::test(start_paused = true)]
-    async fn a_line_for_machines_is_one_flat_object() {
+    async fn json_line_is_one_flat_object() {
         let text = written(LogFormat::Json, 0, || tracing::info!(key = "ns/m", "created"));
         let line: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert_eq!(line["timestamp"], "2026-01-01T00:00:00.000Z");
@@ -171,14 +172,14 @@ mod tests {
 
     /// Shows EVT-5.
     #[tokio::test(start_paused = true)]
-    async fn a_line_for_people_is_one_line() {
+    async fn text_line_is_one_line() {
         let text = written(LogFormat::Text, 0, || tracing::info!(key = "ns/m", "created"));
         assert_eq!(text, "2026-01-01T00:00:00.000Z  INFO runtime::logs::tests: created key=\"ns/m\"\n");
     }
 
     /// Shows API-17.
     #[test]
-    fn an_answer_of_the_api_server_is_never_written_down() {
+    fn responses_of_the_api_server_are_not_logged() {
         let say = || tracing::warn!(target: "kube_client::client", "hunter2, expected a string");
         assert_eq!(written(LogFormat::Text, 0, say), "");
         assert_eq!(written(LogFormat::Text, 10, say), "");
@@ -194,25 +195,25 @@ mod tests {
     #[case(7, 3)]
     #[case(8, 4)]
     #[case(100, 5)]
-    fn verbosity_opens_one_door_after_the_other(#[case] verbosity: i32, #[case] lines: usize) {
+    fn verbosity_selects_levels(#[case] verbosity: i32, #[case] lines: usize) {
         let text = written(LogFormat::Text, verbosity, || {
-            tracing::info!("what");
-            tracing::debug!("why");
-            tracing::trace!("every step");
-            tracing::debug!(target: "hyper::client", "their why");
-            tracing::trace!(target: "hyper::client", "their every step");
+            tracing::info!("info");
+            tracing::debug!("debug");
+            tracing::trace!("trace");
+            tracing::debug!(target: "hyper::client", "library debug");
+            tracing::trace!(target: "hyper::client", "library trace");
         });
         assert_eq!(text.lines().count(), lines, "{text}");
     }
 
     #[test]
-    fn the_virtual_cloud_is_one_of_ours_although_its_name_does_not_say_so() {
-        let text = written(LogFormat::Text, 0, || tracing::info!(target: "virtual_cloud::provider", "a VM is made"));
+    fn virtual_cloud_logs_at_the_level_of_the_project() {
+        let text = written(LogFormat::Text, 0, || tracing::info!(target: "driver_virtual::provider", "created VM"));
         assert_eq!(text.lines().count(), 1, "{text}");
     }
 
     #[test]
-    fn an_unknown_format_says_which_ones_there_are() {
+    fn unknown_format_error_lists_the_formats() {
         let error = "xml".parse::<LogFormat>().unwrap_err();
         assert_eq!(error.to_string(), "unknown log format \"xml\": use text or json");
     }

@@ -1,16 +1,16 @@
-//! How the process is asked to end, and in which order it does.
+//! Termination signals and graceful shutdown.
 //!
-//! The first SIGTERM or SIGINT asks everything to stop; a second one ends the process at once, for the operator who does not
-//! want to wait. The reference does neither: it dies where it stands and leaves its Lease to time out, so its successor waits
-//! 15 seconds for nothing.
+//! The first SIGTERM or SIGINT starts a graceful shutdown; the second one ends the process immediately. MCM exits on the first
+//! signal without releasing its Lease, so its successor waits 15 seconds.
 //!
-//! The order of a shutdown, each step bounded by a patience of its own:
+//! Order of a shutdown. Each step has its own timeout:
 //!
-//! 1. Health says *not ready*, workers take no new key, work that has begun ends ([`Tasks::shut_down`] of the controllers).
+//! 1. The readiness probe fails, workers take no new keys, and reconciles in progress finish ([`Tasks::shut_down`] of the
+//!    controllers).
 //! 2. Caches stop watching.
-//! 3. The Lease is released ([`crate::lease`]). Not before 1: whoever sees it released may act at once.
-//! 4. Events still in the sink are written ([`crate::events`]), the farewell of the leader election among them.
-//! 5. The HTTP endpoints close, so that the last scrape sees how it went.
+//! 3. The Lease is released ([`crate::lease`]). Not before step 1, because another process may then lead immediately.
+//! 4. Queued Events are written ([`crate::events`]), including that of the leader election.
+//! 5. The HTTP endpoints close, so that a last scrape is possible.
 //!
 //! [`Tasks::shut_down`]: crate::Tasks::shut_down
 
@@ -18,17 +18,17 @@ use futures::{Stream, StreamExt};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-/// A request to end.
+/// A termination signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// From the system: SIGTERM.
+    /// SIGTERM.
     Terminate,
-    /// From the terminal: SIGINT.
+    /// SIGINT.
     Interrupt,
 }
 
 impl Signal {
-    /// What a process that was ended by this signal exits with, by convention of the shells.
+    /// Returns the exit code of a process that this signal ended, by convention of shells.
     pub fn exit_code(self) -> i32 {
         match self {
             Self::Terminate => 143,
@@ -37,12 +37,12 @@ impl Signal {
     }
 }
 
-/// The signals could not be listened to.
+/// The signal handlers could not be installed.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to listen for signals")]
 pub struct SignalsError(#[source] std::io::Error);
 
-/// The signals of this process, from now on. The system's default (to die at once) no longer applies.
+/// Returns the termination signals of this process. Replaces the default action, which ends the process immediately.
 pub fn listen() -> Result<impl Stream<Item = Signal> + Send + Unpin + use<>, SignalsError> {
     let mut terminate = signal(SignalKind::terminate()).map_err(SignalsError)?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(SignalsError)?;
@@ -54,14 +54,14 @@ pub fn listen() -> Result<impl Stream<Item = Signal> + Send + Unpin + use<>, Sig
     }))
 }
 
-/// Cancels `stop` at the first signal and returns at the second, with that signal: the caller then exits without waiting for
-/// anyone. Never returns otherwise.
-pub async fn obey(mut signals: impl Stream<Item = Signal> + Unpin, stop: CancellationToken) -> Signal {
+/// Cancels `stop` on the first signal and returns the second one. The caller then exits immediately. Otherwise it never
+/// returns.
+pub async fn handle(mut signals: impl Stream<Item = Signal> + Unpin, stop: CancellationToken) -> Signal {
     if let Some(signal) = signals.next().await {
-        tracing::info!(?signal, "asked to stop; a second signal ends the process at once");
+        tracing::info!(?signal, "received signal; shutting down");
         stop.cancel();
         if let Some(signal) = signals.next().await {
-            tracing::warn!(?signal, "asked again; ending at once");
+            tracing::warn!(?signal, "received second signal; exiting immediately");
             return signal;
         }
     }
@@ -76,25 +76,25 @@ mod tests {
 
     /// Shows EVT-6.
     #[tokio::test(start_paused = true)]
-    async fn the_first_signal_asks_and_the_second_ends() {
+    async fn first_signal_starts_shutdown_and_second_returns() {
         let (mut send, signals) = mpsc::channel(2);
         let stop = CancellationToken::new();
-        let mut obeying = Box::pin(obey(signals, stop.clone()));
-        assert_eq!((&mut obeying).now_or_never(), None);
+        let mut handling = Box::pin(handle(signals, stop.clone()));
+        assert_eq!((&mut handling).now_or_never(), None);
         assert!(!stop.is_cancelled());
 
         send.try_send(Signal::Terminate).unwrap();
-        assert_eq!((&mut obeying).now_or_never(), None);
+        assert_eq!((&mut handling).now_or_never(), None);
         assert!(stop.is_cancelled());
 
         send.try_send(Signal::Interrupt).unwrap();
-        assert_eq!(obeying.await.exit_code(), 130);
+        assert_eq!(handling.await.exit_code(), 130);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_source_that_dries_up_ends_nothing() {
+    async fn end_of_the_signal_stream_has_no_effect() {
         let stop = CancellationToken::new();
-        assert_eq!(obey(futures::stream::empty(), stop.clone()).now_or_never(), None);
+        assert_eq!(handle(futures::stream::empty(), stop.clone()).now_or_never(), None);
         assert!(!stop.is_cancelled());
     }
 }

@@ -1,8 +1,7 @@
-//! Tasks with an owner.
+//! Groups of tasks that stop together.
 //!
-//! A task that nobody waits for outlives the thing it works for: it writes after the lease is lost, or dies without anyone
-//! noticing. Every task of ours therefore belongs to a [`Tasks`] group, which can ask all of them to stop, wait until they
-//! have, and tell when one died of a panic.
+//! A detached task could write after the lease is lost, or panic without being noticed. Therefore every task belongs to a
+//! [`Tasks`] group, which stops its tasks, waits for them, and stops if one of them panics.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -22,71 +21,71 @@ pub struct Tasks {
     watchdog: Watchdog,
 }
 
-/// How the end of a group went.
+/// Result of [`Tasks::shut_down`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Every task has ended.
+    /// All tasks have ended.
     Clean,
-    /// This many tasks were still running when patience ran out; they were left behind.
-    LeftBehind(usize),
+    /// The timeout expired while this many tasks were running.
+    TimedOut(usize),
 }
 
 impl Tasks {
-    /// An empty group.
+    /// Creates an empty group.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A group of its own that also stops when this one does.
+    /// Creates a group that also stops when this one stops.
     #[must_use]
     pub fn child(&self) -> Self {
         Self { tracker: TaskTracker::new(), stop: self.stop.child_token(), watchdog: self.watchdog.clone() }
     }
 
-    /// A group that neither stops with this one nor stops it, and is watched together with it: for what works until the very end.
+    /// Creates an independent group with the same watchdog, for tasks that run until the end of the process.
     #[must_use]
-    pub fn beside(&self) -> Self {
+    pub fn independent(&self) -> Self {
         Self { watchdog: self.watchdog.clone(), ..Self::default() }
     }
 
-    /// Whether the loops of this group still move.
+    /// Returns the watchdog of the tasks.
     pub fn watchdog(&self) -> &Watchdog {
         &self.watchdog
     }
 
-    /// Cancelled when the group is asked to stop. Tasks watch it and end by themselves.
+    /// Returns the token that is cancelled when the group is stopped. Tasks must end when it is cancelled.
     pub fn stopping(&self) -> CancellationToken {
         self.stop.clone()
     }
 
-    /// Stops the group when the guard is dropped; for tests and scopes that may unwind.
+    /// Stops the group when the guard is dropped. For tests.
     pub fn stop_on_drop(&self) -> DropGuard {
         self.stop.clone().drop_guard()
     }
 
-    /// Runs `work` as a member of the group. A panic stops the whole group: half a controller is worse than none.
+    /// Runs `work` as a task of the group. A panic stops the whole group, so that no controller runs incompletely.
     pub fn spawn(&self, name: &'static str, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         self.tracker.spawn(async move {
             if AssertUnwindSafe(work).catch_unwind().await.is_err() {
-                tracing::error!(task = name, "task panicked; stopping everything that works with it");
+                tracing::error!(task = name, "task panicked; stopping its group");
                 stop.cancel();
             }
         });
     }
 
-    /// Asks every task to stop, without waiting.
+    /// Stops all tasks, without waiting.
     pub fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Asks every task to stop and waits for them, at most `patience`.
-    pub async fn shut_down(&self, patience: Duration) -> Ended {
+    /// Stops all tasks and waits for them, at most `timeout`.
+    pub async fn shut_down(&self, timeout: Duration) -> Ended {
         self.stop.cancel();
         self.tracker.close();
-        match tokio::time::timeout(patience, self.tracker.wait()).await {
+        match tokio::time::timeout(timeout, self.tracker.wait()).await {
             Ok(()) => Ended::Clean,
-            Err(_) => Ended::LeftBehind(self.tracker.len()),
+            Err(_) => Ended::TimedOut(self.tracker.len()),
         }
     }
 }
@@ -97,20 +96,20 @@ mod tests {
 
     /// Shows EVT-6.
     #[tokio::test(start_paused = true)]
-    async fn a_panic_stops_the_others() {
+    async fn panic_stops_the_group() {
         let tasks = Tasks::new();
         let stopping = tasks.stopping();
         tasks.spawn("steady", async move { stopping.cancelled().await });
-        tasks.spawn("shaky", async { panic!("on purpose") });
+        tasks.spawn("panics", async { panic!("on purpose") });
         tasks.stopping().cancelled().await;
         assert_eq!(tasks.shut_down(Duration::from_secs(1)).await, Ended::Clean);
     }
 
     /// Shows EVT-6.
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_does_not_listen_is_counted_not_waited_for_without_end() {
+    async fn shutdown_times_out_when_a_task_does_not_stop() {
         let tasks = Tasks::new();
-        tasks.spawn("deaf", std::future::pending());
-        assert_eq!(tasks.shut_down(Duration::from_secs(5)).await, Ended::LeftBehind(1));
+        tasks.spawn("hangs", std::future::pending());
+        assert_eq!(tasks.shut_down(Duration::from_secs(5)).await, Ended::TimedOut(1));
     }
 }

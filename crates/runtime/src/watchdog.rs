@@ -1,14 +1,12 @@
-//! Whether our own loops still move.
+//! Detects loops of this process that are stuck.
 //!
-//! A liveness probe ends in a restart, so it must fail for one reason only: that a restart is what helps. An API server that is away,
-//! a cloud that is slow, a lease that somebody else holds are none; each of them is a wait that ends by itself, and restarting into
-//! an outage makes it worse. What a restart does cure is a loop of ours that has stopped: a wait that nothing will ever end, a
-//! thread that never comes back.
+//! A failing liveness probe causes a restart, so it must fail only if a restart helps. It does not help against an unreachable
+//! API server, a slow cloud, or a lease that another process holds; these waits end without it. It helps against a loop that is
+//! stuck: a wait that never ends, or a blocked thread.
 //!
-//! The two are told apart by *silence*. Whatever we wait for has a deadline, so a healthy wait stirs within minutes: its request
-//! times out, its pause ends. A [`Heartbeat`] notes every time the work behind it stirs (is polled), and work that has not done so for
-//! much longer than its longest deadline is stuck. How long the work lasts in all does not matter: five thousand writes into an
-//! outage may take a day and stir all the time. Work that waits for something to do rests, and is never late.
+//! Every wait has a deadline, so a healthy task is polled within minutes: its request times out or its backoff ends. A
+//! [`Heartbeat`] records each poll. Work that was not polled for much longer than its longest deadline is stuck. Its total
+//! duration does not matter: five thousand writes during an outage may take a day. Idle loops are never stuck.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -20,10 +18,10 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long work may be silent unless it has longer deadlines: ten times the deadline of a request.
-pub const PATIENCE: Duration = Duration::from_mins(10);
+/// Default period without a poll after which work is stuck: ten times the timeout of a request.
+pub const STUCK_AFTER: Duration = Duration::from_mins(10);
 
-/// When some piece of work last stirred. Cheap to clone; clones are the same heartbeat.
+/// Records when work was last polled. Cheap to clone; clones share their state.
 #[derive(Clone, Debug)]
 pub struct Heartbeat {
     beats: Arc<Beats>,
@@ -32,33 +30,33 @@ pub struct Heartbeat {
 #[derive(Debug)]
 struct Beats {
     begun: Instant,
-    /// Microseconds after the beginning, or [`RESTING`].
+    /// Microseconds after `begun`, or [`IDLE`].
     last: AtomicU64,
 }
 
-const RESTING: u64 = u64::MAX;
+const IDLE: u64 = u64::MAX;
 
 impl Default for Heartbeat {
-    /// The heartbeat of something that has nothing to do yet.
+    /// Creates an idle heartbeat.
     fn default() -> Self {
-        Self { beats: Arc::new(Beats { begun: Instant::now(), last: AtomicU64::new(RESTING) }) }
+        Self { beats: Arc::new(Beats { begun: Instant::now(), last: AtomicU64::new(IDLE) }) }
     }
 }
 
 impl Heartbeat {
-    /// Does `work`, noting whenever it stirs. Before and after it the heartbeat rests.
+    /// Runs `work` and records each poll. Afterwards the heartbeat is idle.
     pub async fn of<F: Future>(&self, work: F) -> F::Output {
-        let _rests_afterwards = Rest(&self.beats);
+        let _idle_afterwards = IdleOnDrop(&self.beats);
         let mut work = pin!(work);
         poll_fn(|context| {
-            // Before, not after: work that never gives its thread back has stirred when it got it.
+            // Before the poll, because work that blocks its thread does not return from it.
             self.beats.beat();
             work.as_mut().poll(context)
         })
         .await
     }
 
-    /// For how long it has been silent; `None` while there is nothing to do.
+    /// Returns the time since the last poll; `None` while idle.
     pub fn silent_for(&self, now: Instant) -> Option<Duration> {
         self.beats.silent_for(now)
     }
@@ -66,53 +64,53 @@ impl Heartbeat {
 
 impl Beats {
     fn beat(&self) {
-        let passed = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(RESTING - 1);
+        let passed = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(IDLE - 1);
         self.last.store(passed, Ordering::Relaxed);
     }
 
     fn silent_for(&self, now: Instant) -> Option<Duration> {
         let last = self.last.load(Ordering::Relaxed);
-        (last != RESTING).then(|| now.saturating_duration_since(self.begun + Duration::from_micros(last)))
+        (last != IDLE).then(|| now.saturating_duration_since(self.begun + Duration::from_micros(last)))
     }
 }
 
-struct Rest<'a>(&'a Beats);
+struct IdleOnDrop<'a>(&'a Beats);
 
-impl Drop for Rest<'_> {
+impl Drop for IdleOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.last.store(RESTING, Ordering::Relaxed);
+        self.0.last.store(IDLE, Ordering::Relaxed);
     }
 }
 
-/// A loop that has stopped moving.
+/// A loop that is stuck.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stuck {
-    /// Which one, in words.
+    /// Description of the loop.
     pub what: String,
-    /// For how long it has been silent.
+    /// Time since it was last polled.
     pub silent_for: Duration,
 }
 
 impl fmt::Display for Stuck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} has not moved for {} s", self.what, self.silent_for.as_secs())
+        write!(f, "{} is stuck: no progress for {} s", self.what, self.silent_for.as_secs())
     }
 }
 
-/// What a look at a loop shows.
+/// State of a loop.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Look {
-    /// It moves, or has nothing to do.
-    Moving,
-    /// It does not.
+pub enum LoopState {
+    /// It makes progress or is idle.
+    Running,
+    /// It is stuck.
     Stuck(Stuck),
-    /// It has ended, and need not be looked at again.
-    Over,
+    /// It has ended and need not be checked again.
+    Ended,
 }
 
-type Looker = Box<dyn Fn(Instant) -> Look + Send + Sync>;
+type Check = Box<dyn Fn(Instant) -> LoopState + Send + Sync>;
 
-/// The loops of one process. Cheap to clone; clones are the same collection.
+/// The loops of one process. Cheap to clone; clones share their state.
 #[derive(Clone, Default)]
 pub struct Watchdog {
     watched: Arc<Mutex<Watched>>,
@@ -120,59 +118,59 @@ pub struct Watchdog {
 
 #[derive(Default)]
 struct Watched {
-    all: Vec<Looker>,
-    /// Loops that are over are dropped when there are this many, so that nobody has to look for the list to stay short.
+    all: Vec<Check>,
+    /// Ended loops are removed when there are this many, so that the list stays short without calls of [`Watchdog::stuck`].
     sweep_at: usize,
 }
 
-const SMALLEST_SWEEP: usize = 64;
+const MIN_SWEEP: usize = 64;
 
 impl Watchdog {
-    /// Looks at a loop by this means whenever somebody asks. It must not wait.
-    pub fn watch(&self, look: impl Fn(Instant) -> Look + Send + Sync + 'static) {
+    /// Adds a loop. `check` returns its state and must not block.
+    pub fn watch(&self, check: impl Fn(Instant) -> LoopState + Send + Sync + 'static) {
         let mut watched = self.watched.lock();
         if watched.all.len() >= watched.sweep_at {
             let now = Instant::now();
-            watched.all.retain(|look| look(now) != Look::Over);
-            watched.sweep_at = (watched.all.len() * 2).max(SMALLEST_SWEEP);
+            watched.all.retain(|check| check(now) != LoopState::Ended);
+            watched.sweep_at = (watched.all.len() * 2).max(MIN_SWEEP);
         }
-        watched.all.push(Box::new(look));
+        watched.all.push(Box::new(check));
     }
 
-    /// A heartbeat that is watched as long as it exists; its work counts as stuck when it is silent for longer than `patience`.
-    pub fn heartbeat(&self, what: impl Into<String>, patience: Duration) -> Heartbeat {
+    /// Creates a heartbeat that is watched until it is dropped. Its work is stuck if it was not polled for `limit`.
+    pub fn heartbeat(&self, what: impl Into<String>, limit: Duration) -> Heartbeat {
         let (heartbeat, what) = (Heartbeat::default(), what.into());
         let beats = Arc::downgrade(&heartbeat.beats);
-        self.watch(move |now| look(&beats, &what, patience, now));
+        self.watch(move |now| check(&beats, &what, limit, now));
         heartbeat
     }
 
-    /// Does `work`, watched from its beginning to its end.
-    pub async fn follow<F: Future>(&self, what: impl Into<String>, patience: Duration, work: F) -> F::Output {
-        self.heartbeat(what, patience).of(work).await
+    /// Runs `work` and watches it until it ends.
+    pub async fn follow<F: Future>(&self, what: impl Into<String>, limit: Duration, work: F) -> F::Output {
+        self.heartbeat(what, limit).of(work).await
     }
 
-    /// The loops that have stopped moving.
+    /// Returns the loops that are stuck.
     pub fn stuck(&self) -> Vec<Stuck> {
         let now = Instant::now();
         let mut stuck = Vec::new();
-        self.watched.lock().all.retain(|look| match look(now) {
-            Look::Moving => true,
-            Look::Stuck(found) => {
+        self.watched.lock().all.retain(|check| match check(now) {
+            LoopState::Running => true,
+            LoopState::Stuck(found) => {
                 stuck.push(found);
                 true
             }
-            Look::Over => false,
+            LoopState::Ended => false,
         });
         stuck
     }
 }
 
-fn look(beats: &Weak<Beats>, what: &str, patience: Duration, now: Instant) -> Look {
-    let Some(beats) = beats.upgrade() else { return Look::Over };
+fn check(beats: &Weak<Beats>, what: &str, limit: Duration, now: Instant) -> LoopState {
+    let Some(beats) = beats.upgrade() else { return LoopState::Ended };
     match beats.silent_for(now) {
-        Some(silent_for) if silent_for > patience => Look::Stuck(Stuck { what: what.to_owned(), silent_for }),
-        _ => Look::Moving,
+        Some(silent_for) if silent_for > limit => LoopState::Stuck(Stuck { what: what.to_owned(), silent_for }),
+        _ => LoopState::Running,
     }
 }
 
@@ -192,25 +190,25 @@ mod tests {
 
     /// Shows HTT-1.
     #[tokio::test(start_paused = true)]
-    async fn a_wait_that_nothing_ends_is_stuck_and_names_itself() {
+    async fn endless_wait_is_stuck() {
         let watchdog = Watchdog::default();
-        let mut endless = Box::pin(watchdog.follow("the drain of m-1", PATIENCE, std::future::pending::<()>()));
+        let mut endless = Box::pin(watchdog.follow("the drain of m-1", STUCK_AFTER, std::future::pending::<()>()));
         assert_eq!((&mut endless).now_or_never(), None);
-        advance(PATIENCE).await;
+        advance(STUCK_AFTER).await;
         assert_eq!(watchdog.stuck(), []);
         advance(Duration::from_secs(1)).await;
         let stuck = watchdog.stuck();
         assert_eq!(stuck.len(), 1);
-        assert_eq!(stuck[0].to_string(), "the drain of m-1 has not moved for 601 s");
+        assert_eq!(stuck[0].to_string(), "the drain of m-1 is stuck: no progress for 601 s");
         drop(endless);
-        assert_eq!(watchdog.stuck(), [], "what was abandoned is not waited for");
+        assert_eq!(watchdog.stuck(), [], "a dropped loop is not watched");
     }
 
     /// Shows HTT-2.
     #[tokio::test(start_paused = true)]
-    async fn work_that_lasts_a_day_but_stirs_is_not_stuck() {
+    async fn long_work_that_is_polled_is_not_stuck() {
         let watchdog = Watchdog::default();
-        let long = watchdog.follow("a long way", PATIENCE, async {
+        let long = watchdog.follow("long work", STUCK_AFTER, async {
             for _ in 0..24 * 60 {
                 sleep(MINUTE).await;
                 assert_eq!(watchdog.stuck(), []);
@@ -220,7 +218,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_has_nothing_to_do_is_never_late() {
+    async fn idle_loop_is_never_stuck() {
         let watchdog = Watchdog::default();
         let heartbeat = watchdog.heartbeat("events", MINUTE);
         heartbeat.of(async {}).await;
@@ -230,11 +228,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn loops_that_ended_are_forgotten_even_if_nobody_looks() {
+    async fn ended_loops_are_removed() {
         let watchdog = Watchdog::default();
         for _ in 0..10_000 {
             watchdog.follow("a reconcile", MINUTE, async {}).await;
         }
-        assert!(watchdog.watched.lock().all.len() <= SMALLEST_SWEEP, "{watchdog:?}");
+        assert!(watchdog.watched.lock().all.len() <= MIN_SWEEP, "{watchdog:?}");
     }
 }

@@ -16,7 +16,7 @@ use std::time::Duration;
 use api::view::SecretData;
 use api::{Machine, MachineClass};
 use cloud_fakes::moto::{self, Moto};
-use driver::{Call, Driver, Kept, MachineRequest};
+use driver::{Call, Driver, MeterBuffer, MachineRequest};
 use driver_aws::{AwsDriver, PROVIDER, Settings};
 use driver_common::http::Client;
 use jiff::Timestamp;
@@ -101,7 +101,7 @@ async fn all(
 }
 
 async fn one(driver: &AwsDriver, request: &MachineRequest, what: &str) -> Took {
-    let (kept, begun) = (Arc::new(Kept::default()), Instant::now());
+    let (kept, begun) = (Arc::new(MeterBuffer::default()), Instant::now());
     let call = Call::default().metered(kept.clone());
     match what {
         "list" => {

@@ -95,7 +95,7 @@ impl Aws {
             }
             None => unsigned(&url, query)?,
         };
-        asker.call.asking(label, self.exchange(asker, request, query.action(), during)).await
+        asker.call.measure(label, self.exchange(asker, request, query.action(), during)).await
     }
 
     async fn exchange(
@@ -131,7 +131,7 @@ impl Aws {
         let error = codes::error(&refusal, during, &hidden);
         let meaning = codes::meaning(&refusal.code);
         if let Meaning::Quota(of) = meaning {
-            asker.call.press(&CloudPressure::Quota(of.to_owned()));
+            asker.call.report_pressure(&CloudPressure::Quota(of.to_owned()));
         }
         let error = if meaning == Meaning::Throttled {
             let rate = self.turns.throttled(asker.call, asker.account);

@@ -10,7 +10,7 @@ use api::{MachineClass, TextMap};
 use async_trait::async_trait;
 use driver::{
     Call, Capabilities, ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners,
-    served_by,
+    check_provider,
 };
 use driver_common::codes::During;
 use driver_common::fault::Faults;
@@ -55,7 +55,7 @@ impl AwsDriver {
 
     /// What is needed to find a machine's instance.
     fn looking(&self, class: &MachineClass, secret: &SecretData) -> Result<(Spec, Scope, Source), DriverError> {
-        served_by(PROVIDER, class)?;
+        check_provider(PROVIDER, class)?;
         let mut faults = Faults::default();
         let source = secret::source(secret, self.aws.settings.ambient, &mut faults);
         let (spec, scope) = Spec::for_lookup(&class.provider_spec, faults)?;
@@ -126,7 +126,7 @@ impl Driver for AwsDriver {
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
-        served_by(PROVIDER, &request.class)?;
+        check_provider(PROVIDER, &request.class)?;
         let machine = request.required_machine_name()?;
         let mut faults = Faults::default();
         let source = secret::source(&request.secret, self.aws.settings.ambient, &mut faults);

@@ -110,7 +110,7 @@ mod tests {
         let texts = [
             include_str!("../../../deploy/examples/aws/kustomization.yaml"),
             include_str!("../../../deploy/examples/aws-driver/kustomization.yaml"),
-            include_str!("../../../docs/drivers/aws.md"),
+            include_str!("../../../docs/reference/drivers/aws.md"),
         ];
         let mut seen = 0;
         for word in texts.iter().flat_map(|text| {

@@ -37,7 +37,7 @@ impl Turns {
         let mut pressure = self.pressure.lock();
         pressure.throttled(account, self.begun.elapsed());
         let rate = pressure.rate(account);
-        call.press(&CloudPressure::Rate(rate));
+        call.report_pressure(&CloudPressure::Rate(rate));
         rate.unwrap_or_default()
     }
 
@@ -46,7 +46,7 @@ impl Turns {
         let mut pressure = self.pressure.lock();
         if pressure.rate(account).is_some() {
             pressure.answered(account);
-            call.press(&CloudPressure::Rate(pressure.rate(account)));
+            call.report_pressure(&CloudPressure::Rate(pressure.rate(account)));
         }
     }
 
@@ -57,7 +57,7 @@ impl Turns {
 
     /// The zone had no room for a VM of this class.
     pub fn refused(&self, call: &Call, place: Place, reason: &str) {
-        call.press(&CloudPressure::NoCapacity(place.zone.clone()));
+        call.report_pressure(&CloudPressure::NoCapacity(place.zone.clone()));
         self.pressure.lock().refused(place, reason, self.begun.elapsed());
     }
 

@@ -11,7 +11,7 @@ use async_trait::async_trait;
 use driver::text::machine_name_problem;
 use driver::{
     Call, Capabilities, ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners,
-    served_by,
+    check_provider,
 };
 use driver_common::codes::During;
 use driver_common::fault::Faults;
@@ -68,7 +68,7 @@ impl OpenStackDriver {
 
 /// What is needed to find a machine's server.
 fn looking(class: &MachineClass, secret: &SecretData) -> Result<(Spec, Scope, Credentials), DriverError> {
-    served_by(PROVIDER, class)?;
+    check_provider(PROVIDER, class)?;
     let mut faults = Faults::default();
     let credentials = secret::credentials(secret, &mut faults);
     let (spec, scope) = Spec::for_lookup(&class.provider_spec, faults)?;
@@ -82,7 +82,7 @@ impl Driver for OpenStackDriver {
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
-        served_by(PROVIDER, &request.class)?;
+        check_provider(PROVIDER, &request.class)?;
         let machine = request.required_machine_name()?;
         let mut faults = Faults::default();
         let credentials = secret::credentials(&request.secret, &mut faults);

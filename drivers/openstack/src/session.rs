@@ -186,7 +186,7 @@ impl OpenStack {
         let url = format!("{}/auth/tokens", credentials.auth_url);
         let request = json_request(Method::POST, &url, None, Some(&keystone::body(&credentials.who)))?;
         self.turns.wait(call, account).await?;
-        let answer = call.asking(
+        let answer = call.measure(
             "keystone",
             self.exchange(
                 call,
@@ -250,7 +250,7 @@ impl OpenStack {
             error
         };
         if let Meaning::Quota(of) = meaning {
-            call.press(&CloudPressure::Quota(of.to_owned()));
+            call.report_pressure(&CloudPressure::Quota(of.to_owned()));
         }
         Err(Failed { refusal: Some(refusal), meaning, broken: false, error })
     }
@@ -300,7 +300,7 @@ impl Session<'_> {
             );
             Ok(read(sent.await?.body())?)
         };
-        self.call.asking(ask.service.name(), asked).await
+        self.call.measure(ask.service.name(), asked).await
     }
 
     /// All pages of a list. A service that names the same next page twice would be asked for ever. An answer without the list proves

@@ -17,6 +17,6 @@ fn main() -> ExitCode {
     if command {
         millwright::run_with(about, millwright::aws::driver)
     } else {
-        millwright::serve(about, millwright::aws::driver)
+        millwright::serve_driver(about, millwright::aws::driver)
     }
 }

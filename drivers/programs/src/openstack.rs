@@ -17,6 +17,6 @@ fn main() -> ExitCode {
     if command {
         millwright::run_with(about, millwright::openstack::driver)
     } else {
-        millwright::serve(about, millwright::openstack::driver)
+        millwright::serve_driver(about, millwright::openstack::driver)
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use driver::{Call, Driver, DriverError, Kept, Support};
+use driver::{Call, Driver, DriverError, MeterBuffer, Support};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tonic::metadata::MetadataMap;
 use tonic::{Request, Response, Status};
@@ -27,7 +27,7 @@ impl Service {
 struct Limits {
     call: Call,
     /// What was asked of the cloud; the caller counts it.
-    asked: Arc<Kept>,
+    asked: Arc<MeterBuffer>,
     /// A caller that goes away drops the future this lives in. What the driver has running elsewhere learns it from the token.
     _gone: DropGuard,
 }
@@ -36,8 +36,8 @@ impl Limits {
     fn of(metadata: &MetadataMap) -> Self {
         let canceled = CancellationToken::new();
         let patience = metadata.get("grpc-timeout").and_then(|value| patience(value.to_str().ok()?));
-        let asked = Arc::new(Kept::default());
-        let call = Call::within(patience.unwrap_or(Call::DEFAULT_PATIENCE)).canceled_by(canceled.clone());
+        let asked = Arc::new(MeterBuffer::default());
+        let call = Call::within(patience.unwrap_or(Call::DEFAULT_TIMEOUT)).canceled_by(canceled.clone());
         Self { call: call.metered(asked.clone()), asked, _gone: canceled.drop_guard() }
     }
 

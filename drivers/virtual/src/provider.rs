@@ -179,7 +179,7 @@ impl VirtualCloud {
             }
         };
         let answer = match service(method) {
-            Some(service) => call.asking(service, call.bound(work)).await,
+            Some(service) => call.measure(service, call.bound(work)).await,
             None => call.bound(work).await,
         };
         open.answer(answer)
@@ -205,7 +205,7 @@ fn service(method: Method) -> Option<&'static str> {
 }
 
 fn spec_of(class: &api::MachineClass) -> Result<Spec, DriverError> {
-    driver::served_by(PROVIDER, class)?;
+    driver::check_provider(PROVIDER, class)?;
     Spec::decode(&class.provider_spec).map_err(|error| DriverError::invalid(error.to_string()).because(error))
 }
 

@@ -1,7 +1,7 @@
 //! What a request is about, and the one call that every driver of machines on one host answers alike.
 
 use api::MachineName;
-use driver::{Call, ClassRequest, DriverError, MachineRequest, Owners, served_by};
+use driver::{Call, ClassRequest, DriverError, MachineRequest, Owners, check_provider};
 
 use crate::Scope;
 use crate::fields;
@@ -19,7 +19,7 @@ pub struct Requests {
 impl Requests {
     /// Where to look, and for whom: by provider id where the machine knows it, else by name.
     pub fn looking(&self, request: &MachineRequest) -> Result<(Scope, String), DriverError> {
-        served_by(self.provider, &request.class)?;
+        check_provider(self.provider, &request.class)?;
         let scope = fields::scope_of(&request.class.provider_spec, self.state)?;
         let name = match request.provider_id() {
             Some(id) => machine_of(self.provider, id.as_str(), &scope.cluster)?,
@@ -30,7 +30,7 @@ impl Requests {
 
     /// All machines of the cluster, those that were begun and never made in full among them.
     pub async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
-        served_by(self.provider, &request.class)?;
+        check_provider(self.provider, &request.class)?;
         let scope = &fields::scope_of(&request.class.provider_spec, self.state)?;
         let work = async {
             let _lock = scope.reading().await?;
@@ -39,6 +39,6 @@ impl Requests {
                 .map(|name| (provider_id(self.provider, &scope.cluster, &name), MachineName::from(name)))
                 .collect())
         };
-        call.asking("machine_list", call.bound(work)).await
+        call.measure("machine_list", call.bound(work)).await
     }
 }

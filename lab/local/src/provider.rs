@@ -147,7 +147,7 @@ impl Driver for LocalDriver {
             place.apply::<Service>(&name, objects::service(machine, namespace, &uid)).await.map_err(told)?;
             Ok(())
         };
-        Box::pin(call.asking("machine_create", call.bound(work))).await?;
+        Box::pin(call.measure("machine_create", call.bound(work))).await?;
         let pods = place.api::<Pod>();
         let last = Mutex::new(String::new());
         let waited = POLL
@@ -190,7 +190,7 @@ impl Driver for LocalDriver {
                 _ => Ok(()),
             }
         };
-        call.asking("machine_delete", call.bound(work)).await?;
+        call.measure("machine_delete", call.bound(work)).await?;
         // A kubelet that still runs would register its Node again.
         let waited = POLL
             .until(
@@ -224,7 +224,7 @@ impl Driver for LocalDriver {
             // A pod that ended still counts as there, as a VM that was switched off does.
             pod.as_ref().map(found).ok_or_else(|| DriverError::not_found(format!("there is no pod {name:?}")))
         };
-        call.asking("machine_get", call.bound(work)).await
+        call.measure("machine_get", call.bound(work)).await
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
@@ -236,7 +236,7 @@ impl Driver for LocalDriver {
             let pods = pods.map_err(|error| failed(Code::Internal, "list the pods of machines", error))?;
             Ok(pods.iter().map(|pod| (pod.name_any().into(), names::machine_of(pod).into())).collect())
         };
-        call.asking("machine_list", call.bound(work)).await
+        call.measure("machine_list", call.bound(work)).await
     }
 
     async fn volume_ids(&self, _call: &Call, _volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {

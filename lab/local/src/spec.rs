@@ -24,7 +24,7 @@ pub(crate) struct Spec {
 impl Spec {
     /// All of a class; whatever is wrong is told at once.
     pub(crate) fn decode(class: &MachineClass, faults: Faults) -> Result<Self, DriverError> {
-        driver::served_by(PROVIDER, class)?;
+        driver::check_provider(PROVIDER, class)?;
         let mut faults = faults;
         let object = Object::new(&class.provider_spec, "providerSpec", &mut faults);
         let mut text = |key: &str| object.text(key, &mut faults).filter(|text| !text.is_empty());

@@ -8,7 +8,7 @@ use api::view::SecretData;
 use async_trait::async_trait;
 use driver::{
     Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners, Support,
-    served_by,
+    check_provider,
 };
 use driver_common::fault::Faults;
 use lab_host_common::Scope;
@@ -66,7 +66,7 @@ impl Driver for QemuDriver {
     }
 
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
-        served_by(PROVIDER, &request.class)?;
+        check_provider(PROVIDER, &request.class)?;
         let mut faults = Faults::default();
         let user_data = user_data(&request.secret, &mut faults);
         let (scope, spec) = spec::decode(&request.class.provider_spec, faults)?;
@@ -80,7 +80,7 @@ impl Driver for QemuDriver {
             let Found { provider_id, node_name, addresses } = found(&scope, name);
             Ok(Created { provider_id, node_name, last_known_state: None, addresses })
         };
-        call.asking("machine_create", call.bound(work)).await
+        call.measure("machine_create", call.bound(work)).await
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
@@ -95,7 +95,7 @@ impl Driver for QemuDriver {
             }
             Ok(Deleted::default())
         };
-        call.asking("machine_delete", call.bound(work)).await
+        call.measure("machine_delete", call.bound(work)).await
     }
 
     async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
@@ -107,7 +107,7 @@ impl Driver for QemuDriver {
             }
             Ok(found(scope, name))
         };
-        call.asking("machine_get", call.bound(work)).await
+        call.measure("machine_get", call.bound(work)).await
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {

@@ -5,7 +5,7 @@
 
 use http::{Method, Request};
 use kube::Client;
-use runtime::client::{ApiError, RetryClass};
+use runtime::client::{ApiError, ErrorClass};
 use serde_json::Value;
 
 use crate::copied;
@@ -64,7 +64,7 @@ impl Change {
             self.request(Method::PATCH, &format!("{}/{}", self.path, self.name), "application/merge-patch+json")?;
         match client.request::<Value>(patch).await {
             Ok(_) => Ok(()),
-            Err(error) if ApiError::of(&error).class == RetryClass::NotFound => {
+            Err(error) if ApiError::of(&error).class == ErrorClass::NotFound => {
                 let create = self.request(Method::POST, &self.path, "application/json")?;
                 client.request::<Value>(create).await.map(drop).map_err(|error| failed(&error))
             }

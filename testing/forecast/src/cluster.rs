@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::MachineName;
 use api::names::events::components;
-use controllers::wiring::{Clients, Component, Components, Parts, start};
+use controllers::wiring::{Clients, Component, Components, Parts, defaults, start};
 use controllers::{Drivers, Listener};
 use driver_virtual::{Config, Monitor, NodeLife, Quotas, Spec, VirtualCloud};
 use fake_apiserver::{Options, Server};
@@ -23,8 +23,6 @@ use crate::times::Times;
 
 /// Nobody watches over the silence of nodes, so leases need not be renewed often: a forecast of a thousand nodes would do nothing else.
 const SELDOM: Duration = Duration::from_hours(12);
-/// Driver calls at once, as the flag's default.
-const DRIVER_PLACES: usize = 10;
 
 /// The copy. Everything in it ends with it.
 pub(crate) struct Cluster {
@@ -111,15 +109,18 @@ impl Cluster {
             leadership: Leadership::unguarded(),
             events,
             metrics: self.metrics.clone(),
-            concurrency: 50,
+            concurrency: defaults::MACHINE_CONTROLLER_WORKERS,
         };
         start(Parts {
             namespace: self.namespace.clone(),
-            components: Components::Both { machines: component.clone(), fleet: component },
+            components: Components::Both {
+                machines: component.clone(),
+                manager: Component { concurrency: defaults::MANAGER_WORKERS, ..component },
+            },
             watches: Clients::one(&controller),
             drivers: Drivers::new().with(driver_virtual::PROVIDER, Arc::new(self.cloud.clone())),
             policy: Policy::default(),
-            driver_places: DRIVER_PLACES,
+            driver_calls_per_credential: defaults::DRIVER_CALLS_PER_CREDENTIAL,
             clock: self.clock.clone(),
             random: self.random.clone(),
             tasks: self.tasks.clone(),

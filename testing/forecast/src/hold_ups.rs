@@ -74,7 +74,7 @@ impl Listen for HoldUps {
         }
     }
 
-    fn gone(&self, machine: &Key) {
+    fn deleted(&self, machine: &Key) {
         self.note(&machine.name, "");
         self.inside.lock().reasons.remove(&*machine.name);
     }
@@ -86,14 +86,15 @@ fn obstacles(because: &str) -> BTreeSet<String> {
     let obstacles = said.split("; ").filter_map(|part| part.split_once(": ")).map(|(_, obstacle)| obstacle);
     obstacles
         .filter_map(|obstacle| {
-            if let Some(rest) = obstacle.strip_prefix("pod disruption budget ") {
+            let obstacle = obstacle.strip_prefix("waiting for ").unwrap_or(obstacle);
+            if let Some(rest) = obstacle.strip_prefix("PodDisruptionBudget ") {
                 return Some(format!("PodDisruptionBudget {}", rest.split(' ').next()?));
             }
-            if obstacle.starts_with("is covered by several pod disruption budgets") {
+            if obstacle.starts_with("is covered by several PodDisruptionBudgets") {
                 return Some("pods that are covered by several PodDisruptionBudgets".to_owned());
             }
             let rest = obstacle.strip_prefix("volume ")?;
-            let names = rest.split([' ', ',']).take_while(|word| !["is", "does"].contains(word));
+            let names = rest.split([' ', ',']).take_while(|word| !["is", "to"].contains(word));
             let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
             Some(format!("volume {}", names.join(", ")))
         })
@@ -116,7 +117,7 @@ mod tests {
     #[case(Obstacle::Misconfigured { budget: "apps/db".into() }, &["PodDisruptionBudget apps/db"])]
     #[case(Obstacle::Detaching(vec!["pv-1".into(), "pv-2".into()]), &["volume pv-1, pv-2"])]
     #[case(Obstacle::StuckVolumes(vec!["pv-1".into()]), &["volume pv-1"])]
-    #[case(Obstacle::Ending, &[])]
+    #[case(Obstacle::Terminating, &[])]
     fn what_a_drain_waits_for_is_read_from_its_reason(#[case] obstacle: Obstacle, #[case] expected: &[&str]) {
         assert_eq!(told(obstacle), expected);
     }

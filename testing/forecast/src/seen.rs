@@ -2,7 +2,7 @@
 
 use http::Request;
 use kube::Client;
-use runtime::client::{ApiError, RetryClass};
+use runtime::client::{ApiError, ErrorClass};
 use serde_json::{Value, json};
 
 /// Objects of a cluster, as JSON, each with its kind.
@@ -64,7 +64,7 @@ pub async fn read(control: &Client, target: Option<&Client>, namespace: &str) ->
         let root = if api_version.contains('/') { "apis" } else { "api" };
         match list(client, &format!("/{root}/{api_version}{within}/{plural}")).await {
             Ok(items) => seen.objects.extend(items.into_iter().map(|item| of_kind(item, api_version, kind))),
-            Err(why) if place == Place::Target && ApiError::of(&why).class == RetryClass::Forbidden => {
+            Err(why) if place == Place::Target && ApiError::of(&why).class == ErrorClass::Forbidden => {
                 seen.not_read
                     .push(format!("you may not list {plural} in the whole cluster, so there are none in the copy"));
             }

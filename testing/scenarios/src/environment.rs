@@ -8,9 +8,9 @@ use kube::Client;
 use runtime::client::{ClientSpec, Connection, Source, UserAgent};
 use runtime::{Clock, Metrics, Random};
 
-use crate::{Broken, Pace};
+use crate::{Failure, Pace};
 
-/// An API server that serves our kinds, and a pace. Clones are the same environment.
+/// An API server with the CRDs of Millwright, and a pace. Clones are the same environment.
 #[derive(Clone)]
 pub struct Environment {
     /// The clock, which the API server uses too.
@@ -32,24 +32,24 @@ impl Environment {
         pace: Pace,
         clients: impl Fn(&str) -> Client + Send + Sync + 'static,
     ) -> Self {
-        let monitor = Monitor::Grace(pace.silence);
+        let monitor = Monitor::Grace(pace.node_grace);
         Self { clock, random, pace, monitor, clients: Arc::new(clients) }
     }
 
-    /// The same environment, in which other controllers bind, replace and count pods and mark unreachable nodes. A
-    /// real control plane does this, and so do the simulated kube-controllers.
+    /// Returns the environment for a cluster in which other controllers bind, replace and count pods and mark
+    /// unreachable Nodes. A real control plane does this, and so do the simulated kube-controllers.
     #[must_use]
-    pub fn peopled(self) -> Self {
+    pub fn with_kube_controllers(self) -> Self {
         Self { monitor: Monitor::Absent, ..self }
     }
 
     /// The API server of a kubeconfig, with short latencies and timeouts.
-    pub fn real(kubeconfig: &Path) -> Result<Self, Broken> {
-        let odd = |error: &dyn std::error::Error| Broken::Promise(error.to_string());
+    pub fn real(kubeconfig: &Path) -> Result<Self, Failure> {
+        let failure = |error: &dyn std::error::Error| Failure::Expectation(error.to_string());
         let source = Source::Kubeconfig { path: kubeconfig.to_owned(), flag: "--kubeconfig".to_owned() };
-        let connection = Connection::load(&source).map_err(|error| odd(&error))?;
-        let metrics = Metrics::new().map_err(|error| odd(&error))?;
-        Ok(Self::new(Clock::system(), Random::from_entropy(), Pace::brisk(), move |agent| {
+        let connection = Connection::load(&source).map_err(|error| failure(&error))?;
+        let metrics = Metrics::new().map_err(|error| failure(&error))?;
+        Ok(Self::new(Clock::system(), Random::from_entropy(), Pace::fast(), move |agent| {
             let agent = UserAgent::new(agent, env!("CARGO_PKG_VERSION"), "e2e");
             connection.client(&ClientSpec::new(agent), &metrics.rest)
         }))

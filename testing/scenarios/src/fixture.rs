@@ -13,14 +13,14 @@ use kube::api::{DeleteParams, DynamicObject, PostParams};
 use planner::Policy;
 use runtime::client::Api;
 use runtime::events::{EventPolicy, EventWriter};
-use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
+use runtime::lease::{ElectionConfig, Elector, Identity, Leadership, Timing};
 use runtime::{Metrics, Tasks};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::result::promise;
-use crate::{Broken, Environment};
+use crate::result::ensure;
+use crate::{Failure, Environment};
 
 /// The class every fixture has.
 pub(crate) const CLASS: &str = "small";
@@ -33,10 +33,10 @@ pub struct Fixture {
     pub namespace: String,
     /// Its cloud, which creates a second VM for a repeated create request.
     pub cloud: VirtualCloud,
-    /// The controllers' limits; a scenario may change them before it starts one.
+    /// Policy of the controllers. A scenario may change it before it starts one.
     pub policy: Policy,
-    person: kube::Client,
-    outside: Tasks,
+    user: kube::Client,
+    background: Tasks,
     processes: Mutex<Vec<Tasks>>,
 }
 
@@ -49,7 +49,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Stops it at once. Its memory is lost; requests that it has sent may still be processed.
+    /// Stops it immediately. Its memory is lost; requests that it has sent may still be processed.
     pub async fn kill(self) {
         self.tasks.shut_down(Duration::ZERO).await;
     }
@@ -62,8 +62,8 @@ impl Drop for Process {
 }
 
 impl Fixture {
-    /// Sets the fixture: namespace, Secret and class exist, kubelets are ready, no controller runs.
-    pub async fn set(environment: &Environment, scenario: &str) -> Result<Self, Broken> {
+    /// Creates the fixture: namespace, Secret and class exist, kubelets are ready, no controller runs.
+    pub async fn new(environment: &Environment, scenario: &str) -> Result<Self, Failure> {
         let namespace = format!("s-{:08x}", environment.random.number() >> 32);
         let now = environment.clock.clone();
         let node_life =
@@ -71,22 +71,22 @@ impl Fixture {
         let config = Config { doubles: Doubles::Allowed, node_life, ..Config::default() };
         let cloud = VirtualCloud::new(config, Arc::new(move || now.now()), environment.random.number());
         let fixture = Self {
-            person: environment.client("person"),
+            user: environment.client("user"),
             policy: environment.pace.policy.clone(),
-            outside: Tasks::new(),
+            background: Tasks::new(),
             processes: Mutex::default(),
             environment: environment.clone(),
             namespace,
             cloud,
         };
-        let namespaces: Api<Namespace> = Api::all(fixture.person.clone());
+        let namespaces: Api<Namespace> = Api::all(fixture.user.clone());
         let namespace = json!({ "metadata": { "name": fixture.namespace, "annotations": { "scenario": scenario } } });
         create(&namespaces, "create the namespace", namespace).await?;
-        fixture.give_user_data().await?;
+        fixture.create_secret().await?;
         fixture.add_class(CLASS, "virtual", &environment.pace.provider_spec()).await?;
-        let (kubelets, stop) = (environment.client("kubelets"), fixture.outside.stopping());
+        let (kubelets, stop) = (environment.client("kubelets"), fixture.background.stopping());
         let cloud = fixture.cloud.clone();
-        fixture.outside.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
+        fixture.background.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
         Ok(fixture)
     }
 
@@ -98,25 +98,25 @@ impl Fixture {
         for process in processes {
             process.shut_down(Duration::from_secs(5)).await;
         }
-        self.outside.shut_down(Duration::from_secs(5)).await;
+        self.background.shut_down(Duration::from_secs(5)).await;
     }
 
     /// Creates the Secret that the classes reference.
-    pub async fn give_user_data(&self) -> Result<(), Broken> {
-        let secrets: Api<Secret> = Api::namespaced(self.person.clone(), &self.namespace);
+    pub async fn create_secret(&self) -> Result<(), Failure> {
+        let secrets: Api<Secret> = Api::namespaced(self.user.clone(), &self.namespace);
         let secret = json!({ "metadata": { "name": "cloud" }, "stringData": { "userData": "#cloud-config" } });
         create(&secrets, "create the Secret", secret).await
     }
 
     /// Deletes that Secret.
-    pub async fn take_user_data(&self) -> Result<(), Broken> {
-        let secrets: Api<Secret> = Api::namespaced(self.person.clone(), &self.namespace);
-        secrets.delete("cloud", &DeleteParams::default()).await.map(drop).map_err(Broken::api("delete the Secret"))
+    pub async fn delete_secret(&self) -> Result<(), Failure> {
+        let secrets: Api<Secret> = Api::namespaced(self.user.clone(), &self.namespace);
+        secrets.delete("cloud", &DeleteParams::default()).await.map(drop).map_err(Failure::api("delete the Secret"))
     }
 
     /// Creates a class.
-    pub async fn add_class(&self, name: &str, provider: &str, provider_spec: &Value) -> Result<(), Broken> {
-        let classes: Api<MachineClass> = Api::namespaced(self.person.clone(), &self.namespace);
+    pub async fn add_class(&self, name: &str, provider: &str, provider_spec: &Value) -> Result<(), Failure> {
+        let classes: Api<MachineClass> = Api::namespaced(self.user.clone(), &self.namespace);
         let class = json!({
             "metadata": { "name": name },
             "provider": provider,
@@ -132,78 +132,78 @@ impl Fixture {
     }
 
     /// Creates machine number `n`.
-    pub async fn create(&self, n: usize) -> Result<(), Broken> {
+    pub async fn create(&self, n: usize) -> Result<(), Failure> {
         self.create_with(n, json!({ "class": { "kind": "MachineClass", "name": CLASS } })).await
     }
 
     /// Creates machine number `n` with this spec.
-    pub async fn create_with(&self, n: usize, spec: Value) -> Result<(), Broken> {
+    pub async fn create_with(&self, n: usize, spec: Value) -> Result<(), Failure> {
         let machine = json!({ "metadata": { "name": self.machine_name(n) }, "spec": spec });
         create(&self.machines(), "create a Machine", machine).await
     }
 
     /// Creates machine number `n` with a spec that our own types would reject.
-    pub async fn create_unchecked(&self, n: usize, spec: Value) -> Result<(), Broken> {
+    pub async fn create_unchecked(&self, n: usize, spec: Value) -> Result<(), Failure> {
         let kind = Machine::api_resource();
         let machines: kube::Api<DynamicObject> =
-            kube::Api::namespaced_with(self.person.clone(), &self.namespace, &kind);
+            kube::Api::namespaced_with(self.user.clone(), &self.namespace, &kind);
         let machine = DynamicObject::new(&self.machine_name(n), &kind).data(json!({ "spec": spec }));
-        let made = machines.create(&PostParams::default(), &machine).await;
-        made.map(drop).map_err(Broken::api("create a Machine"))
+        let created = machines.create(&PostParams::default(), &machine).await;
+        created.map(drop).map_err(Failure::api("create a Machine"))
     }
 
     /// Deletes machine number `n`.
-    pub async fn delete(&self, n: usize) -> Result<(), Broken> {
+    pub async fn delete(&self, n: usize) -> Result<(), Failure> {
         let name = self.machine_name(n);
-        self.machines().delete(&name, &DeleteParams::default()).await.map(drop).map_err(Broken::api("delete a Machine"))
+        self.machines().delete(&name, &DeleteParams::default()).await.map(drop).map_err(Failure::api("delete a Machine"))
     }
 
-    /// The Machines of this fixture, for a person.
+    /// Returns the Machines of this fixture, with the client of a user.
     pub fn machines(&self) -> Api<Machine> {
-        Api::namespaced(self.person.clone(), &self.namespace)
+        Api::namespaced(self.user.clone(), &self.namespace)
     }
 
-    /// Any other kind in this fixture's namespace, for a person.
+    /// Returns any other kind in the namespace of the fixture, with the client of a user.
     pub fn api<K>(&self) -> Api<K>
     where
         K: Object + DeserializeOwned,
     {
-        Api::namespaced(self.person.clone(), &self.namespace)
+        Api::namespaced(self.user.clone(), &self.namespace)
     }
 
-    /// Any kind that has no namespace, for a person.
+    /// Returns any cluster-scoped kind, with the client of a user.
     pub fn all<K>(&self) -> Api<K>
     where
         K: Object + DeserializeOwned,
     {
-        Api::all(self.person.clone())
+        Api::all(self.user.clone())
     }
 
-    /// Machine number `n` as the API server holds it.
-    pub async fn machine(&self, n: usize) -> Result<Option<Machine>, Broken> {
-        self.machines().get_opt(&self.machine_name(n)).await.map_err(Broken::api("read a Machine"))
+    /// Returns Machine number `n` as the API server has it.
+    pub async fn machine(&self, n: usize) -> Result<Option<Machine>, Failure> {
+        self.machines().get_opt(&self.machine_name(n)).await.map_err(Failure::api("read a Machine"))
     }
 
     /// The node of machine number `n`.
-    pub async fn node(&self, n: usize) -> Result<Option<Node>, Broken> {
-        let nodes: Api<Node> = Api::all(self.person.clone());
-        nodes.get_opt(&self.machine_name(n)).await.map_err(Broken::api("read a Node"))
+    pub async fn node(&self, n: usize) -> Result<Option<Node>, Failure> {
+        let nodes: Api<Node> = Api::all(self.user.clone());
+        nodes.get_opt(&self.machine_name(n)).await.map_err(Failure::api("read a Node"))
     }
 
     /// Waits until the node of machine number `n` is as wanted. Other writers of the Node can cause a conflict, so
     /// our first patch can succeed shortly after the machine is Running.
-    pub async fn until_node(&self, n: usize, what: &str, wanted: impl Fn(&Node) -> bool) -> Result<Node, Broken> {
+    pub async fn until_node(&self, n: usize, what: &str, wanted: impl Fn(&Node) -> bool) -> Result<Node, Failure> {
         let begin = self.environment.clock.instant();
         loop {
             let node = self.node(n).await?;
             if let Some(node) = node.as_ref().filter(|node| wanted(node)) {
                 return Ok(node.clone());
             }
-            promise(begin.elapsed() < self.environment.pace.patience, || {
+            ensure(begin.elapsed() < self.environment.pace.timeout, || {
                 let metadata = node.map(|node| format!("{:?}", node.metadata));
                 format!("timed out waiting until the node of machine {n} {what}; its metadata is {metadata:?}")
             })?;
-            tokio::time::sleep(self.environment.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.poll_interval).await;
         }
     }
 
@@ -213,65 +213,65 @@ impl Fixture {
         n: usize,
         what: &str,
         wanted: impl Fn(&Machine) -> bool,
-    ) -> Result<Machine, Broken> {
+    ) -> Result<Machine, Failure> {
         let begin = self.environment.clock.instant();
         loop {
             let machine = self.machine(n).await?;
             if let Some(machine) = machine.as_ref().filter(|machine| wanted(machine)) {
                 return Ok(machine.clone());
             }
-            promise(begin.elapsed() < self.environment.pace.patience, || {
+            ensure(begin.elapsed() < self.environment.pace.timeout, || {
                 let operation = machine.map(|machine| format!("{:?}", machine.status));
                 format!("timed out waiting until machine {n} {what}; its status is {operation:?}")
             })?;
-            tokio::time::sleep(self.environment.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.poll_interval).await;
         }
     }
 
     /// Waits until machine number `n` is in this phase.
-    pub async fn until_phase(&self, n: usize, phase: MachinePhase) -> Result<Machine, Broken> {
+    pub async fn until_phase(&self, n: usize, phase: MachinePhase) -> Result<Machine, Failure> {
         self.until_machine(n, &format!("is {phase}"), |machine| *machine.phase() == phase).await
     }
 
     /// Waits until machine number `n` is gone, and checks that VM and node are too.
-    pub async fn until_gone(&self, n: usize) -> Result<(), Broken> {
+    pub async fn until_gone(&self, n: usize) -> Result<(), Failure> {
         let begin = self.environment.clock.instant();
         while let Some(machine) = self.machine(n).await? {
-            promise(begin.elapsed() < self.environment.pace.patience, || {
+            ensure(begin.elapsed() < self.environment.pace.timeout, || {
                 format!("timed out waiting until machine {n} is gone; its status is {:?}", machine.status)
             })?;
-            tokio::time::sleep(self.environment.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.poll_interval).await;
         }
-        promise(self.cloud.vms_of(&self.machine_name(n)).is_empty(), || {
+        ensure(self.cloud.vms_of(&self.machine_name(n)).is_empty(), || {
             format!("the VM of machine {n} is still there")
         })?;
         let node = self.node(n).await?;
-        promise(node.is_none(), || format!("the node of machine {n} is still there"))
+        ensure(node.is_none(), || format!("the node of machine {n} is still there"))
     }
 
-    /// No machine may ever have two VMs.
-    pub fn never_two(&self, machines: usize) -> Result<(), Broken> {
+    /// Checks that no Machine has two VMs.
+    pub fn ensure_single_vms(&self, machines: usize) -> Result<(), Failure> {
         for n in 0..machines {
             let vms = self.cloud.vms_of(&self.machine_name(n)).len();
-            promise(vms <= 1, || format!("machine {n} has {vms} VMs: {:#?}", self.cloud.calls()))?;
+            ensure(vms <= 1, || format!("machine {n} has {vms} VMs: {:#?}", self.cloud.calls()))?;
         }
         Ok(())
     }
 
     /// Starts a controller that always leads.
-    pub fn start(&self) -> Result<Process, Broken> {
+    pub fn start(&self) -> Result<Process, Failure> {
         self.start_with(&self.policy)
     }
 
-    /// The same with other limits.
-    pub fn start_with(&self, policy: &Policy) -> Result<Process, Broken> {
+    /// Starts a controller with other limits.
+    pub fn start_with(&self, policy: &Policy) -> Result<Process, Failure> {
         self.start_as("machine-controller", policy, Leadership::unguarded(), Tasks::new())
     }
 
     /// Starts a controller that leads only while it holds the lease.
-    pub fn start_replica(&self, agent: &str, timing: Timing) -> Result<Process, Broken> {
+    pub fn start_replica(&self, agent: &str, timing: Timing) -> Result<Process, Failure> {
         let random = self.environment.random.fork();
-        let candidacy = Candidacy {
+        let config = ElectionConfig {
             client: self.environment.client(agent),
             namespace: self.namespace.clone(),
             name: api::names::MACHINE_CONTROLLER_LEASE.to_owned(),
@@ -281,7 +281,7 @@ impl Fixture {
             random,
             events: None,
         };
-        let (elector, leadership) = Elector::new(candidacy).map_err(|error| Broken::Promise(error.to_string()))?;
+        let (elector, leadership) = Elector::new(config).map_err(|error| Failure::Expectation(error.to_string()))?;
         let tasks = Tasks::new();
         let (stop, group) = (tasks.stopping(), tasks.clone());
         tasks.spawn("election", async move {
@@ -291,10 +291,10 @@ impl Fixture {
         self.start_as(agent, &self.policy, leadership, tasks)
     }
 
-    fn start_as(&self, agent: &str, policy: &Policy, leadership: Leadership, tasks: Tasks) -> Result<Process, Broken> {
+    fn start_as(&self, agent: &str, policy: &Policy, leadership: Leadership, tasks: Tasks) -> Result<Process, Failure> {
         self.processes.lock().unwrap_or_else(PoisonError::into_inner).push(tasks.clone());
         let Environment { clock, random, .. } = &self.environment;
-        let metrics = Metrics::new().map_err(|error| Broken::Promise(error.to_string()))?;
+        let metrics = Metrics::new().map_err(|error| Failure::Expectation(error.to_string()))?;
         let client = self.environment.client(agent);
         let component = components::MACHINE_CONTROLLER;
         let (writer, events) =
@@ -306,27 +306,27 @@ impl Fixture {
         let component = Component { clients: Clients::one(&client), leadership, events, metrics, concurrency: 10 };
         let cluster = start(Parts {
             namespace: self.namespace.clone(),
-            components: Components::Both { machines: component.clone(), fleet: component },
+            components: Components::Both { machines: component.clone(), manager: component },
             watches: Clients::one(&client),
             drivers: Drivers::new().with(driver_virtual::PROVIDER, Arc::new(self.cloud.clone())),
             policy: policy.clone(),
-            driver_places: 10,
+            driver_calls_per_credential: 10,
             clock: clock.clone(),
             random: random.fork(),
             tasks: tasks.clone(),
             listener: None,
         })
-        .map_err(|error| Broken::Promise(error.to_string()))?;
+        .map_err(|error| Failure::Expectation(error.to_string()))?;
         Ok(Process { cluster, tasks })
     }
 }
 
 /// Creates an object described in JSON.
-pub(crate) async fn create<K>(api: &Api<K>, what: &str, object: Value) -> Result<(), Broken>
+pub(crate) async fn create<K>(api: &Api<K>, what: &str, object: Value) -> Result<(), Failure>
 where
     K: Object + DeserializeOwned + Serialize,
 {
     let object: K =
-        serde_json::from_value(object).map_err(|error| Broken::Promise(format!("cannot {what}: {error}")))?;
-    api.create(&PostParams::default(), &object).await.map(drop).map_err(Broken::api(what))
+        serde_json::from_value(object).map_err(|error| Failure::Expectation(format!("failed to {what}: {error}")))?;
+    api.create(&PostParams::default(), &object).await.map(drop).map_err(Failure::api(what))
 }

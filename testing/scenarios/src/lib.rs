@@ -28,18 +28,18 @@ pub use fleet::FLEET_SCENARIOS;
 pub use machines::SCENARIOS;
 pub use pace::Pace;
 pub use restore::restore;
-pub use result::{Broken, Report, ScenarioResult, play};
+pub use result::{Failure, Report, ScenarioResult, run};
 pub use scale::SCALE_SCENARIOS;
 pub use storm::STORM_SCENARIOS;
 pub use takeover::TAKEOVER_SCENARIOS;
 
 use futures::future::BoxFuture;
 
-/// A scenario with a promise in its name.
+/// A scenario.
 #[derive(Clone, Copy)]
 pub struct Scenario {
-    /// The promise, as a sentence in a function's name.
+    /// Name: the guaranteed behaviour.
     pub name: &'static str,
-    /// Plays it.
-    pub play: for<'a> fn(&'a Fixture) -> BoxFuture<'a, Result<(), Broken>>,
+    /// Runs the scenario.
+    pub run: for<'a> fn(&'a Fixture) -> BoxFuture<'a, Result<(), Failure>>,
 }

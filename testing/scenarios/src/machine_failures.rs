@@ -12,10 +12,10 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::fixture::CLASS;
-use crate::result::promise;
-use crate::{Broken, Fixture};
+use crate::result::ensure;
+use crate::{Failure, Fixture};
 
-/// Every code with which a create can fail, as a cloud's own words.
+/// All codes with which a create can fail.
 const CODES: [Code; 16] = [
     Code::Canceled,
     Code::Unknown,
@@ -35,10 +35,10 @@ const CODES: [Code; 16] = [
     Code::ResourceExhausted,
 ];
 
-pub(crate) async fn each_error_code_is_shown_and_overcome(fixture: &Fixture) -> Result<(), Broken> {
+pub(crate) async fn create_error_of_each_code_is_reported_and_retried(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     for (n, code) in CODES.into_iter().enumerate() {
-        // A class of its own for each: one that is full holds its other machines back.
+        // Each Machine has its own class, because a class without capacity delays its other Machines.
         let class = format!("{CLASS}-{n}");
         fixture.add_class(&class, "virtual", &fixture.environment.pace.provider_spec()).await?;
         fixture.cloud.inject(Script::next(Method::Create, Fault::Fail(code)).of(fixture.machine_name(n)));
@@ -47,34 +47,34 @@ pub(crate) async fn each_error_code_is_shown_and_overcome(fixture: &Fixture) -> 
     let begin = fixture.environment.clock.instant();
     loop {
         let machines =
-            fixture.machines().list(&ListParams::default()).await.map_err(Broken::api("list Machines"))?.items;
+            fixture.machines().list(&ListParams::default()).await.map_err(Failure::api("list Machines"))?.items;
         let odd = machines.iter().find(|machine| {
             let refused = !machine.status.last_operation.error_code.is_empty();
             refused && *machine.phase() != MachinePhase::CrashLoopBackOff
         });
-        promise(odd.is_none(), || format!("creation failed, but the phase is not CrashLoopBackOff: {odd:?}"))?;
+        ensure(odd.is_none(), || format!("creation failed, but the phase is not CrashLoopBackOff: {odd:?}"))?;
         if machines.iter().all(|machine| *machine.phase() == MachinePhase::Running) {
             break;
         }
-        promise(begin.elapsed() < fixture.environment.pace.patience, || "they never all run".to_owned())?;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || "timed out waiting until all run".to_owned())?;
         tokio::time::sleep(fixture.environment.pace.lease / 2).await;
     }
     // A status that lasts for a second may not have been observed. The Event exists in any case.
     tokio::time::sleep(Duration::from_secs(2)).await;
-    let events = fixture.api::<Event>().list(&ListParams::default()).await.map_err(Broken::api("list Events"))?;
+    let events = fixture.api::<Event>().list(&ListParams::default()).await.map_err(Failure::api("list Events"))?;
     for (n, code) in CODES.into_iter().enumerate() {
         let (name, words) = (fixture.machine_name(n), format!("CreateMachine failed: {code}: "));
-        let told = |event: &Event| {
+        let is_reported = |event: &Event| {
             let about_it = event.involved_object.name.as_deref() == Some(&name);
             about_it && event.message.as_deref().is_some_and(|message| message.starts_with(&words))
         };
-        promise(events.items.iter().any(told), || format!("no Event reports that the creation of machine {n} failed with {code}"))?;
+        ensure(events.items.iter().any(is_reported), || format!("no Event reports that the creation of machine {n} failed with {code}"))?;
     }
-    fixture.never_two(CODES.len())
+    fixture.ensure_single_vms(CODES.len())
 }
 
-pub(crate) async fn node_that_joins_after_the_timeout_is_accepted(fixture: &Fixture) -> Result<(), Broken> {
-    let late = fixture.policy.creation_timeout + fixture.environment.pace.silence;
+pub(crate) async fn node_that_joins_after_the_timeout_is_accepted(fixture: &Fixture) -> Result<(), Failure> {
+    let late = fixture.policy.creation_timeout + fixture.environment.pace.node_grace;
     let mut spec = fixture.environment.pace.provider_spec();
     if let Some(fields) = spec.as_object_mut() {
         fields.insert("join".into(), json!({ "after": format!("{}ms", late.as_millis()) }));
@@ -84,19 +84,19 @@ pub(crate) async fn node_that_joins_after_the_timeout_is_accepted(fixture: &Fixt
     fixture.create_with(0, json!({ "class": { "kind": "MachineClass", "name": "late-node" } })).await?;
     fixture.until_phase(0, MachinePhase::Failed).await?;
     let machine = fixture.until_phase(0, MachinePhase::Running).await?;
-    let said = &machine.status.last_operation.description;
-    promise(said.contains("successfully joined the cluster in"), || said.clone())?;
-    fixture.never_two(1)
+    let description = &machine.status.last_operation.description;
+    ensure(description.contains("successfully joined the cluster in"), || description.clone())?;
+    fixture.ensure_single_vms(1)
 }
 
 /// Creates machines of one deployment and waits until they run.
-async fn deployment(fixture: &Fixture, machines: usize) -> Result<(), Broken> {
+async fn deployment(fixture: &Fixture, machines: usize) -> Result<(), Failure> {
     for n in 0..machines {
         fixture.create(n).await?;
         let label = Patch::Merge(json!({ "metadata": { "labels": { (labels::NAME): "pool" } } }));
         let name = fixture.machine_name(n);
         let labelled = fixture.machines().patch(&name, &PatchParams::default(), &label).await;
-        labelled.map(drop).map_err(Broken::api("label a Machine"))?;
+        labelled.map(drop).map_err(Failure::api("label a Machine"))?;
     }
     for n in 0..machines {
         fixture.until_phase(n, MachinePhase::Running).await?;
@@ -110,29 +110,29 @@ fn hang(fixture: &Fixture, n: usize) {
     }
 }
 
-pub(crate) async fn lost_node_that_returns_keeps_its_vm(fixture: &Fixture) -> Result<(), Broken> {
+pub(crate) async fn lost_node_that_returns_keeps_its_vm(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     let before = fixture.until_phase(0, MachinePhase::Running).await?;
     hang(fixture, 0);
     let lost = fixture.until_phase(0, MachinePhase::Unknown).await?;
-    let said = &lost.status.last_operation.description;
-    promise(said.contains("is unhealthy - changing MachinePhase to Unknown. Node conditions: [{Type:"), || {
-        said.clone()
+    let description = &lost.status.last_operation.description;
+    ensure(description.contains("is unhealthy - changing MachinePhase to Unknown. Node conditions: [{Type:"), || {
+        description.clone()
     })?;
     for vm in fixture.cloud.vms_of(&fixture.machine_name(0)) {
         fixture.cloud.revive(&vm.id);
     }
     let back = fixture.until_phase(0, MachinePhase::Running).await?;
     let expected = format!("Machine {} successfully re-joined the cluster", back.name());
-    promise(back.status.last_operation.description == expected, || back.status.last_operation.description.clone())?;
-    promise(back.spec.provider_id == before.spec.provider_id, || "it has another VM".to_owned())?;
-    fixture.never_two(1)
+    ensure(back.status.last_operation.description == expected, || back.status.last_operation.description.clone())?;
+    ensure(back.spec.provider_id == before.spec.provider_id, || "the machine has another VM".to_owned())?;
+    fixture.ensure_single_vms(1)
 }
 
 pub(crate) async fn permanently_lost_nodes_are_marked_failed_one_at_a_time(
     fixture: &Fixture,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     const MACHINES: usize = 4;
     let _process = fixture.start()?;
     deployment(fixture, MACHINES).await?;
@@ -149,15 +149,15 @@ pub(crate) async fn permanently_lost_nodes_are_marked_failed_one_at_a_time(
                     failed.push(*n);
                 }
             }
-            promise(failed.len() <= 1, || format!("machines {failed:?} were marked Failed at once"))?;
+            ensure(failed.len() <= 1, || format!("machines {failed:?} were marked Failed at the same time"))?;
             if let Some(failed) = failed.first() {
                 break *failed;
             }
-            promise(begin.elapsed() < fixture.environment.pace.patience, || "no machine is marked Failed".to_owned())?;
+            ensure(begin.elapsed() < fixture.environment.pace.timeout, || "no machine is marked Failed".to_owned())?;
             // Only this scenario deletes the failed machine, so polling can be slow.
-            tokio::time::sleep(fixture.environment.pace.silence / 4).await;
+            tokio::time::sleep(fixture.environment.pace.node_grace / 4).await;
         };
-        // What its set would do.
+        // Deletes the Machine, as its MachineSet would.
         fixture.delete(failed).await?;
         fixture.until_gone(failed).await?;
         left.remove(&failed);
@@ -165,7 +165,7 @@ pub(crate) async fn permanently_lost_nodes_are_marked_failed_one_at_a_time(
     Ok(())
 }
 
-pub(crate) async fn vanished_vm_is_noticed_and_its_machine_can_be_deleted(fixture: &Fixture) -> Result<(), Broken> {
+pub(crate) async fn vanished_vm_is_detected_and_its_machine_can_be_deleted(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     fixture.until_phase(0, MachinePhase::Running).await?;
@@ -173,42 +173,42 @@ pub(crate) async fn vanished_vm_is_noticed_and_its_machine_can_be_deleted(fixtur
         fixture.cloud.reclaim(&vm.id);
     }
     fixture.until_phase(0, MachinePhase::Failed).await?;
-    promise(fixture.cloud.vms().is_empty(), || "a second VM was created for it".to_owned())?;
+    ensure(fixture.cloud.vms().is_empty(), || "a second VM was created for it".to_owned())?;
     fixture.delete(0).await?;
     fixture.until_gone(0).await
 }
 
-pub(crate) async fn a_name_is_free_again_as_soon_as_its_machine_is_gone(fixture: &Fixture) -> Result<(), Broken> {
+pub(crate) async fn a_name_is_free_again_as_soon_as_its_machine_is_gone(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     let first = fixture.until_phase(0, MachinePhase::Running).await?;
     fixture.delete(0).await?;
     let begin = fixture.environment.clock.instant();
     while fixture.create(0).await.is_err() {
-        promise(begin.elapsed() < fixture.environment.pace.patience, || "the name is never free".to_owned())?;
-        tokio::time::sleep(fixture.environment.pace.glance).await;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || "timed out waiting until the name is free".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
     let second = fixture.until_phase(0, MachinePhase::Running).await?;
-    promise(first.uid() != second.uid(), || "it is the same machine".to_owned())?;
-    promise(first.spec.provider_id != second.spec.provider_id, || "it has the VM of its predecessor".to_owned())?;
-    fixture.never_two(1)?;
+    ensure(first.uid() != second.uid(), || "the machine was not replaced".to_owned())?;
+    ensure(first.spec.provider_id != second.spec.provider_id, || "the machine has the VM of its predecessor".to_owned())?;
+    fixture.ensure_single_vms(1)?;
     fixture.delete(0).await?;
     fixture.until_gone(0).await
 }
 
-pub(crate) async fn broken_secret_stops_neither_running_nor_deletion(fixture: &Fixture) -> Result<(), Broken> {
+pub(crate) async fn broken_secret_stops_neither_running_nor_deletion(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create(0).await?;
     fixture.until_phase(0, MachinePhase::Running).await?;
     let secrets = fixture.api::<Secret>();
-    let broken = Patch::Merge(json!({ "data": { "userData": null } }));
-    let patched = secrets.patch("cloud", &PatchParams::default(), &broken).await;
-    patched.map(drop).map_err(Broken::api("break the Secret"))?;
+    let without_user_data = Patch::Merge(json!({ "data": { "userData": null } }));
+    let patched = secrets.patch("cloud", &PatchParams::default(), &without_user_data).await;
+    patched.map(drop).map_err(Failure::api("break the Secret"))?;
     fixture.create(1).await?;
-    let told = "userdata field not found in secret";
-    fixture.until_machine(1, "reports what is missing", |m| m.status.last_operation.description.contains(told)).await?;
+    let missing = "userdata field not found in secret";
+    fixture.until_machine(1, "reports what is missing", |m| m.status.last_operation.description.contains(missing)).await?;
     let first = fixture.until_phase(0, MachinePhase::Running).await?;
-    promise(!first.status.last_operation.description.contains(told), || "the status of the running machine was changed".to_owned())?;
+    ensure(!first.status.last_operation.description.contains(missing), || "the status of the running machine was changed".to_owned())?;
     for n in 0..2 {
         fixture.delete(n).await?;
         fixture.until_gone(n).await?;

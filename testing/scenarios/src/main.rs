@@ -8,13 +8,13 @@ use clap::{Parser, ValueEnum};
 use control_plane::{Binaries, Cache, Recipe};
 use scenarios::{
     DRAIN_SCENARIOS, Environment, FLEET_SCENARIOS, Report, SCALE_SCENARIOS, SCENARIOS, STORM_SCENARIOS, Scenario,
-    TAKEOVER_SCENARIOS, play, restore,
+    TAKEOVER_SCENARIOS, run, restore,
 };
 
 #[derive(Parser)]
 #[command(name = "scenarios", about = "Runs every scenario of a suite on the API server of a kubeconfig")]
 struct Arguments {
-    /// Kubeconfig of the API server, which must serve our kinds.
+    /// Kubeconfig of the API server, which must have the CRDs of Millwright.
     #[arg(long, value_name = "FILE", required_unless_present = "restore")]
     kubeconfig: Option<PathBuf>,
     /// Run the scenario of an etcd restore on a control plane of its own, instead of the suite.
@@ -44,7 +44,7 @@ enum Suite {
     DrainStorm,
     /// Takeover of a cluster that the reference managed.
     Takeover,
-    /// A thousand machines at once.
+    /// A thousand Machines.
     Scale,
 }
 
@@ -74,7 +74,7 @@ impl Suite {
     fn on(self, environment: Environment) -> Environment {
         match self {
             Self::Machines | Self::Fleet | Self::Takeover | Self::Scale => environment,
-            Self::Drain | Self::DrainStorm => environment.peopled(),
+            Self::Drain | Self::DrainStorm => environment.with_kube_controllers(),
         }
     }
 }
@@ -85,7 +85,7 @@ fn main() -> anyhow::Result<ExitCode> {
     let report = runtime.block_on(async {
         match &arguments.kubeconfig {
             Some(kubeconfig) => Box::pin(scenarios(arguments.suite, kubeconfig, &arguments.only)).await,
-            None => Box::pin(disaster()).await,
+            None => Box::pin(restore_suite()).await,
         }
     })?;
     conclude(&arguments, &report)
@@ -96,7 +96,7 @@ async fn scenarios(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Resul
     let environment = suite.on(Environment::real(kubeconfig)?);
     let mut results = Vec::new();
     for scenario in suite.scenarios().iter().filter(|scenario| scenario.name.contains(only)) {
-        let result = play(scenario, &environment).await;
+        let result = run(scenario, &environment).await;
         println!("{result}");
         results.push(result);
     }
@@ -104,7 +104,7 @@ async fn scenarios(suite: Suite, kubeconfig: &Path, only: &str) -> anyhow::Resul
 }
 
 #[allow(clippy::print_stdout, reason = "the report is printed for the user")]
-async fn disaster() -> anyhow::Result<Report> {
+async fn restore_suite() -> anyhow::Result<Report> {
     let binaries = Binaries::find(&Cache::of_this_user()?, &Recipe::of_this_repository()?)?;
     let results = Box::pin(restore(binaries, |plane| Environment::real(&plane.kubeconfig_path()))).await;
     for result in &results {

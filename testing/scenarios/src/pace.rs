@@ -22,22 +22,22 @@ pub struct Pace {
     /// Interval in which a kubelet renews its lease.
     pub lease: Duration,
     /// Time without a lease renewal after which a node is unreachable.
-    pub silence: Duration,
+    pub node_grace: Duration,
     /// Polling interval of the scenario.
-    pub glance: Duration,
+    pub poll_interval: Duration,
     /// Timeout of a scenario that waits for a state.
-    pub patience: Duration,
+    pub timeout: Duration,
     /// What counts as a long time for a drain.
     pub long: Duration,
     /// Number of machines in scenarios with many machines.
     pub scale: usize,
-    /// Factor by which everything may be slower than on an idle host, because programs share processors.
-    pub burden: u32,
+    /// Factor by which everything may be slower than on an idle host, because several programs share its processors.
+    pub slowdown: u32,
 }
 
 impl Pace {
     /// Values as in production, for a test clock.
-    pub fn lifelike() -> Self {
+    pub fn production() -> Self {
         Self {
             policy: Policy::default(),
             create: Duration::from_secs(2),
@@ -45,17 +45,17 @@ impl Pace {
             join: Duration::from_secs(10),
             delete: Duration::from_secs(5),
             lease: Duration::from_secs(10),
-            silence: Duration::from_secs(40),
-            glance: Duration::from_millis(200),
-            patience: Duration::from_hours(1),
+            node_grace: Duration::from_secs(40),
+            poll_interval: Duration::from_millis(200),
+            timeout: Duration::from_hours(1),
             long: Duration::from_mins(2),
             scale: 50,
-            burden: 1,
+            slowdown: 1,
         }
     }
 
     /// Values scaled to seconds, for the system clock.
-    pub fn brisk() -> Self {
+    pub fn fast() -> Self {
         Self {
             policy: Policy {
                 creation_timeout: Duration::from_secs(20),
@@ -69,18 +69,18 @@ impl Pace {
                     detach_timeout: Duration::from_secs(20),
                     reattach_timeout: Duration::from_secs(20),
                     evict_interval: Duration::from_secs(1),
-                    first_pause: Duration::from_millis(500),
-                    longest_pause: Duration::from_secs(5),
-                    ending_allowance: Duration::from_secs(5),
+                    initial_backoff: Duration::from_millis(500),
+                    max_backoff: Duration::from_secs(5),
+                    termination_allowance: Duration::from_secs(5),
                     forced_timeout: Duration::from_secs(5),
-                    illness: Duration::from_secs(5),
-                    progress_pause: Duration::from_secs(2),
+                    unhealthy_timeout: Duration::from_secs(5),
+                    progress_interval: Duration::from_secs(2),
                     ..drain::Limits::default()
                 },
                 safety: SafetyPolicy {
                     orphan_period: Duration::from_secs(5),
                     orphan_interval: Duration::from_secs(1),
-                    look_again_after: Duration::from_secs(1),
+                    recheck_after: Duration::from_secs(1),
                     ..SafetyPolicy::default()
                 },
                 ..Policy::default()
@@ -90,12 +90,12 @@ impl Pace {
             join: Duration::from_millis(200),
             delete: Duration::from_millis(200),
             lease: Duration::from_secs(1),
-            silence: Duration::from_secs(4),
-            glance: Duration::from_millis(100),
-            patience: Duration::from_mins(1),
+            node_grace: Duration::from_secs(4),
+            poll_interval: Duration::from_millis(100),
+            timeout: Duration::from_mins(1),
             long: Duration::from_secs(3),
             scale: 50,
-            burden: 5,
+            slowdown: 5,
         }
     }
 

@@ -11,10 +11,10 @@ use crate::{Environment, Fixture, Scenario};
 
 /// An expectation that was not met, or a request that the scenario needs and that failed.
 #[derive(Debug, thiserror::Error)]
-pub enum Broken {
+pub enum Failure {
     /// An expectation was not met.
     #[error("{0}")]
-    Promise(String),
+    Expectation(String),
     /// A request of the scenario failed.
     #[error("failed to {what}")]
     Api {
@@ -26,7 +26,7 @@ pub enum Broken {
     },
 }
 
-impl Broken {
+impl Failure {
     pub(crate) fn api(what: impl Into<String>) -> impl FnOnce(kube::Error) -> Self {
         let what = what.into();
         move |source| Self::Api { what, source }
@@ -34,8 +34,8 @@ impl Broken {
 }
 
 /// Fails with this message unless the expectation is met.
-pub(crate) fn promise(kept: bool, sentence: impl FnOnce() -> String) -> Result<(), Broken> {
-    if kept { Ok(()) } else { Err(Broken::Promise(sentence())) }
+pub(crate) fn ensure(kept: bool, sentence: impl FnOnce() -> String) -> Result<(), Failure> {
+    if kept { Ok(()) } else { Err(Failure::Expectation(sentence())) }
 }
 
 /// Result of one scenario.
@@ -46,39 +46,39 @@ pub struct ScenarioResult {
     pub name: &'static str,
     /// Why it failed, if it did.
     #[serde(rename = "failure")]
-    pub broken: Option<String>,
+    pub failure: Option<String>,
     /// Duration, if it was measured.
     pub millis: Option<u64>,
 }
 
 /// Runs one scenario on a fixture of its own.
-pub async fn play(scenario: &Scenario, environment: &Environment) -> ScenarioResult {
+pub async fn run(scenario: &Scenario, environment: &Environment) -> ScenarioResult {
     let run = async {
-        let fixture = Fixture::set(environment, scenario.name).await?;
-        let outcome = (scenario.play)(&fixture).await;
+        let fixture = Fixture::new(environment, scenario.name).await?;
+        let outcome = (scenario.run)(&fixture).await;
         fixture.clear().await;
         outcome
     };
     let begin = Instant::now();
     let outcome = AssertUnwindSafe(run).catch_unwind().await;
-    let outcome = outcome.unwrap_or_else(|_| Err(Broken::Promise("it panicked".to_owned())));
+    let outcome = outcome.unwrap_or_else(|_| Err(Failure::Expectation("it panicked".to_owned())));
     let millis = u64::try_from(begin.elapsed().as_millis()).ok();
     ScenarioResult { millis, ..ScenarioResult::of(scenario.name, outcome) }
 }
 
 impl ScenarioResult {
-    pub(crate) fn of(name: &'static str, outcome: Result<(), Broken>) -> Self {
-        Self { name, broken: outcome.err().map(|broken| full(&broken)), millis: None }
+    pub(crate) fn of(name: &'static str, outcome: Result<(), Failure>) -> Self {
+        Self { name, failure: outcome.err().map(|failure| full(&failure)), millis: None }
     }
 }
 
 impl fmt::Display for ScenarioResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}  {}", if self.broken.is_none() { "ok    " } else { "FAILED" }, self.name)?;
+        write!(f, "{}  {}", if self.failure.is_none() { "ok    " } else { "FAILED" }, self.name)?;
         if let Some(millis) = self.millis {
             write!(f, " ({millis} ms)")?;
         }
-        self.broken.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
+        self.failure.as_ref().map_or(Ok(()), |why| write!(f, ": {why}"))
     }
 }
 
@@ -95,7 +95,7 @@ pub struct Report {
 impl Report {
     /// Creates the report of these results. No case is ever skipped.
     pub fn of(suite: &'static str, cases: Vec<ScenarioResult>) -> Self {
-        let failed = cases.iter().filter(|result| result.broken.is_some()).count();
+        let failed = cases.iter().filter(|result| result.failure.is_some()).count();
         Self { suite, passed: cases.len() - failed, failed, skipped: 0, cases }
     }
 
@@ -111,9 +111,9 @@ impl fmt::Display for Report {
     }
 }
 
-fn full(broken: &Broken) -> String {
-    match std::error::Error::source(broken) {
-        Some(source) => format!("{broken}: {source}"),
-        None => broken.to_string(),
+fn full(failure: &Failure) -> String {
+    match std::error::Error::source(failure) {
+        Some(source) => format!("{failure}: {source}"),
+        None => failure.to_string(),
     }
 }

@@ -1,4 +1,4 @@
-//! Scenario of a thousand machines at once, hundreds of which cannot succeed.
+//! Scenario of a thousand Machines, hundreds of which fail.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +9,20 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::fixture::{CLASS, create};
-use crate::result::promise;
-use crate::{Broken, Fixture, Scenario};
+use crate::result::ensure;
+use crate::{Failure, Fixture, Scenario};
 
-/// Every scenario about crowds; too long for every change on a real server.
+/// Every scenario of many Machines. They take too long on a real server to run for every change.
 pub const SCALE_SCENARIOS: &[Scenario] = &[Scenario {
     name: "thousand_machines_with_failures_do_not_block_each_other",
-    play: |fixture| thousand_machines_with_failures_do_not_block_each_other(fixture).boxed(),
+    run: |fixture| thousand_machines_with_failures_do_not_block_each_other(fixture).boxed(),
 }];
 
-const CROWD: usize = 1000;
+const MACHINES: usize = 1000;
 const OF_EACH_KIND: usize = 50;
 
 /// Classes whose machines fail, and a part of the message in their status.
-const WAYS: [(&str, &str); 6] = [
+const FAILURES: [(&str, &str); 6] = [
     ("full", "ResourceExhausted"),
     ("odd", "InvalidArgument"),
     ("strange", "no driver serves"),
@@ -31,47 +31,47 @@ const WAYS: [(&str, &str); 6] = [
     ("silent", "failed to join the cluster"),
 ];
 
-async fn thousand_machines_with_failures_do_not_block_each_other(fixture: &Fixture) -> Result<(), Broken> {
+async fn thousand_machines_with_failures_do_not_block_each_other(fixture: &Fixture) -> Result<(), Failure> {
     add_classes(fixture).await?;
     let _process = fixture.start()?;
-    let made = stream::iter(0..CROWD)
+    let created = stream::iter(0..MACHINES)
         .map(|n| fixture.create_with(n, json!({ "class": { "kind": "MachineClass", "name": class_of(n) } })));
-    made.buffer_unordered(20).try_for_each(|()| async { Ok(()) }).await?;
+    created.buffer_unordered(20).try_for_each(|()| async { Ok(()) }).await?;
 
     let begin = fixture.environment.clock.instant();
     loop {
         let all =
-            fixture.machines().list(&ListParams::default()).await.map_err(Broken::api("list the Machines"))?.items;
+            fixture.machines().list(&ListParams::default()).await.map_err(Failure::api("list the Machines"))?.items;
         let count = |good: &dyn Fn(&Machine) -> bool| all.iter().filter(|machine| good(machine)).count();
         let running = count(&|machine| machine.spec.class.name == CLASS && *machine.phase() == MachinePhase::Running);
-        let reported: BTreeMap<&str, usize> = WAYS
+        let reported: BTreeMap<&str, usize> = FAILURES
             .iter()
-            .map(|(class, text)| (*class, count(&|machine| machine.spec.class.name == *class && says(machine, text))))
+            .map(|(class, text)| (*class, count(&|machine| machine.spec.class.name == *class && reports(machine, text))))
             .collect();
-        if running == CROWD - WAYS.len() * OF_EACH_KIND && reported.values().all(|number| *number == OF_EACH_KIND) {
+        if running == MACHINES - FAILURES.len() * OF_EACH_KIND && reported.values().all(|number| *number == OF_EACH_KIND) {
             break;
         }
         // Three times the timeout of a single machine.
-        promise(begin.elapsed() < fixture.environment.pace.patience * 3, || {
+        ensure(begin.elapsed() < fixture.environment.pace.timeout * 3, || {
             format!("timed out: {running} run, and these have reported their error: {reported:?}")
         })?;
         tokio::time::sleep(fixture.environment.pace.boot).await;
     }
-    fixture.never_two(CROWD)
+    fixture.ensure_single_vms(MACHINES)
 }
 
 /// The classes are interleaved, so that the order of creation does not matter.
 fn class_of(n: usize) -> &'static str {
-    let place = n % (CROWD / OF_EACH_KIND);
-    WAYS.get(place).map_or(CLASS, |(class, _)| class)
+    let place = n % (MACHINES / OF_EACH_KIND);
+    FAILURES.get(place).map_or(CLASS, |(class, _)| class)
 }
 
-fn says(machine: &Machine, text: &str) -> bool {
+fn reports(machine: &Machine, text: &str) -> bool {
     let operation = &machine.status.last_operation;
     operation.error_code == text || operation.description.contains(text)
 }
 
-async fn add_classes(fixture: &Fixture) -> Result<(), Broken> {
+async fn add_classes(fixture: &Fixture) -> Result<(), Failure> {
     let mut spec = fixture.environment.pace.provider_spec();
     let with = |key: &str, value: Value| {
         let mut changed = spec.clone();
@@ -83,7 +83,7 @@ async fn add_classes(fixture: &Fixture) -> Result<(), Broken> {
     fixture.add_class("full", "virtual", &with("quota", json!(0))).await?;
     fixture.add_class("odd", "virtual", &with("quotaa", json!(0))).await?;
     fixture.add_class("silent", "virtual", &with("join", json!("never"))).await?;
-    fixture.add_class("strange", "unheard-of", &spec).await?;
+    fixture.add_class("strange", "unknown", &spec).await?;
     create(&fixture.api::<Secret>(), "create a Secret", json!({ "metadata": { "name": "empty" } })).await?;
     let keyless = json!({
         "metadata": { "name": "keyless" }, "provider": "virtual", "providerSpec": spec.take(),

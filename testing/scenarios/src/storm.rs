@@ -13,14 +13,14 @@ use kube::api::{Patch, PatchParams};
 use runtime::client::Api;
 use serde_json::json;
 
-use crate::result::promise;
+use crate::result::ensure;
 use crate::workload::is_leaving;
-use crate::{Broken, Fixture, Scenario};
+use crate::{Failure, Fixture, Scenario};
 
-/// Every scenario about many drains; it runs on the network, where streams count.
+/// Every scenario of many drains. They need a network, because streams are limited per connection.
 pub const STORM_SCENARIOS: &[Scenario] = &[Scenario {
     name: "three_hundred_drains_block_no_write",
-    play: |fixture| three_hundred_drains_block_no_write(fixture).boxed(),
+    run: |fixture| three_hundred_drains_block_no_write(fixture).boxed(),
 }];
 
 const NODES: usize = 300;
@@ -29,17 +29,17 @@ const NODES: usize = 300;
 const RUNDOWN: Duration = Duration::from_secs(50);
 
 /// Minimum number of concurrent drains for a valid test: more than the streams of a connection.
-const STORMY: usize = 150;
+const MIN_CONCURRENT: usize = 150;
 
-/// What a write may take while three programs and three hundred kubelets share two processors. One that waits for a stream waits
-/// for as long as the drains last.
-const PROMPT: Duration = Duration::from_secs(5);
+/// Maximum time of a write while three programs and three hundred kubelets share two processors. A write that waits for
+/// a stream takes as long as the drains.
+const MAX_WRITE_TIME: Duration = Duration::from_secs(5);
 
-async fn three_hundred_drains_block_no_write(fixture: &Fixture) -> Result<(), Broken> {
+async fn three_hundred_drains_block_no_write(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
-    fixture.welcome_pods().await?;
+    fixture.create_pod_class().await?;
     for n in 0..NODES {
-        fixture.begin_room(n, &json!({ "drainTimeout": "10m" })).await?;
+        fixture.begin_node(n, &json!({ "drainTimeout": "10m" })).await?;
     }
     for n in 0..NODES {
         fixture.until_phase(n, MachinePhase::Running).await?;
@@ -57,7 +57,7 @@ async fn three_hundred_drains_block_no_write(fixture: &Fixture) -> Result<(), Br
     }
     fixture.until_pods("all pods are terminating", |pods| pods.iter().all(is_leaving)).await?;
     let leaving = fixture.pods().await?.len();
-    promise(leaving >= STORMY, || format!("only {leaving} nodes are drained at once: this host is too slow"))?;
+    ensure(leaving >= MIN_CONCURRENT, || format!("only {leaving} nodes are drained at the same time: this host is too slow"))?;
 
     // Uses the connections of the controller: clients of one server share them. The pods that were evicted last
     // terminate last.
@@ -66,14 +66,14 @@ async fn three_hundred_drains_block_no_write(fixture: &Fixture) -> Result<(), Br
         let begin = fixture.environment.clock.instant();
         let patch = json!({ "metadata": { "annotations": { "storm.millwright.dev/probe": n.to_string() } } });
         let written = machines.patch(&fixture.machine_name(n), &PatchParams::default(), &Patch::Merge(patch)).await;
-        written.map_err(Broken::api("write in the middle of the storm"))?;
-        promise(begin.elapsed() < PROMPT, || format!("a write took {:?}", begin.elapsed()))?;
+        written.map_err(Failure::api("patch a Machine during the drains"))?;
+        ensure(begin.elapsed() < MAX_WRITE_TIME, || format!("a write took {:?}", begin.elapsed()))?;
     }
     let begin = fixture.environment.clock.instant();
-    fixture.begin_room(NODES, &json!({})).await?;
-    fixture.until_machine(NODES, "has its VM written down", |machine| !machine.spec.provider_id.is_empty()).await?;
-    promise(begin.elapsed() < PROMPT, || format!("a new machine got its VM after {:?}", begin.elapsed()))?;
-    fixture.until_pods("all have gone", <[_]>::is_empty).await?;
+    fixture.begin_node(NODES, &json!({})).await?;
+    fixture.until_machine(NODES, "has the provider ID of its VM", |machine| !machine.spec.provider_id.is_empty()).await?;
+    ensure(begin.elapsed() < MAX_WRITE_TIME, || format!("a new machine got its VM after {:?}", begin.elapsed()))?;
+    fixture.until_pods("all pods are gone", <[_]>::is_empty).await?;
     for n in 0..NODES {
         fixture.until_gone(n).await?;
     }

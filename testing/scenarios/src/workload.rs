@@ -13,19 +13,19 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::fixture::create;
-use crate::result::promise;
-use crate::{Broken, Fixture};
+use crate::result::ensure;
+use crate::{Failure, Fixture};
 
 /// The class of machines with pods. Their nodes have the name of the fixture as a label, which the pods select.
-const ROOMY: &str = "roomy";
+const POD_CLASS: &str = "roomy";
 const FIXTURE_LABEL: &str = "fixture.millwright.dev/name";
 
-/// How long a pod may take to end at the most.
+/// Termination grace period of the pods, in seconds.
 const GRACE: i64 = 30;
 
 impl Fixture {
     /// Creates a class for nodes with pods, and the ServiceAccount of the pods.
-    pub(crate) async fn welcome_pods(&self) -> Result<(), Broken> {
+    pub(crate) async fn create_pod_class(&self) -> Result<(), Failure> {
         let account = json!({ "metadata": { "name": "web" } });
         create(&self.api::<ServiceAccount>(), "create a ServiceAccount", account).await?;
         let mut spec = self.environment.pace.provider_spec();
@@ -33,18 +33,18 @@ impl Fixture {
             fields.insert("labels".into(), json!({ FIXTURE_LABEL: self.namespace }));
             fields.insert("capacity".into(), json!({ "pods": "250" }));
         }
-        self.add_class(ROOMY, "virtual", &spec).await
+        self.add_class(POD_CLASS, "virtual", &spec).await
     }
 
     /// Creates machine number `n`, with further fields of its spec, and waits until it runs.
-    pub(crate) async fn add_room(&self, n: usize, more: &Value) -> Result<(), Broken> {
-        self.begin_room(n, more).await?;
+    pub(crate) async fn add_node(&self, n: usize, more: &Value) -> Result<(), Failure> {
+        self.begin_node(n, more).await?;
         self.until_phase(n, MachinePhase::Running).await.map(drop)
     }
 
     /// Creates machine number `n`.
-    pub(crate) async fn begin_room(&self, n: usize, more: &Value) -> Result<(), Broken> {
-        let mut spec = json!({ "class": { "kind": "MachineClass", "name": ROOMY } });
+    pub(crate) async fn begin_node(&self, n: usize, more: &Value) -> Result<(), Failure> {
+        let mut spec = json!({ "class": { "kind": "MachineClass", "name": POD_CLASS } });
         merge(&mut spec, more);
         self.create_with(n, spec).await
     }
@@ -66,7 +66,7 @@ impl Fixture {
     }
 
     /// A Deployment of this many pods.
-    pub(crate) async fn deploy(&self, app: &str, replicas: usize, more: &Value) -> Result<(), Broken> {
+    pub(crate) async fn deploy(&self, app: &str, replicas: usize, more: &Value) -> Result<(), Failure> {
         let deployment = json!({
             "metadata": { "name": app },
             "spec": {
@@ -79,7 +79,7 @@ impl Fixture {
     }
 
     /// Creates a StatefulSet of this many pods. Each pod has a disk of its own, which is created here.
-    pub(crate) async fn deploy_database(&self, app: &str, replicas: usize) -> Result<(), Broken> {
+    pub(crate) async fn deploy_database(&self, app: &str, replicas: usize) -> Result<(), Failure> {
         let disks = self.namespace.clone();
         for n in 0..replicas {
             self.add_disk(&format!("{disks}-{app}-{n}"), &disks, "ReadWriteOnce").await?;
@@ -99,14 +99,14 @@ impl Fixture {
     }
 
     /// A claim that several pods share, and its disk.
-    pub(crate) async fn add_shared_claim(&self, name: &str) -> Result<(), Broken> {
+    pub(crate) async fn add_shared_claim(&self, name: &str) -> Result<(), Failure> {
         let disks = format!("{}-shared", self.namespace);
         self.add_disk(&disks, &disks, "ReadWriteMany").await?;
         let claim = json!({ "metadata": { "name": name }, "spec": claim(&disks, "ReadWriteMany") });
         create(&self.api::<PersistentVolumeClaim>(), "create a claim", claim).await
     }
 
-    async fn add_disk(&self, name: &str, class: &str, mode: &str) -> Result<(), Broken> {
+    async fn add_disk(&self, name: &str, class: &str, mode: &str) -> Result<(), Failure> {
         let volume = json!({
             "metadata": { "name": name },
             "spec": {
@@ -121,7 +121,7 @@ impl Fixture {
     }
 
     /// A pod without an owner on the node of machine number `n`.
-    pub(crate) async fn place(&self, name: &str, n: usize, more: &Value) -> Result<(), Broken> {
+    pub(crate) async fn place(&self, name: &str, n: usize, more: &Value) -> Result<(), Failure> {
         let mut pod = self
             .pod_template(name, &json!({ "metadata": { "name": name }, "spec": { "nodeName": self.machine_name(n) } }));
         merge(&mut pod, more);
@@ -129,7 +129,7 @@ impl Fixture {
     }
 
     /// A budget for the pods with this label.
-    pub(crate) async fn budget(&self, label: &Value, rule: &Value) -> Result<(), Broken> {
+    pub(crate) async fn budget(&self, label: &Value, rule: &Value) -> Result<(), Failure> {
         let mut spec = json!({ "selector": { "matchLabels": label } });
         merge(&mut spec, rule);
         let budget = json!({ "metadata": { "name": "budget" }, "spec": spec });
@@ -137,13 +137,13 @@ impl Fixture {
     }
 
     /// All pods of the fixture.
-    pub(crate) async fn pods(&self) -> Result<Vec<Pod>, Broken> {
+    pub(crate) async fn pods(&self) -> Result<Vec<Pod>, Failure> {
         let pods = self.api::<Pod>().list(&ListParams::default()).await;
-        pods.map(|list| list.items).map_err(Broken::api("list Pods"))
+        pods.map(|list| list.items).map_err(Failure::api("list Pods"))
     }
 
     /// Waits until as many pods as wanted are ready on the node of machine number `n`.
-    pub(crate) async fn until_ready_on(&self, n: usize, wanted: usize) -> Result<(), Broken> {
+    pub(crate) async fn until_ready_on(&self, n: usize, wanted: usize) -> Result<(), Failure> {
         let node = self.machine_name(n);
         let what = format!("{wanted} pods are ready on {node}");
         self.until_pods(&what, |pods| pods.iter().filter(|pod| is_ready(pod) && is_on(pod, &node)).count() == wanted)
@@ -151,23 +151,23 @@ impl Fixture {
     }
 
     /// Waits until the pods are as wanted.
-    pub(crate) async fn until_pods(&self, what: &str, wanted: impl Fn(&[Pod]) -> bool) -> Result<(), Broken> {
+    pub(crate) async fn until_pods(&self, what: &str, wanted: impl Fn(&[Pod]) -> bool) -> Result<(), Failure> {
         let begin = self.environment.clock.instant();
         loop {
             let pods = self.pods().await?;
             if wanted(&pods) {
                 return Ok(());
             }
-            promise(begin.elapsed() < self.environment.pace.patience, || {
+            ensure(begin.elapsed() < self.environment.pace.timeout, || {
                 let seen: Vec<_> = pods.iter().map(|pod| (pod.name_any(), node_of(pod), is_ready(pod))).collect();
                 format!("timed out waiting until {what}: {seen:?}")
             })?;
-            tokio::time::sleep(self.environment.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.poll_interval).await;
         }
     }
 
-    /// How long the removal of machine number `n` takes from now on; the time of the cloud itself is not counted.
-    pub(crate) async fn time_to_empty(&self, n: usize) -> Result<Duration, Broken> {
+    /// Returns the time until Machine number `n` is gone, without the time that the cloud needs.
+    pub(crate) async fn time_to_delete(&self, n: usize) -> Result<Duration, Failure> {
         let begin = self.environment.clock.instant();
         self.until_gone(n).await?;
         Ok(begin.elapsed().saturating_sub(self.environment.pace.delete))

@@ -1,13 +1,11 @@
-//! Proof by search and by simulation.
+//! Verification by state search and by simulation.
 //!
-//! A test tries the orders that somebody thought of, a property test those that a generator came across.
+//! [`search`] visits every state that a [`Model`] can reach and checks each of them. It reports the first violation
+//! with the shortest history that leads to it. The models use the real planners. They model the rest: the API server, a
+//! watch that lags, responses that are lost or late, and the end of the process.
 //!
-//! Where the state is small, all of them can be tried: [`search`] visits every state that a [`Model`] can reach, looks at each, and
-//! tells of the first that is wrong by the shortest history that leads there. The planners are the real ones; what is modelled is what
-//! surrounds them: the API server, the watch that is late, answers that are lost or late, the process that ends.
-//!
-//! Where it is not small, many can be tried: [`simulation`] runs the whole system, with nothing of ours modelled, through days drawn from
-//! seeds, and an [`oracle`] that knows none of our code judges every event.
+//! [`simulation`] runs the whole system through histories drawn from seeds. No code of the controllers is modelled. An
+//! [`oracle`] that shares no code with the planners checks every event.
 
 pub mod oracle;
 pub mod rollout;

@@ -1,7 +1,8 @@
 //! A breadth-first search through all states of a model.
 //!
-//! A state is remembered by a fingerprint of 64 bits, so that millions fit into memory. Two states with the same one would hide each
-//! other's successors; with ten million states that happens once in three hundred thousand runs.
+//! A state is stored as a fingerprint of 64 bits, so that millions of states fit into memory. If two states had the
+//! same fingerprint, the successors of one would not be searched. With ten million states this happens in one of three
+//! hundred thousand runs.
 
 mod convergence;
 
@@ -9,48 +10,48 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-pub use convergence::{Settles, Settling};
+pub use convergence::{Settles, ConvergenceCheck};
 
-/// Something that can be searched.
+/// A model that can be searched.
 pub trait Model {
-    /// Everything that the future depends on.
+    /// Everything on which the successors depend.
     type State: Clone + Hash;
-    /// One thing that may happen.
+    /// A step from one state to the next.
     type Action: Clone + fmt::Display;
 
-    /// Where it begins.
+    /// Returns the initial state.
     fn initial(&self) -> Self::State;
 
-    /// Everything that may happen next.
+    /// Returns all possible next steps.
     fn actions(&self, state: &Self::State) -> Vec<Self::Action>;
 
-    /// The state after it, or what is wrong with what happened.
+    /// Returns the state after a step, or what is wrong with the step.
     fn next(&self, state: &Self::State, action: &Self::Action) -> Result<Self::State, String>;
 
-    /// What is wrong with a state.
+    /// Checks a state.
     fn check(&self, state: &Self::State) -> Result<(), String>;
 }
 
-/// What a search went through.
+/// Result of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Explored {
-    /// Different states.
+    /// Number of distinct states.
     pub states: usize,
-    /// Steps from one to another.
+    /// Number of steps between them.
     pub transitions: usize,
-    /// The longest of the shortest ways to a state.
+    /// Largest distance of a state from the initial state.
     pub depth: usize,
-    /// Whether all states were visited; otherwise the limit was reached first.
+    /// Whether all states were visited. Otherwise the limit was reached.
     pub complete: bool,
 }
 
-/// The shortest history that ends in something wrong.
+/// The shortest history that ends in a violation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What happened, in order.
+    /// The steps.
     pub history: Vec<String>,
-    /// What is wrong.
-    pub wrong: String,
+    /// The violation.
+    pub message: String,
 }
 
 impl fmt::Display for Violation {
@@ -58,17 +59,17 @@ impl fmt::Display for Violation {
         for (n, action) in self.history.iter().enumerate() {
             writeln!(f, "{:>3}. {action}", n + 1)?;
         }
-        write!(f, "     {}", self.wrong)
+        write!(f, "     {}", self.message)
     }
 }
 
-/// How a state was reached first.
+/// The predecessor and the step with which a state was reached first.
 struct Origin<A> {
     from: u64,
     action: A,
 }
 
-/// Visits the states of a model, up to `limit` of them, nearest first.
+/// Visits up to `limit` states of a model, nearest first.
 pub fn search<M: Model>(model: &M, limit: usize) -> Result<Explored, Violation> {
     let initial = model.initial();
     let mut origins: HashMap<u64, Option<Origin<M::Action>>> = HashMap::from([(fingerprint(&initial), None)]);
@@ -78,12 +79,12 @@ pub fn search<M: Model>(model: &M, limit: usize) -> Result<Explored, Violation> 
         let from = fingerprint(&state);
         explored.states += 1;
         explored.depth = explored.depth.max(depth);
-        model.check(&state).map_err(|wrong| violation(&origins, from, None, wrong))?;
+        model.check(&state).map_err(|message| violation(&origins, from, None, message))?;
         for action in model.actions(&state) {
             explored.transitions += 1;
             let next = match model.next(&state, &action) {
                 Ok(next) => next,
-                Err(wrong) => return Err(violation(&origins, from, Some(&action), wrong)),
+                Err(message) => return Err(violation(&origins, from, Some(&action), message)),
             };
             let to = fingerprint(&next);
             if origins.contains_key(&to) {
@@ -104,7 +105,7 @@ fn violation<A: fmt::Display>(
     origins: &HashMap<u64, Option<Origin<A>>>,
     mut at: u64,
     last: Option<&A>,
-    wrong: String,
+    message: String,
 ) -> Violation {
     let mut history: Vec<String> = last.iter().map(ToString::to_string).collect();
     while let Some(Some(origin)) = origins.get(&at) {
@@ -112,17 +113,17 @@ fn violation<A: fmt::Display>(
         at = origin.from;
     }
     history.reverse();
-    Violation { history, wrong }
+    Violation { history, message }
 }
 
-/// The number by which a state is remembered.
+/// Returns the fingerprint of a state.
 pub(crate) fn fingerprint(state: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     state.hash(&mut hasher);
     hasher.finish()
 }
 
-/// Visits all states of a model that the tests call by `name`, and fails with the shortest history to what is wrong.
+/// Visits all states of a model. Panics with the shortest history to a violation, or if the limit is reached.
 #[cfg(test)]
 pub(crate) fn explore<M: Model>(name: &impl fmt::Debug, model: &M, limit: usize) -> Explored {
     match search(model, limit) {
@@ -139,7 +140,7 @@ pub(crate) fn explore<M: Model>(name: &impl fmt::Debug, model: &M, limit: usize)
 mod tests {
     use super::*;
 
-    /// A number that is doubled or increased, up to a highest one, and is never to be this one.
+    /// A number that is doubled or incremented up to `highest`, and must not be `forbidden`.
     struct Numbers {
         highest: u32,
         forbidden: u32,
@@ -196,15 +197,15 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_state_is_told_by_the_shortest_history_to_it() {
+    fn wrong_state_is_reported_with_the_shortest_history() {
         let violation = search(&Numbers { highest: 100, forbidden: 10 }, 1000).unwrap_err();
         assert_eq!(violation.history, ["add one", "double", "add one", "double"]);
         assert_eq!(violation.to_string().lines().last(), Some("     10 is forbidden"));
     }
 
     #[test]
-    fn a_wrong_step_is_told_with_the_step() {
+    fn wrong_step_is_part_of_the_history() {
         let violation = search(&Numbers { highest: 4, forbidden: 0 }, 1000).unwrap_err();
-        assert_eq!((violation.history.last().map(String::as_str), &*violation.wrong), (Some("add one"), "too high"));
+        assert_eq!((violation.history.last().map(String::as_str), &*violation.message), (Some("add one"), "too high"));
     }
 }

@@ -65,11 +65,11 @@ fn every_alert_has_a_runbook_and_every_runbook_an_alert() {
     for rule in rules() {
         let name = rule["alert"].as_str().unwrap();
         let url = rule["annotations"]["runbook_url"].as_str().unwrap_or_default();
-        assert_eq!(url, format!("https://millwright.invalid/docs/runbooks/{name}.md"));
+        assert_eq!(url, format!("https://millwright.invalid/docs/operations/runbooks/{name}.md"));
         assert!(["critical", "warning"].contains(&rule["labels"]["severity"].as_str().unwrap()), "{name}");
         assert!(named.insert(name.to_owned()), "{name} is there twice");
     }
-    let folder = root().join("docs/runbooks");
+    let folder = root().join("docs/operations/runbooks");
     let index = fs::read_to_string(folder.join("README.md")).unwrap();
     let files = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path());
     let pages: BTreeSet<String> = files

@@ -71,7 +71,7 @@ pub(super) fn read(page: &Path, text: &str) -> anyhow::Result<Vec<Rule>> {
 
 fn rule(page: &Path, line: usize, area: &str, cells: &[&str]) -> anyhow::Result<Rule> {
     let [id, what, how, shown_by] = cells else {
-        bail!("a rule has four columns (id, what, how, shown by), this row has {}", cells.len());
+        bail!("a rule has four columns (id, what, how, also shown by), this row has {}", cells.len());
     };
     if id.is_empty() || what.is_empty() {
         bail!("a rule needs an id and a sentence");
@@ -101,7 +101,7 @@ mod tests {
 
     fn page(rows: &str) -> anyhow::Result<Vec<Rule>> {
         let text = format!(
-            "# Rules\n\n| file | what |\n|---|---|\n| a | b |\n\n## Drain\n\n| id | what | how | shown by |\n| --- | :-- | --- | --- |\n{rows}\n"
+            "# Rules\n\n| file | what |\n|---|---|\n| a | b |\n\n## Drain\n\n| id | what | how | also shown by |\n| --- | :-- | --- | --- |\n{rows}\n"
         );
         read(Path::new("docs/x.md"), &text)
     }

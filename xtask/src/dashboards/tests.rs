@@ -15,7 +15,7 @@ fn the_dashboards_are_those_of_the_table() {
 #[test]
 fn every_metric_that_a_dashboard_asks_for_is_on_the_page_of_metrics() {
     // The page is held to the code by a test of its own.
-    let page = fs::read_to_string(root().join("docs/metrics.md")).unwrap();
+    let page = fs::read_to_string(root().join("docs/reference/metrics.md")).unwrap();
     let documented: BTreeSet<&str> = page.split('`').skip(1).step_by(2).collect();
     for query in DASHBOARDS.iter().flat_map(Dashboard::queries) {
         for metric in metrics_in(query) {

@@ -1,4 +1,4 @@
-//! The mutants that may stay uncaught, and why: `docs/mutants.md`.
+//! The mutants that may stay uncaught, and why: `docs/contributing/mutants.md`.
 
 use std::collections::BTreeMap;
 use std::path::Path;

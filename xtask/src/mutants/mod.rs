@@ -2,7 +2,7 @@
 //!
 //! `cargo-mutants` changes the code of `crates/planner` in one place after the other (a comparison, a result, an arm of a match) and runs
 //! its tests on each such mutant. A mutant that no test catches is code that nobody holds to anything. Each one becomes a test, or
-//! is explained in `docs/mutants.md`, where the few are listed that change nothing anybody could see.
+//! is explained in `docs/contributing/mutants.md`, where the few are listed that change nothing anybody could see.
 
 mod explained;
 mod report;
@@ -67,10 +67,10 @@ pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     }
 
     let tool = tool::installed()?;
-    let explained = Explained::read(&root().join("docs/mutants.md"))?;
+    let explained = Explained::read(&root().join("docs/contributing/mutants.md"))?;
     let unknown = explained.unknown(&tool.list()?);
     if !unknown.is_empty() {
-        bail!("docs/mutants.md explains what is no mutant any more:\n{}", unknown.join("\n"));
+        bail!("docs/contributing/mutants.md explains what is no mutant any more:\n{}", unknown.join("\n"));
     }
     tool.run(&filters, &folder, Duration::from_secs(args.minutes * 60))?;
     let report = Report::read(&folder.join("mutants.out"))?;
@@ -98,7 +98,7 @@ fn conclude(report: &Report, explained: &Explained) -> anyhow::Result<()> {
     println!("mutants: {tally}");
     if !missed.is_empty() {
         bail!(
-            "{} mutants were caught by no test: add one that fails for each, or explain it in docs/mutants.md",
+            "{} mutants were caught by no test: add one that fails for each, or explain it in docs/contributing/mutants.md",
             missed.len()
         );
     }
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn every_explanation_has_a_reason() {
-        Explained::read(&root().join("docs/mutants.md")).unwrap();
+        Explained::read(&root().join("docs/contributing/mutants.md")).unwrap();
     }
 
     #[test]

@@ -10,7 +10,7 @@ use control_plane::cache::Cache;
 use super::{PACKAGE, TEST_PATIENCE};
 use e2e::workspace::{cargo, root};
 
-/// Pinned, because every version knows other mutants, and `docs/mutants.md` names those of this one.
+/// Pinned, because every version knows other mutants, and `docs/contributing/mutants.md` names those of this one.
 const VERSION: &str = "27.1.0";
 /// After it was asked to end it removes its copy of the sources; this long it may take.
 const LAST_WORDS: Duration = Duration::from_secs(30);

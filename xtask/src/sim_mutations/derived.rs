@@ -1,26 +1,27 @@
-//! Mistakes that are derived from the sources of the planners, as `cargo mutants` derives them.
+//! Derives mistakes from the sources of the planners, as `cargo mutants` does.
 //!
-//! The mistakes of [`super::list`] were written by people who knew the invariants. These were not: a condition is negated, a part of a
-//! conjunction is dropped, a comparison is shifted, a statement is left out, or a function returns at once. Each change stays on its
-//! line, so that an error of the compiler names it, and each line has one change at most.
+//! The authors of the mistakes in [`super::list`] knew the invariants. The derived mistakes are independent of them: a
+//! condition is negated, a part of a conjunction is removed, a comparison is shifted, a statement is removed, or a
+//! function returns immediately. Each change stays on its line, so that a compiler error names it. Each line has at
+//! most one change.
 
-/// One change of one line.
+/// A change of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Derived {
-    /// Where, relative to the root of the workspace.
+    /// Path relative to the root of the workspace.
     pub(super) file: String,
-    /// Which line, from one.
+    /// Line number, from one.
     pub(super) line: usize,
-    /// What is changed.
+    /// Kind of change.
     pub(super) what: &'static str,
-    /// What stands there instead; `{on}` is whether the mistake is made.
+    /// The new line; `{on}` stands for whether the mistake is active.
     pub(super) text: String,
 }
 
-/// The changes of one line: what is changed, and what stands there instead.
+/// The changes of one line: kind and new line.
 type Changes = Vec<(&'static str, String)>;
 
-/// All changes of a file. Tests are left out.
+/// Returns all changes of a file, without its tests.
 pub(super) fn derive(file: &str, source: &str) -> Vec<Derived> {
     let code = source.lines().take_while(|line| line.trim() != "#[cfg(test)]");
     let at = |(number, line): (usize, &str)| {
@@ -37,12 +38,12 @@ fn changes(line: &str) -> Changes {
     }
     let of_condition = condition(line).map(|(before, condition, after)| conditions(before, condition, after));
     let mut changes = of_condition.unwrap_or_default();
-    changes.extend(statement(line).map(|text| ("statement left out", text)));
-    changes.extend(returned(line).into_iter().map(|text| ("returns at once", text)));
+    changes.extend(statement(line).map(|text| ("statement removed", text)));
+    changes.extend(early_returns(line).into_iter().map(|text| ("immediate return", text)));
     changes
 }
 
-/// The condition of an `if` or of an arm of a match, and what stands around it.
+/// Returns the condition of an `if` or of a match arm, and the text before and after it.
 fn condition(line: &str) -> Option<(&str, &str, &str)> {
     let begin = line
         .find("if ")
@@ -76,12 +77,12 @@ fn conditions(before: &str, condition: &str, after: &str) -> Changes {
             if number == dropped { format!("({part} || {{on}})") } else { format!("({part})") }
         };
         let kept: Vec<String> = parts.iter().enumerate().map(part).collect();
-        changes.push(("part of a condition dropped", around(kept.join(" && "))));
+        changes.push(("part of a condition removed", around(kept.join(" && "))));
     }
     changes
 }
 
-/// The parts of a conjunction; one if it is none, or if it has alternatives.
+/// Returns the parts of a conjunction. Other conditions are one part.
 fn parts(condition: &str) -> Vec<&str> {
     if condition.contains(" || ") {
         return vec![condition];
@@ -97,7 +98,7 @@ fn is_balanced(text: &str) -> bool {
     })
 }
 
-/// A call whose result nobody uses.
+/// Returns the line with a call whose result is not used, behind a condition.
 fn statement(line: &str) -> Option<String> {
     let trimmed = line.trim_start();
     let indent = line.get(..line.len() - trimmed.len())?;
@@ -108,8 +109,8 @@ fn statement(line: &str) -> Option<String> {
     (is_path && is_call && !is_chain).then(|| format!("{indent}if !{{on}} {{ {trimmed} }}"))
 }
 
-/// A function on one line that returns at once.
-fn returned(line: &str) -> Vec<String> {
+/// Returns the heads of a function with an immediate return.
+fn early_returns(line: &str) -> Vec<String> {
     let Some((head, kind)) = line.strip_suffix(" {").and_then(|head| head.split_once(") -> ")) else {
         return Vec::new();
     };
@@ -126,9 +127,9 @@ fn returned(line: &str) -> Vec<String> {
     values.iter().map(|value| format!("{line} if {{on}} {{ return {value}; }}")).collect()
 }
 
-/// So many of them, spread over all files, and no two of one line.
+/// Selects `most` of the changes, spread over all files, at most one per line.
 pub(super) fn sample(mut all: Vec<Derived>, most: usize) -> Vec<Derived> {
-    // The order does not follow from the places, and is the same each time.
+    // The order is independent of the position, and the same in each run.
     all.sort_by_key(|derived| (digest(&format!("{}{}{}", derived.file, derived.line, derived.text)), derived.line));
     let mut chosen: Vec<Derived> = Vec::new();
     for derived in all {
@@ -140,12 +141,12 @@ pub(super) fn sample(mut all: Vec<Derived>, most: usize) -> Vec<Derived> {
     chosen
 }
 
-/// FNV-1a: the same in each version of Rust.
+/// FNV-1a, which is the same in every version of Rust.
 fn digest(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// The source with these mistakes, each behind its number.
+/// Returns the source with these mistakes, each with its number.
 pub(super) fn mutated(source: &str, numbered: &[(usize, &Derived)]) -> String {
     let line = |(number, line): (usize, &str)| {
         let change = numbered.iter().find(|(_, derived)| derived.line == number + 1);
@@ -157,14 +158,14 @@ pub(super) fn mutated(source: &str, numbered: &[(usize, &Derived)]) -> String {
     source.lines().enumerate().map(line).collect::<Vec<_>>().join("\n") + "\n"
 }
 
-/// The lines that the compiler complains of, as `file:line:column: error` says them.
-pub(super) fn refused(output: &str) -> Vec<(String, usize)> {
-    let place = |line: &str| {
-        let (place, _) = line.split_once(": error")?;
-        let mut parts = place.split(':');
+/// Returns the lines that the compiler rejects, from messages of the form `file:line:column: error`.
+pub(super) fn rejected_lines(output: &str) -> Vec<(String, usize)> {
+    let position = |line: &str| {
+        let (position, _) = line.split_once(": error")?;
+        let mut parts = position.split(':');
         Some((parts.next()?.to_owned(), parts.next()?.parse().ok()?))
     };
-    output.lines().filter_map(place).collect()
+    output.lines().filter_map(position).collect()
 }
 
 #[cfg(test)]
@@ -195,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn statement_is_left_out_and_function_returns_at_once() {
+    fn statement_is_removed_and_function_returns_immediately() {
         assert_eq!(texts("    builder.step(Step::Watch);"), ["    if !{on} { builder.step(Step::Watch); }"]);
         assert!(texts("    let x = f();").is_empty());
         assert!(texts("        .map(f);").is_empty());
@@ -221,8 +222,8 @@ mod tests {
     }
 
     #[test]
-    fn compiler_names_the_lines_that_it_refuses() {
+    fn rejected_lines_are_read_from_compiler_output() {
         let output = "crates/planner/src/a.rs:12:5: error[E0308]: mismatched types\ncrates/planner/src/a.rs:13:5: warning: unused\n";
-        assert_eq!(refused(output), [("crates/planner/src/a.rs".to_owned(), 12)]);
+        assert_eq!(rejected_lines(output), [("crates/planner/src/a.rs".to_owned(), 12)]);
     }
 }

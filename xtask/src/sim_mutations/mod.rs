@@ -1,7 +1,8 @@
-//! Whether the simulation finds mistakes: each of a list is made, and an invariant must break.
+//! `cargo xtask sim-mutations`: checks that the simulation detects mistakes. Each mistake of a list must violate an
+//! invariant.
 //!
-//! The mistakes are written into a copy of the sources, all of them at once, each behind a number that is chosen when the program runs.
-//! So the copy is compiled once, and the sources of the program that is shipped know nothing of it.
+//! All mistakes are written into a copy of the sources. An environment variable selects one of them at run time. So the
+//! copy is compiled once, and the sources of the released program do not contain them.
 
 mod derived;
 mod list;
@@ -18,27 +19,28 @@ use e2e::workspace::root;
 use derived::Derived;
 use list::{ALL, Mutation};
 
-/// What `cargo xtask sim-mutations` can be told.
+/// Arguments of `cargo xtask sim-mutations`.
 #[derive(Args)]
 pub(crate) struct ChoreArgs {
-    /// How many runs each mistake is given, over all profiles.
+    /// Number of runs for each mistake, over all profiles.
     #[arg(long, default_value_t = 500)]
     seeds: u64,
-    /// Only those of these numbers, separated by commas.
+    /// Comma-separated numbers of the mistakes to run.
     #[arg(long, value_delimiter = ',')]
     only: Vec<usize>,
-    /// Instead of the list, so many mistakes derived from the sources of the planners; the share that was found is printed.
+    /// Number of mistakes to derive from the sources of the planners, instead of the list. The share that was detected
+    /// is printed.
     #[arg(long, value_name = "NUMBER")]
     derived: Option<usize>,
 }
 
-/// The variable that chooses the mistake.
+/// Environment variable that selects the mistake.
 const CHOICE: &str = "SIM_MUTATION";
 
-/// The sources from which mistakes are derived.
+/// Folder of the sources from which mistakes are derived.
 const PLANNERS: &str = "crates/planner/src/";
 
-/// What a derived mistake asks.
+/// Function that a derived mistake calls.
 const SWITCH: &str = r#"
 #[allow(missing_docs, clippy::all)]
 pub(crate) mod sim_mutant {
@@ -52,7 +54,7 @@ pub(crate) mod sim_mutant {
 
 const PROGRAM: &str = include_str!("program.txt");
 
-#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+#[allow(clippy::print_stdout, reason = "the result is printed for the user")]
 pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     if let Some(number) = args.derived {
         return run_derived(args, number);
@@ -61,43 +63,43 @@ pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     copy_sources(&copy, &mutated_sources()?)?;
     let program = build(&copy)?;
     let wanted = (1..).zip(ALL).filter(|(number, _)| args.only.is_empty() || args.only.contains(number));
-    let mut missed = 0;
+    let mut undetected = 0;
     for (number, mutation) in wanted {
-        let found = found(&program, args.seeds, number)?;
-        missed += usize::from(found.is_empty());
+        let found = violation_found_by(&program, args.seeds, number)?;
+        undetected += usize::from(found.is_empty());
         println!("| {number} | {} | {} |", mutation.name, if found.is_empty() { "NOT FOUND" } else { &found });
     }
-    if missed > 0 {
-        bail!("no invariant found {missed} of the mistakes");
+    if undetected > 0 {
+        bail!("{undetected} mistakes were not detected");
     }
     Ok(())
 }
 
-/// Makes mistakes that are derived from the sources, and tells which are found.
-#[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
+/// Runs mistakes that are derived from the sources, and prints which ones are detected.
+#[allow(clippy::print_stdout, reason = "the result is printed for the user")]
 fn run_derived(args: &ChoreArgs, number: usize) -> anyhow::Result<()> {
     let copy = root().join("target/sim-mutants");
     let mut chosen = derived::sample(derive_all()?, number);
-    // What does not compile is left out.
-    while let Some(refused) = refused(&copy, &chosen)? {
+    // Mistakes that do not compile are removed.
+    while let Some(rejected_lines) = rejected_lines(&copy, &chosen)? {
         let before = chosen.len();
-        chosen.retain(|derived| !refused.contains(&(derived.file.clone(), derived.line)));
-        ensure!(chosen.len() < before, "the copy with the derived mistakes could not be compiled: {refused:?}");
+        chosen.retain(|derived| !rejected_lines.contains(&(derived.file.clone(), derived.line)));
+        ensure!(chosen.len() < before, "failed to compile the copy with the derived mistakes: {rejected_lines:?}");
     }
     let program = build(&copy)?;
-    let mut caught = 0;
+    let mut detected = 0;
     for (number, derived) in (1..).zip(&chosen).filter(|(number, _)| args.only.is_empty() || args.only.contains(number))
     {
-        let found = found(&program, args.seeds, number)?;
-        caught += usize::from(!found.is_empty());
+        let found = violation_found_by(&program, args.seeds, number)?;
+        detected += usize::from(!found.is_empty());
         let Derived { file, line, what, .. } = derived;
         println!("| {number} | {file}:{line} | {what} | {} |", if found.is_empty() { "NOT FOUND" } else { &found });
     }
-    println!("{caught} of {} were found", chosen.len());
+    println!("{detected} of {} were detected", chosen.len());
     Ok(())
 }
 
-/// All mistakes that can be derived from the planners.
+/// Returns all mistakes that can be derived from the planners.
 fn derive_all() -> anyhow::Result<Vec<Derived>> {
     let is_code = |name: &&str| {
         let is_rust = std::path::Path::new(name).extension().is_some_and(|extension| extension == "rs");
@@ -111,8 +113,8 @@ fn derive_all() -> anyhow::Result<Vec<Derived>> {
     Ok(all)
 }
 
-/// Writes the copy with these mistakes; the lines that the compiler refuses, or nothing.
-fn refused(copy: &Path, chosen: &[Derived]) -> anyhow::Result<Option<Vec<(String, usize)>>> {
+/// Writes the copy with these mistakes. Returns the lines that the compiler rejects, or `None`.
+fn rejected_lines(copy: &Path, chosen: &[Derived]) -> anyhow::Result<Option<Vec<(String, usize)>>> {
     let mut changed = BTreeMap::new();
     for derived in chosen {
         if changed.contains_key(&derived.file) {
@@ -134,33 +136,34 @@ fn refused(copy: &Path, chosen: &[Derived]) -> anyhow::Result<Option<Vec<(String
     cargo.args(["check", "--release", "--package", "planner", "--message-format", "short"]);
     let output = cargo.current_dir(copy).env("CARGO_TARGET_DIR", root().join("target")).output();
     let output = output.context("failed to start cargo")?;
-    let told = String::from_utf8_lossy(&output.stderr);
-    Ok((!output.status.success()).then(|| derived::refused(&told)))
+    let output_text = String::from_utf8_lossy(&output.stderr);
+    Ok((!output.status.success()).then(|| derived::rejected_lines(&output_text)))
 }
 
-/// What finds a mistake within so many runs; empty if nothing does. A panic or a run without an end counts as found.
-fn found(program: &Path, seeds: u64, number: usize) -> anyhow::Result<String> {
+/// Returns what detects a mistake within this number of runs, or an empty text. A panic and a timeout count as
+/// detected.
+fn violation_found_by(program: &Path, seeds: u64, number: usize) -> anyhow::Result<String> {
     let mut runs = Command::new("timeout");
     runs.arg("600").arg(program).arg(seeds.to_string()).env(CHOICE, number.to_string());
-    let output = runs.output().context("failed to start the copy with the mistakes")?;
+    let output = runs.output().context("failed to start the program with the mistakes")?;
     if !output.status.success() {
         return Ok(format!("ended with {}", output.status));
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Compiles the copy; the program that runs seeds.
+/// Compiles the copy and returns the program that runs seeds.
 fn build(copy: &Path) -> anyhow::Result<PathBuf> {
-    // Dependencies are those of the workspace, and compiled with them.
+    // The copy uses the dependencies of the workspace, which are compiled already.
     let target = root().join("target");
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--release", "--quiet", "--package", "sim", "--example", "mutations"]);
     let status = cargo.current_dir(copy).env("CARGO_TARGET_DIR", &target).status().context("failed to start cargo")?;
-    ensure!(status.success(), "the copy with the mistakes could not be compiled");
+    ensure!(status.success(), "failed to compile the copy with the mistakes");
     Ok(target.join("release/examples/mutations"))
 }
 
-/// The files that differ in the copy, with what is in them.
+/// Returns the changed files of the copy.
 fn mutated_sources() -> anyhow::Result<BTreeMap<String, String>> {
     let mut sources = BTreeMap::new();
     let read = |file: &str| fs::read_to_string(root().join(file)).with_context(|| format!("failed to read {file}"));
@@ -175,7 +178,7 @@ fn mutated_sources() -> anyhow::Result<BTreeMap<String, String>> {
     Ok(sources)
 }
 
-/// The files that git knows of or would.
+/// Returns the files that git tracks, and new files that it does not ignore.
 fn listed() -> anyhow::Result<String> {
     let mut git = Command::new("git");
     git.args(["ls-files", "--cached", "--others", "--exclude-standard"]).current_dir(root());
@@ -183,14 +186,14 @@ fn listed() -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&listed.stdout).into_owned())
 }
 
-/// Copies what git knows of or would, and nothing else; what is `changed` as it is there.
+/// Copies the files of [`listed`], with the content of `changed` where given.
 fn copy_sources(copy: &Path, changed: &BTreeMap<String, String>) -> anyhow::Result<()> {
     let listed = listed()?;
     for name in listed.lines().chain(changed.keys().map(String::as_str)) {
         let read = || fs::read(root().join(name)).ok();
         let Some(content) = changed.get(name).map(|text| text.clone().into_bytes()).or_else(read) else { continue };
         let to = copy.join(name);
-        // What has not changed is left alone, so that it need not be compiled again.
+        // Unchanged files are not written, so that they are not compiled again.
         if fs::read(&to).is_ok_and(|there| there == content) {
             continue;
         }
@@ -200,9 +203,9 @@ fn copy_sources(copy: &Path, changed: &BTreeMap<String, String>) -> anyhow::Resu
     Ok(())
 }
 
-/// The source with a mistake in it, behind its number.
+/// Returns the source with a mistake.
 fn mutated(source: &str, number: usize, mutation: &Mutation) -> anyhow::Result<String> {
-    // Read once in each place, so that asking costs next to nothing.
+    // The variable is read once per mistake, so that the check costs little.
     let on = format!(
         "{{ static CHOICE: std::sync::LazyLock<String> = std::sync::LazyLock::new(|| std::env::var(\"{CHOICE}\").unwrap_or_default()); *CHOICE == \"{number}\" }}"
     );
@@ -211,7 +214,7 @@ fn mutated(source: &str, number: usize, mutation: &Mutation) -> anyhow::Result<S
         let places = source.matches(from).count();
         ensure!(
             places == 1,
-            "{}: {from:?} stands there {places} times, and must once: {}",
+            "{}: {from:?} occurs {places} times instead of once: {}",
             mutation.file,
             mutation.name
         );
@@ -226,14 +229,14 @@ mod tests {
 
     /// Shows THR-10.
     #[test]
-    fn every_mistake_can_be_made_in_the_sources_as_they_are() {
+    fn every_mistake_applies_to_the_sources() {
         mutated_sources().unwrap();
     }
 
-    /// Invariants that only their unit tests have seen broken; the page says why.
-    const UNSHOWN: [&str; 1] = ["I24"];
+    /// Invariants that only unit tests cover; the page says why.
+    const UNIT_TEST_ONLY: [&str; 1] = ["I24"];
 
-    /// The cells of the rows of the page's table of mistakes: number, mistake, invariant, profile, seed, runs.
+    /// Returns the cells of the table of mistakes: number, mistake, invariant, profile, seed, runs.
     fn rows(page: &str) -> Vec<Vec<&str>> {
         let (_, table) = page.split_once("| mistake | found by |").unwrap();
         let rows = table.lines().skip(2).take_while(|line| line.starts_with("| "));
@@ -241,11 +244,11 @@ mod tests {
     }
 
     fn page() -> String {
-        fs::read_to_string(root().join("docs/invariants.md")).unwrap()
+        fs::read_to_string(root().join("docs/contributing/invariants.md")).unwrap()
     }
 
     #[test]
-    fn the_page_of_invariants_has_a_row_for_each_mistake_and_no_other() {
+    fn invariants_page_lists_exactly_the_mistakes() {
         let page = page();
         let named: Vec<&str> = rows(&page).iter().map(|cells| cells[1]).collect();
         let listed: Vec<&str> = ALL.iter().map(|mutation| mutation.name).collect();
@@ -253,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn each_mistake_was_found_within_the_runs_it_is_given_and_each_invariant_finds_one() {
+    fn every_invariant_detects_a_mistake_in_time() {
         let page = page();
         let rows = rows(&page);
         for cells in &rows {
@@ -262,8 +265,8 @@ mod tests {
         let (_, invariants) = page.split_once("| id | what must hold |").unwrap();
         let invariants = invariants.lines().skip(2).take_while(|line| line.starts_with("| "));
         for invariant in invariants.filter_map(|row| row.split(' ').nth(1)) {
-            let is_shown = rows.iter().any(|cells| cells[2] == invariant) || UNSHOWN.contains(&invariant);
-            assert!(is_shown, "no mistake shows that {invariant} can break");
+            let is_covered = rows.iter().any(|cells| cells[2] == invariant) || UNIT_TEST_ONLY.contains(&invariant);
+            assert!(is_covered, "no mistake violates {invariant}");
         }
     }
 }

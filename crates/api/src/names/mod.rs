@@ -1,12 +1,11 @@
-//! Every well-known string, once.
+//! Well-known strings of the Machine API.
 //!
-//! Other programs read and write these: the cluster autoscaler, node agents, dashboards, Gardener, and the reference
-//! implementation that ran the cluster yesterday. Each constant says who writes it and who reads it. *Manager* is the part
-//! that reconciles MachineDeployments and MachineSets, *machine controller* the part that talks to a driver.
+//! Other programs read and write them: the cluster autoscaler, node agents, dashboards, Gardener, and Machine Controller
+//! Manager (MCM). The comment of each constant names its writers and readers. The *manager* reconciles MachineDeployments and
+//! MachineSets; the *machine controller* reconciles Machines and calls drivers.
 
 pub mod annotations;
 pub mod conditions;
-pub mod descriptions;
 pub mod events;
 pub mod finalizers;
 pub mod labels;
@@ -14,27 +13,25 @@ pub mod secrets;
 pub mod steps;
 pub mod taints;
 
-/// The API group of our four kinds.
+/// API group of the Machine API.
 pub const GROUP: &str = "machine.sapcloud.io";
-/// Its only version.
+/// API version.
 pub const VERSION: &str = "v1alpha1";
-/// Group and version as they appear in objects and owner references.
+/// Value of `apiVersion` in objects and owner references.
 pub const API_VERSION: &str = "machine.sapcloud.io/v1alpha1";
-/// The value of `spec.class.kind` that the machine controller counts when it guards a class with a finalizer.
-pub const CLASS_KIND: &str = "MachineClass";
-/// The Lease of the manager.
+/// Name of the Lease of the manager.
 pub const MANAGER_LEASE: &str = "machine-controller-manager";
-/// The Lease of the machine controller.
+/// Name of the Lease of the machine controller.
 pub const MACHINE_CONTROLLER_LEASE: &str = "machine-controller";
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Constants others match are repeated here by hand, so that a slip of the editor does not pass for a change of mind.
+    /// Repeats the values, so that an accidental change of a constant fails the test.
     /// Shows API-7.
     #[test]
-    fn what_other_programs_match_has_not_changed() {
+    fn well_known_strings_are_unchanged() {
         let pairs = [
             (annotations::PRIORITY, "machinepriority.machine.sapcloud.io"),
             (annotations::TRIGGER_DELETION, "node.machine.sapcloud.io/trigger-deletion-by-mcm"),
@@ -50,7 +47,7 @@ mod tests {
             (annotations::NOT_MANAGED, "node.machine.sapcloud.io/not-managed-by-mcm"),
             (annotations::EFFECTIVE_CREATION_TIMEOUT, "node.machine.sapcloud.io/effective-creation-timeout"),
             (annotations::SCALE_DOWN_DISABLED, "cluster-autoscaler.kubernetes.io/scale-down-disabled"),
-            (annotations::SCALE_DOWN_DISABLED_BY_US, "cluster-autoscaler.kubernetes.io/scale-down-disabled-by-mcm"),
+            (annotations::SCALE_DOWN_DISABLED_BY_MCM, "cluster-autoscaler.kubernetes.io/scale-down-disabled-by-mcm"),
             (annotations::UNFREEZE, "safety.machine.sapcloud.io/unfreeze"),
             (annotations::UPDATE_FAILED_REASON, "node.machine.sapcloud.io/update-failed-reason"),
             (labels::MACHINE_NAME, "node.gardener.cloud/machine-name"),
@@ -71,9 +68,9 @@ mod tests {
             (steps::DELETE_VM, "Initiate VM deletion"),
             (steps::DELETE_NODE, "Initiate node object deletion"),
             (steps::REMOVE_FINALIZER, "Initiate machine object finalizer removal"),
-            (conditions::preserved::BY_US, "Preserved by MCM."),
+            (conditions::preserved::BY_MCM, "Preserved by MCM."),
             (conditions::preserved::DRAINED, "Preserved node drained successfully."),
-            (descriptions::MISCONFIGURED_BUDGET, "is misconfigured and requires zero voluntary evictions"),
+            (crate::texts::MISCONFIGURED_BUDGET, "is misconfigured and requires zero voluntary evictions"),
             (secrets::USER_DATA, "userData"),
             (secrets::BOOTSTRAP_TOKEN_PLACEHOLDER, "<<BOOTSTRAP_TOKEN>>"),
             (secrets::MACHINE_NAME_PLACEHOLDER, "<<MACHINE_NAME>>"),

@@ -1,7 +1,7 @@
-//! Markers of the deletion's steps in `status.lastOperation.description`. The machine controller writes and reads them,
-//! ours and the reference's alike; [`deletion::Step`](crate::deletion::Step) is their typed form.
+//! Markers of the steps of a deletion in `status.lastOperation.description`. Millwright and MCM write and parse them;
+//! [`deletion::Step`](crate::deletion::Step) is their typed form.
 
-/// Next: find out which node the machine became.
+/// Next: get the node name from the driver.
 pub const GET_VM_STATUS: &str = "Set machine status to termination. Now, getting VM Status";
 /// Next: drain.
 pub const DRAIN: &str = "Initiate node drain";
@@ -13,5 +13,5 @@ pub const DELETE_VM: &str = "Initiate VM deletion";
 pub const DELETE_NODE: &str = "Initiate node object deletion";
 /// Next: remove the finalizer.
 pub const REMOVE_FINALIZER: &str = "Initiate machine object finalizer removal";
-/// No step of the deletion: how the text of a failed initialisation ends.
+/// Not a step of the deletion: the end of the description of a failed initialization.
 pub const INITIALIZE_VM: &str = "Initialize VM Instance";

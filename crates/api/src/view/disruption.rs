@@ -1,4 +1,4 @@
-//! Pod disruption budgets: what refused an eviction.
+//! PodDisruptionBudgets, which may reject evictions.
 
 use std::collections::BTreeMap;
 
@@ -9,46 +9,46 @@ use meta::kind;
 use meta::record;
 
 kind! {
-    /// A PodDisruptionBudget as a drain sees it.
+    /// The fields of a PodDisruptionBudget that a drain uses.
     pub struct PodDisruptionBudgetView: "PodDisruptionBudget", "poddisruptionbudgets", group "policy", version "v1",
         annotations (Annotations::Only(&[]))
     {
-        /// Whom it protects.
+        /// Desired state.
         pub spec: DisruptionSpec = "spec",
-        /// What it allows right now.
+        /// Observed state.
         pub status: DisruptionStatus = "status",
     }
 }
 
 record! {
-    /// Whom a budget protects.
+    /// Spec of a PodDisruptionBudget.
     pub struct DisruptionSpec {
-        /// The pods; none if missing, all of the namespace if empty.
+        /// Selector of pods; none if missing, all of the namespace if empty.
         pub selector: Option<LabelSelector> = "selector",
     }
 }
 
 record! {
-    /// What a budget allows right now.
+    /// Status of a PodDisruptionBudget.
     pub struct DisruptionStatus {
-        /// The generation of the spec this status is about.
+        /// Generation of the spec that was observed.
         pub observed_generation: i64 = "observedGeneration",
-        /// How many more pods may be disrupted.
+        /// Number of disruptions that are allowed.
         pub disruptions_allowed: i32 = "disruptionsAllowed",
-        /// How many protected pods are healthy.
+        /// Number of healthy pods.
         pub current_healthy: i32 = "currentHealthy",
-        /// How many of them must be.
+        /// Minimum number of healthy pods.
         pub desired_healthy: i32 = "desiredHealthy",
-        /// How many protected pods there are.
+        /// Number of pods.
         pub expected_pods: i32 = "expectedPods",
-        /// Pods whose eviction was allowed and which are not yet counted as gone.
+        /// Pods that were evicted and are not processed by the disruption controller yet.
         pub disrupted_pods: BTreeMap<String, String> = "disruptedPods",
     }
 }
 
 impl PodDisruptionBudgetView {
-    /// Whether it can never allow an eviction, although all its pods are healthy: waiting is pointless. A pod on its way
-    /// out (`disruptedPods`) makes a sound budget look like this for a moment, so it must have none.
+    /// Returns whether the budget never allows an eviction, although all pods are healthy, so waiting does not help. A valid budget
+    /// has the same status while a pod is being evicted, so `disruptedPods` must be empty.
     pub fn is_misconfigured(&self) -> bool {
         let status = &self.status;
         self.generation() == status.observed_generation
@@ -76,7 +76,7 @@ mod tests {
     #[case(3, 2, -1, false, 1, false)]
     #[case(0, 0, 0, false, 1, false)]
     #[case(3, 3, 0, false, 2, false)]
-    fn a_budget_that_can_never_allow_is_told_from_one_that_waits(
+    fn misconfigured_budget_is_detected(
         #[case] expected: i32,
         #[case] healthy: i32,
         #[case] allowed: i32,

@@ -1,8 +1,8 @@
-//! Lean views of Kubernetes' own kinds.
+//! Partial types of Kubernetes kinds.
 //!
-//! A full Node or Pod costs tens of kilobytes in memory and most of it, image lists and managed fields above all, is never
-//! looked at here. A view names the real kind, so it is listed and watched in its place, and holds only what some decision
-//! reads; everything else is skipped while parsing.
+//! A complete Node or Pod needs tens of kilobytes of memory. Most of it, such as image lists and managed fields, is not used. A view
+//! has the group, version and kind of the real type, so it can be listed and watched, and contains only the used fields. Other fields
+//! are skipped while decoding.
 
 mod disruption;
 mod node;

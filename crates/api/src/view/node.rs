@@ -1,4 +1,4 @@
-//! Nodes, without their images, addresses and managed fields.
+//! Nodes, without images, addresses and managed fields.
 
 use crate::{ConditionStatus, NodeCondition, ProviderId, Quantity, SmallMap, Taint};
 use meta::Annotations;
@@ -6,38 +6,38 @@ use meta::kind;
 use meta::record;
 
 kind! {
-    /// A Node as our decisions see it.
+    /// The fields of a Node that the controllers use.
     pub struct NodeView: "Node", "nodes", group "", version "v1",
         annotations (Annotations::All) {
-        /// What it is to be.
+        /// Desired state.
         pub spec: NodeViewSpec = "spec",
-        /// What its kubelet says.
+        /// Observed state.
         pub status: NodeViewStatus = "status",
     }
 }
 
 record! {
-    /// What a Node is to be.
+    /// Spec of a Node.
     pub struct NodeViewSpec {
-        /// Its VM.
+        /// Provider ID of its VM.
         pub provider_id: ProviderId = "providerID",
-        /// Whether it is cordoned.
+        /// Whether the Node is cordoned.
         pub unschedulable: bool = "unschedulable",
-        /// Its taints, those of others too.
+        /// All taints.
         pub taints: Vec<Taint> = "taints",
     }
 }
 
 record! {
-    /// What is known of a Node.
+    /// Status of a Node.
     pub struct NodeViewStatus {
-        /// Its conditions, those of others too.
+        /// All conditions.
         pub conditions: Vec<NodeCondition> = "conditions",
-        /// What it has of each resource.
+        /// Capacity of each resource.
         pub capacity: SmallMap<Quantity> = "capacity",
-        /// Volumes attached to it, as the attaching controller knows.
+        /// Attached volumes, as reported by the attach/detach controller.
         pub volumes_attached: Vec<AttachedVolume> = "volumesAttached",
-        /// Volumes its kubelet has mounted or is about to.
+        /// Volumes that the kubelet has mounted or will mount.
         pub volumes_in_use: Vec<Box<str>> = "volumesInUse",
     }
 }
@@ -45,28 +45,28 @@ record! {
 record! {
     /// A volume attached to a Node.
     pub struct AttachedVolume {
-        /// The volume's unique name, for example `kubernetes.io/csi/<driver>^<handle>`.
+        /// Unique name of the volume, for example `kubernetes.io/csi/<driver>^<handle>`.
         pub name: Box<str> = "name",
     }
 }
 
 impl NodeView {
-    /// The condition of this type; the last one, should there be several.
+    /// Returns the condition of this type; the last one if there are several.
     pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
         self.status.conditions.iter().rfind(|condition| *condition.kind == *kind)
     }
 
-    /// The status of the condition of this type; `Unset` if it has none.
+    /// Returns the status of the condition of this type; `Unset` if there is none.
     pub fn condition_status(&self, kind: &str) -> &ConditionStatus {
         self.condition(kind).map_or(&ConditionStatus::Unset, |condition| &condition.status)
     }
 
-    /// Whether a later sight of the same Node tells us nothing new. Kubelets confirm their conditions every few minutes,
-    /// which at ten thousand nodes is most of the traffic, and nobody needs to be woken by it.
+    /// Returns whether two versions of a Node differ only in heartbeats. Kubelets update heartbeats every few minutes. With ten thousand
+    /// Nodes these are most of the updates, and they must not cause reconciles.
     pub fn differs_only_in_heartbeats(&self, other: &Self) -> bool {
         let (a, b) = (&self.metadata, &other.metadata);
         let conditions = (&self.status.conditions, &other.status.conditions);
-        // resourceVersion and heartbeat times are left out; all else must be the same.
+        // All fields except resourceVersion and heartbeat times.
         a.name == b.name
             && a.uid == b.uid
             && a.labels == b.labels
@@ -112,7 +112,7 @@ mod tests {
 
     /// Shows CAC-12.
     #[test]
-    fn a_heartbeat_is_no_news() {
+    fn heartbeats_are_ignored() {
         let before = node(|_| ());
         let after = node(|json| {
             json["metadata"]["resourceVersion"] = json!("2");
@@ -125,7 +125,7 @@ mod tests {
 
     /// Shows CAC-12.
     #[test]
-    fn everything_else_is_news() {
+    fn all_other_changes_are_detected() {
         let changes: &[(&str, Value)] = &[
             ("/metadata/labels/a", json!("c")),
             ("/metadata/annotations", json!({"a": "b"})),

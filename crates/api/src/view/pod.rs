@@ -1,4 +1,4 @@
-//! Pods, as a drain sees them.
+//! Pods, with the fields that a drain uses.
 
 use crate::names::annotations::CONFIG_MIRROR;
 use crate::{NodeName, Object, PodPhase};
@@ -7,83 +7,83 @@ use meta::kind;
 use meta::record;
 
 kind! {
-    /// A Pod as a drain sees it.
+    /// The fields of a Pod that a drain uses.
     pub struct PodView: "Pod", "pods", group "", version "v1",
         annotations (Annotations::Only(&[CONFIG_MIRROR]))
     {
-        /// What it is to be.
+        /// Desired state.
         pub spec: PodViewSpec = "spec",
-        /// What its kubelet says.
+        /// Observed state.
         pub status: PodViewStatus = "status",
     }
 }
 
 record! {
-    /// What a Pod is to be.
+    /// Spec of a Pod.
     pub struct PodViewSpec {
-        /// The node it is bound to.
+        /// Name of the Node.
         pub node_name: NodeName = "nodeName",
-        /// Its priority; higher is drained first.
+        /// Priority; pods with a higher priority are drained first.
         pub priority: Option<i32> = "priority",
-        /// How long it may take to end.
+        /// Termination grace period.
         pub termination_grace_period_seconds: Option<i64> = "terminationGracePeriodSeconds",
-        /// Its volumes.
+        /// Volumes.
         pub volumes: Vec<PodVolume> = "volumes",
     }
 }
 
 record! {
-    /// What is known of a Pod.
+    /// Status of a Pod.
     pub struct PodViewStatus {
-        /// Where it is in its life.
+        /// Phase.
         pub phase: PodPhase = "phase",
     }
 }
 
 record! {
-    /// A volume of a Pod. Which of the three it is, if any, is all we ask.
+    /// A volume of a Pod. Other types of volumes are ignored.
     pub struct PodVolume {
-        /// Its name within the Pod.
+        /// Name in the Pod.
         pub name: Box<str> = "name",
-        /// Set if it stands for a claim.
+        /// Set if it refers to a PersistentVolumeClaim.
         pub persistent_volume_claim: Option<ClaimVolume> = "persistentVolumeClaim",
-        /// Set if it stands for a claim that is made for this Pod alone.
+        /// Set if it is a generic ephemeral volume.
         pub ephemeral: Option<Present> = "ephemeral",
-        /// Set if it is scratch space on the node.
+        /// Set if it is an emptyDir volume.
         pub empty_dir: Option<Present> = "emptyDir",
     }
 }
 
 record! {
-    /// A volume that stands for a claim.
+    /// Reference to a PersistentVolumeClaim.
     pub struct ClaimVolume {
-        /// The claim's name, in the Pod's namespace.
+        /// Name of the claim, in the namespace of the Pod.
         pub claim_name: Box<str> = "claimName",
     }
 }
 
 record! {
-    /// Something whose being there is all that counts.
+    /// A value whose content is not used.
     pub struct Present {}
 }
 
 impl PodView {
-    /// Whether it is the API server's image of a pod that its kubelet reads from a file: deleting it does nothing.
+    /// Returns whether it is a mirror pod of a static pod, which cannot be deleted through the API server.
     pub fn is_mirror(&self) -> bool {
         self.annotation(CONFIG_MIRROR).is_some()
     }
 
-    /// Whether a DaemonSet manages it: it would come back at once.
+    /// Returns whether a DaemonSet manages it, which would create it again immediately.
     pub fn is_of_daemon_set(&self) -> bool {
         self.controller_owner().is_some_and(|owner| owner.kind == "DaemonSet")
     }
 
-    /// Whether it has ended by itself.
+    /// Returns whether it has terminated.
     pub fn is_finished(&self) -> bool {
         matches!(self.status.phase, PodPhase::Succeeded | PodPhase::Failed)
     }
 
-    /// The names of the claims behind its volumes, those made for it alone included.
+    /// Returns the names of the claims of its volumes, including those of generic ephemeral volumes.
     pub fn claims(&self) -> impl Iterator<Item = String> {
         self.spec.volumes.iter().filter_map(|volume| match (&volume.persistent_volume_claim, &volume.ephemeral) {
             (Some(claim), _) => Some(claim.claim_name.to_string()),
@@ -100,7 +100,7 @@ mod tests {
 
     /// Shows DR-Q7, API-12.
     #[test]
-    fn a_drain_finds_what_it_asks_for_and_nothing_else_is_held() {
+    fn pod_view_contains_the_used_fields_only() {
         let pod: PodView = serde_json::from_value(json!({
             "metadata": {
                 "name": "p",

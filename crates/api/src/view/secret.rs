@@ -1,4 +1,4 @@
-//! Secrets: metadata of all, data of those a class refers to.
+//! Secrets: metadata of all, and data of those that a MachineClass refers to.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,7 +14,7 @@ use meta::kind;
 use meta::wire::Wire;
 
 kind! {
-    /// A Secret of which we only need to know that it is there and who holds on to it.
+    /// The metadata of a Secret.
     pub struct SecretView: "Secret", "secrets", group "", version "v1",
         annotations (Annotations::Only(&[]))
     {
@@ -22,42 +22,42 @@ kind! {
 }
 
 kind! {
-    /// A Secret with its data, read when a class refers to it.
+    /// A Secret with its data.
     pub struct SecretContent: "Secret", "secrets", group "", version "v1",
         annotations (Annotations::Only(&[]))
     {
-        /// What is in it.
+        /// Data.
         pub data: SecretData = "data",
     }
 }
 
-/// What is in a Secret. Its values never appear in debug output, logs or errors.
+/// Data of a Secret. The values never appear in debug output, logs or errors.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretData(BTreeMap<String, Vec<u8>>);
 
 impl SecretData {
-    /// The bytes under a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &str) -> Option<&[u8]> {
         self.0.get(key).map(Vec::as_slice)
     }
 
-    /// The text under a key; `None` also if it is not UTF-8.
+    /// Returns the value of a key as text; `None` if it is not UTF-8.
     pub fn text(&self, key: &str) -> Option<&str> {
         std::str::from_utf8(self.get(key)?).ok()
     }
 
-    /// The keys, which are no secret.
+    /// Returns the keys, which are not secret.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Puts bytes under a key.
+    /// Sets the value of a key.
     pub fn insert(&mut self, key: impl Into<String>, value: impl Into<Vec<u8>>) {
         self.0.insert(key.into(), value.into());
     }
 
-    /// What a driver gets: the data of a class' `secretRef`, overlaid by that of its `credentialsSecretRef`. A Secret that
-    /// does not exist counts as empty.
+    /// Returns the data for a driver: that of the `secretRef` of a MachineClass, overridden by that of its `credentialsSecretRef`. A
+    /// Secret that does not exist counts as empty.
     #[must_use]
     pub fn of_class(secret: Option<&Self>, credentials: Option<&Self>) -> Self {
         let entries = secret.into_iter().chain(credentials).flat_map(|data| &data.0);
@@ -93,7 +93,7 @@ impl<'de> Deserialize<'de> for SecretData {
         let encoded = BTreeMap::<String, String>::read(from)?;
         let decode = |(key, value): (String, String)| match STANDARD.decode(value) {
             Ok(bytes) => Ok((key, bytes)),
-            // Neither the value nor the decoder's complaint, which quotes a byte of it.
+            // Without the value and the error of the decoder, which contains a byte of it.
             Err(_) => Err(D::Error::custom(format_args!("failed to decode the value of key {key:?} from base64"))),
         };
         encoded.into_iter().map(decode).collect::<Result<_, _>>().map(Self)
@@ -132,7 +132,7 @@ mod tests {
 
     /// Shows API-17.
     #[test]
-    fn an_undecodable_value_is_not_quoted_in_the_error() {
+    fn decode_error_does_not_contain_the_value() {
         let error =
             serde_json::from_value::<SecretContent>(json!({"data": {"k": "hunter2!!"}})).unwrap_err().to_string();
         assert!(error.contains("\"k\"") && !error.contains("hunter2"));
@@ -140,7 +140,7 @@ mod tests {
 
     /// Shows API-18.
     #[test]
-    fn credentials_win_over_the_class_secret_key_by_key() {
+    fn credentials_override_the_class_secret() {
         let secret = SecretData::from_iter([("userData", "u"), ("token", "old")]);
         let credentials = SecretData::from_iter([("token", "new")]);
         let merged = SecretData::of_class(Some(&secret), Some(&credentials));
@@ -150,7 +150,7 @@ mod tests {
 
     /// Shows API-16.
     #[test]
-    fn the_metadata_view_holds_no_data() {
+    fn metadata_view_contains_no_data() {
         let view: SecretView =
             serde_json::from_value(json!({"metadata": {"name": "s"}, "data": {"k": "aA=="}})).unwrap();
         assert_eq!(serde_json::to_value(&view).unwrap().get("data"), None);

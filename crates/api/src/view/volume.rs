@@ -1,4 +1,4 @@
-//! Volumes: from a Pod's claim to the disk, and from the disk to the node it hangs on.
+//! PersistentVolumeClaims, PersistentVolumes and VolumeAttachments.
 
 use crate::{NodeName, TextMap};
 use meta::Annotations;
@@ -6,17 +6,17 @@ use meta::kind;
 use meta::record;
 
 kind! {
-    /// A PersistentVolumeClaim as a drain sees it.
+    /// The fields of a PersistentVolumeClaim that a drain uses.
     pub struct PersistentVolumeClaimView: "PersistentVolumeClaim", "persistentvolumeclaims", group "", version "v1",
         annotations (Annotations::Only(&[]))
     {
-        /// Which volume it is bound to.
+        /// Desired state.
         pub spec: ClaimSpec = "spec",
     }
 }
 
 record! {
-    /// Which volume a claim is bound to.
+    /// Spec of a PersistentVolumeClaim.
     pub struct ClaimSpec {
         /// Name of the PersistentVolume; empty while unbound.
         pub volume_name: Box<str> = "volumeName",
@@ -24,29 +24,29 @@ record! {
 }
 
 kind! {
-    /// A PersistentVolume as a drain and a driver see it.
+    /// The fields of a PersistentVolume that drains and drivers use.
     pub struct PersistentVolumeView: "PersistentVolume", "persistentvolumes", group "", version "v1",
         annotations (Annotations::Only(&[]))
     {
-        /// Where its disk is.
+        /// Desired state.
         pub spec: PersistentVolumeSpec = "spec",
     }
 }
 
 record! {
-    /// Where the disk of a volume is. Only sources that some driver can turn into a volume id; all missing for any other.
+    /// Spec of a PersistentVolume, with the sources that drivers can convert to volume IDs.
     pub struct PersistentVolumeSpec {
         /// A volume of a CSI driver.
         pub csi: Option<CsiVolume> = "csi",
-        /// A volume of the AWS plugin that Kubernetes once had built in.
+        /// A volume of the former in-tree plugin for AWS.
         pub aws_elastic_block_store: Option<DiskById> = "awsElasticBlockStore",
-        /// A volume of the Azure plugin that Kubernetes once had built in.
+        /// A volume of the former in-tree plugin for Azure.
         pub azure_disk: Option<AzureDisk> = "azureDisk",
-        /// A volume of the GCE plugin that Kubernetes once had built in.
+        /// A volume of the former in-tree plugin for GCE.
         pub gce_persistent_disk: Option<DiskByName> = "gcePersistentDisk",
-        /// A volume of the OpenStack plugin that Kubernetes once had built in.
+        /// A volume of the former in-tree plugin for OpenStack.
         pub cinder: Option<DiskById> = "cinder",
-        /// A volume of a plugin on the node, as Alibaba Cloud once had.
+        /// A FlexVolume, as formerly used on Alibaba Cloud.
         pub flex_volume: Option<FlexVolume> = "flexVolume",
     }
 }
@@ -54,83 +54,83 @@ record! {
 record! {
     /// A volume of a CSI driver.
     pub struct CsiVolume {
-        /// The driver's name.
+        /// Name of the CSI driver.
         pub driver: Box<str> = "driver",
-        /// The driver's name for the volume.
+        /// Handle of the volume.
         pub volume_handle: Box<str> = "volumeHandle",
     }
 }
 
 record! {
-    /// A disk known by its id.
+    /// A disk identified by its ID.
     pub struct DiskById {
-        /// The id.
+        /// ID of the disk.
         pub volume_id: Box<str> = "volumeID",
     }
 }
 
 record! {
-    /// A volume of a plugin on the node.
+    /// A FlexVolume.
     pub struct FlexVolume {
-        /// The plugin's name.
+        /// Name of the plugin.
         pub driver: Box<str> = "driver",
-        /// What the plugin is told; the disk's id is among it.
+        /// Options of the plugin, including the ID of the disk.
         pub options: TextMap = "options",
     }
 }
 
 record! {
-    /// A disk known by its name.
+    /// A disk identified by its name.
     pub struct DiskByName {
-        /// The name.
+        /// Name of the disk.
         pub pd_name: Box<str> = "pdName",
     }
 }
 
 record! {
-    /// A disk of Azure.
+    /// An Azure disk.
     pub struct AzureDisk {
-        /// Its name.
+        /// Name.
         pub disk_name: Box<str> = "diskName",
-        /// Where it is.
+        /// URI.
         pub disk_uri: Box<str> = "diskURI",
     }
 }
 
 kind! {
-    /// A VolumeAttachment as a drain sees it.
+    /// The fields of a VolumeAttachment that a drain uses.
     pub struct VolumeAttachmentView: "VolumeAttachment", "volumeattachments", group "storage.k8s.io", version "v1",
         annotations (Annotations::Only(&[]))
     {
-        /// What is to be attached where.
+        /// Desired state.
         pub spec: AttachmentSpec = "spec",
-        /// Whether it is.
+        /// Observed state.
         pub status: AttachmentStatus = "status",
     }
 }
 
 record! {
-    /// What is to be attached where.
+    /// Spec of a VolumeAttachment.
     pub struct AttachmentSpec {
-        /// The node.
+        /// Name of the Node.
         pub node_name: NodeName = "nodeName",
-        /// The volume.
+        /// Source.
         pub source: AttachmentSource = "source",
     }
 }
 
 record! {
-    /// The volume of an attachment.
+    /// Source of a VolumeAttachment.
     pub struct AttachmentSource {
-        /// Name of the PersistentVolume; missing for volumes that a Pod defines itself.
+        /// Name of the PersistentVolume; missing for inline volumes.
         pub persistent_volume_name: Option<Box<str>> = "persistentVolumeName",
     }
 }
 
 record! {
-    /// Whether a volume is attached.
+    /// Status of a VolumeAttachment.
     pub struct AttachmentStatus {
-        /// Whether it is.
+        /// Whether the volume is attached.
         pub attached: bool = "attached",
     }
 }
@@ -142,7 +142,7 @@ mod tests {
 
     /// Shows DR-Q14, API-12, MC-W56.
     #[test]
-    fn a_claim_leads_to_its_disk_and_the_disk_to_its_node() {
+    fn volume_views_contain_the_used_fields() {
         let claim: PersistentVolumeClaimView =
             serde_json::from_value(json!({"spec": {"volumeName": "pv-1", "resources": {}}})).unwrap();
         assert_eq!(&*claim.spec.volume_name, "pv-1");
@@ -155,7 +155,7 @@ mod tests {
             json!({"spec": {"attacher": "d", "nodeName": "n", "source": {"inlineVolumeSpec": {}}}, "status": {"attached": true}}),
         )
         .unwrap();
-        assert_eq!(attachment.spec.source.persistent_volume_name, None, "a volume without a name is no crash");
+        assert_eq!(attachment.spec.source.persistent_volume_name, None, "an inline volume has no name");
         assert!(attachment.status.attached);
     }
 }

@@ -1,4 +1,4 @@
-//! The definitions: their structure is the reference's, their files are up to date.
+//! Tests of the CRDs: the structure is that of MCM, and the files are up to date.
 
 use api::crd;
 use serde_json::Value;
@@ -24,14 +24,14 @@ fn without_descriptions(value: &mut Value) {
 
 /// Shows API-1, DEP-15.
 #[test]
-fn the_structure_is_the_reference_s_field_by_field() {
-    let ours = crd::definitions();
-    assert_eq!(ours.len(), STRUCTURE.len(), "each definition is compared with one of the reference's");
-    for (mut ours, theirs) in ours.into_iter().zip(STRUCTURE) {
+fn structure_is_that_of_mcm() {
+    let crds = crd::definitions();
+    assert_eq!(crds.len(), STRUCTURE.len(), "each CRD is compared with that of MCM");
+    for (mut ours, theirs) in crds.into_iter().zip(STRUCTURE) {
         without_descriptions(&mut ours);
         let mut theirs: Value = serde_saphyr::from_str(theirs).unwrap();
         let (our_columns, their_columns) = (take_columns(&mut ours), take_columns(&mut theirs));
-        assert!(our_columns.starts_with(&their_columns), "columns of ours come after the reference's");
+        assert!(our_columns.starts_with(&their_columns), "additional columns come after those of MCM");
         compare("", &ours, &theirs);
         assert_eq!(ours, theirs);
     }
@@ -45,7 +45,7 @@ fn take_columns(definition: &mut Value) -> Vec<Value> {
     }
 }
 
-/// Finds the first difference, which a comparison of the whole would bury.
+/// Reports the path of the first difference.
 fn compare(path: &str, ours: &Value, theirs: &Value) {
     match (ours, theirs) {
         (Value::Object(a), Value::Object(b)) => {
@@ -82,7 +82,7 @@ fn every_field_has_a_description() {
 
 /// Shows API-10.
 #[test]
-fn the_files_are_what_the_code_makes() {
+fn crd_files_are_up_to_date() {
     let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/crds");
     let wanted = crd::all().unwrap();
     for (name, yaml) in &wanted {
@@ -90,14 +90,14 @@ fn the_files_are_what_the_code_makes() {
         assert!(file == *yaml, "deploy/crds/{name} is out of date: run `cargo xtask crds`");
     }
     let count = std::fs::read_dir(directory).unwrap().count();
-    assert_eq!(count, wanted.len(), "deploy/crds holds a file nobody makes any more: run `cargo xtask crds`");
+    assert_eq!(count, wanted.len(), "deploy/crds contains an unknown file: run `cargo xtask crds`");
 }
 
 /// Shows API-10.
 #[test]
-fn the_yaml_says_what_the_data_says() {
+fn yaml_equals_the_data() {
     let (files, definitions) = (crd::all().unwrap(), crd::definitions());
-    assert_eq!((files.len(), definitions.len()), (STRUCTURE.len(), STRUCTURE.len()), "a file for each definition");
+    assert_eq!((files.len(), definitions.len()), (STRUCTURE.len(), STRUCTURE.len()), "one file per CRD");
     for ((_, yaml), data) in files.iter().zip(definitions) {
         assert_eq!(serde_saphyr::from_str::<Value>(yaml).unwrap(), data);
     }

@@ -1,7 +1,7 @@
-//! What the crate promises to those outside it.
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test that cannot go on has failed")]
+//! Integration tests.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a panic fails the test")]
 
-// The name under which every other crate knows it.
+// The name that other crates use.
 extern crate api as api;
 
 mod corpus;

@@ -1,4 +1,4 @@
-//! What ten thousand of them cost. Memory must follow the number of machines and nodes, and be small for each.
+//! Memory use of cached objects.
 
 use std::alloc::System;
 
@@ -11,7 +11,7 @@ use stats_alloc::{INSTRUMENTED_SYSTEM, Region, StatsAlloc};
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 const PAIRS: usize = 500;
-/// Ten thousand pairs must fit beside everything else into a hundred megabytes and a little.
+/// Budget per pair of a Node and a Machine, so that ten thousand pairs need about a hundred megabytes.
 const BYTES_PER_PAIR: usize = 12 * 1024;
 
 fn conditions() -> Value {
@@ -133,21 +133,21 @@ fn machine(i: usize) -> Value {
     })
 }
 
-/// Bytes still held per object after decoding many from text.
+/// Returns the allocated bytes per decoded object.
 fn bytes_each<K: serde::de::DeserializeOwned>(text: impl Fn(usize) -> Value) -> usize {
     let texts: Vec<String> = (0..PAIRS).map(|i| text(i).to_string()).collect();
     let mut objects: Vec<K> = Vec::with_capacity(PAIRS);
     let region = Region::new(ALLOCATOR);
     objects.extend(texts.iter().map(|text| serde_json::from_str::<K>(text).unwrap()));
     let change = region.change();
-    // Other tests run beside this one; what they hold for a moment is small against five hundred objects.
+    // Allocations of concurrent tests are small compared with five hundred objects.
     let held = change.bytes_allocated.saturating_sub(change.bytes_deallocated);
     held / PAIRS + size_of::<K>()
 }
 
 /// Shows API-13, MC-W42.
 #[test]
-fn a_node_and_its_machine_stay_within_their_budget() {
+fn node_and_machine_are_within_the_memory_budget() {
     let (node, machine) = (bytes_each::<NodeView>(node), bytes_each::<Machine>(machine));
     println!("bytes per Node {node}, per Machine {machine}, together {}", node + machine);
     assert!(node + machine <= BYTES_PER_PAIR, "a Node takes {node} bytes and a Machine {machine}");

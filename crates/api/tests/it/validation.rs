@@ -1,4 +1,4 @@
-//! Each rule of validation, with the text users see.
+//! Tests of each validation rule with its error text.
 
 use api::validation::{joined, machine, machine_class, machine_deployment, machine_set, user_data};
 use api::{Machine, MachineClass, MachineDeployment, MachineSet, SecretData};
@@ -69,7 +69,7 @@ fn valid_objects_have_no_errors() {
 #[case("/spec/machinePreserveTimeout", json!("-1s"), "spec.machinePreserveTimeout: Invalid value: \"-1s\": must be 0 or more")]
 #[case("/metadata/annotations", json!({"node.machine.sapcloud.io/effective-creation-timeout": "-5m"}),
     "metadata.annotations[node.machine.sapcloud.io/effective-creation-timeout]: Invalid value: \"-5m\": must be 0 or more")]
-fn a_machine_s_fault_is_named(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
+fn invalid_machine_is_rejected(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
     let m: Machine = serde_json::from_value(with(a_template(), path, value)).unwrap();
     assert_eq!(texts(&machine(&m)), [text]);
 }
@@ -110,7 +110,7 @@ fn machine_set_is_rejected_when_its_selector_is_empty() {
     "spec.selector.matchExpressions[0].operator: Invalid value: \"Near\": \"Near\" is not a valid label selector operator")]
 #[case("/spec/template/spec/drainTimeout", json!("soon"),
     "spec.template.spec.drainTimeout: Invalid value: \"soon\": must be a Go duration such as 20m or 1h30m")]
-fn a_set_s_fault_is_named_and_so_is_a_deployment_s(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
+fn invalid_set_or_deployment_is_rejected(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
     let set: MachineSet = serde_json::from_value(with(a_set(), path, value.clone())).unwrap();
     assert_eq!(texts(&machine_set(&set)), [text]);
     let deployment: MachineDeployment = serde_json::from_value(with(a_deployment(), path, value)).unwrap();
@@ -133,13 +133,13 @@ fn a_set_s_fault_is_named_and_so_is_a_deployment_s(#[case] path: &str, #[case] v
     "spec.strategy.rollingUpdate.maxSurge: Required value: unable to convert maxSurge to int32")]
 #[case("/spec/strategy/rollingUpdate/maxSurge", json!(3_000_000_000_i64),
     "spec.strategy.rollingUpdate.maxSurge: Required value: unable to convert maxSurge to int32")]
-fn a_strategy_s_fault_is_named(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
+fn invalid_strategy_is_rejected(#[case] path: &str, #[case] value: Value, #[case] text: &str) {
     let deployment: MachineDeployment = serde_json::from_value(with(a_deployment(), path, value)).unwrap();
     assert_eq!(texts(&machine_deployment(&deployment)), [text]);
 }
 
 #[test]
-fn an_in_place_strategy_needs_limits_and_someone_who_chooses() {
+fn in_place_strategy_requires_limits_and_orchestration() {
     let strategy = json!({"type": "InPlaceUpdate", "inPlaceUpdate": {"orchestrationType": "auto"}});
     let deployment: MachineDeployment =
         serde_json::from_value(with(a_deployment(), "/spec/strategy", strategy)).unwrap();
@@ -155,7 +155,7 @@ fn an_in_place_strategy_needs_limits_and_someone_who_chooses() {
 
 /// Shows API-9.
 #[test]
-fn several_faults_come_in_the_reference_s_order_and_form() {
+fn several_errors_have_the_order_and_form_of_mcm() {
     let deployment = json!({"spec": {
         "replicas": -1, "strategy": {"type": "X"}, "selector": {"matchLabels": {"a": "b"}}, "template": {},
     }});
@@ -175,7 +175,7 @@ fn several_faults_come_in_the_reference_s_order_and_form() {
 
 /// Shows API-9.
 #[test]
-fn what_the_reference_lets_pass_we_let_pass() {
+fn values_that_mcm_accepts_are_accepted() {
     let odd = [
         ("/spec/strategy/rollingUpdate", json!({"maxSurge": 0, "maxUnavailable": 0})),
         ("/spec/strategy/rollingUpdate", json!({"maxSurge": -1, "maxUnavailable": "-5%"})),
@@ -189,9 +189,9 @@ fn what_the_reference_lets_pass_we_let_pass() {
 }
 
 #[test]
-fn a_class_with_half_a_node_template_is_refused() {
+fn class_with_incomplete_node_template_is_rejected() {
     let class: MachineClass = serde_json::from_value(json!({"providerSpec": {}})).unwrap();
-    assert_eq!(texts(&machine_class(&class)), [""; 0], "no node template is fine");
+    assert_eq!(texts(&machine_class(&class)), [""; 0], "a node template is optional");
     let class: MachineClass =
         serde_json::from_value(json!({"nodeTemplate": {"capacity": {"cpu": 4}, "instanceType": "m", "zone": "z"}}))
             .unwrap();
@@ -206,7 +206,7 @@ fn a_class_with_half_a_node_template_is_refused() {
 }
 
 #[test]
-fn a_vm_needs_user_data_even_if_empty() {
+fn user_data_is_required_but_may_be_empty() {
     assert_eq!(user_data(&SecretData::from_iter([("userData", "")]), "m"), Ok(&b""[..]));
     let error = user_data(&SecretData::from_iter([("userdata", "x")]), "m").unwrap_err();
     assert_eq!(error.to_string(), "userdata field not found in secret for machine \"m\"");

@@ -1,4 +1,4 @@
-//! Reading is liberal, writing is faithful: on objects the reference left behind, and on objects made from the schema.
+//! Tests of decoding and encoding, with objects of MCM and objects generated from the schema.
 
 use api::deletion::Step;
 use api::view::NodeView;
@@ -26,7 +26,7 @@ fn through<K: DeserializeOwned + Serialize>(object: &Value) -> Value {
     serde_json::to_value(serde_json::from_value::<K>(object.clone()).unwrap()).unwrap()
 }
 
-/// Go writes empty structs, we leave them out; both mean the same.
+/// Removes empty objects, which Go writes and this crate omits.
 fn without_empty_objects(mut value: Value) -> Value {
     if let Value::Object(fields) = &mut value {
         *fields = std::mem::take(fields).into_iter().map(|(key, value)| (key, without_empty_objects(value))).collect();
@@ -35,7 +35,7 @@ fn without_empty_objects(mut value: Value) -> Value {
     value
 }
 
-/// Go writes the zero time as null; we leave it out.
+/// Removes nulls: Go writes the zero time as null.
 fn without_nulls(mut value: Value) -> Value {
     match &mut value {
         Value::Object(fields) => {
@@ -57,7 +57,7 @@ fn keeps_everything<K: DeserializeOwned + Serialize>(objects: Vec<Value>) {
 
 /// Shows API-2.
 #[test]
-fn what_the_reference_wrote_is_written_back_as_it_was() {
+fn objects_of_mcm_round_trip() {
     keeps_everything::<Machine>(reference!("in-place-under-way/machines.yaml"));
     keeps_everything::<MachineSet>(reference!("in-place-under-way/machinesets.yaml"));
     keeps_everything::<MachineDeployment>(reference!("in-place-under-way/machinedeployments.yaml"));
@@ -142,7 +142,7 @@ fn sample(schema: &Value) -> Value {
     }
 }
 
-/// Reads and writes an object as the kind it says it is.
+/// Decodes and encodes an object as its kind.
 fn through_its_kind(object: &Value) -> Result<Value, serde_json::Error> {
     fn run<K: DeserializeOwned + Serialize>(object: &Value) -> Result<Value, serde_json::Error> {
         serde_json::to_value(serde_json::from_value::<K>(object.clone())?)
@@ -161,7 +161,7 @@ fn every_field_of_the_schema_is_read_and_written() {
     for definition in crd::definitions() {
         let object = complete(&definition);
         assert_eq!(through_its_kind(&object).unwrap(), object);
-        // Also by way of text, which borrows where values own.
+        // Also from text, which is decoded by another path than values.
         let text = serde_json::to_string(&object).unwrap();
         if object["kind"] == "Machine" {
             assert_eq!(serde_json::to_value(serde_json::from_str::<Machine>(&text).unwrap()).unwrap(), object);
@@ -183,7 +183,7 @@ fn paths(value: &Value, at: &str, all: &mut Vec<String>) {
 
 /// Shows API-3.
 #[test]
-fn a_null_or_an_unknown_key_anywhere_hides_no_object() {
+fn nulls_and_unknown_keys_are_accepted_everywhere() {
     let mut tried = 0;
     for definition in crd::definitions() {
         let object = complete(&definition);
@@ -193,7 +193,7 @@ fn a_null_or_an_unknown_key_anywhere_hides_no_object() {
             let mut changed = object.clone();
             *changed.pointer_mut(path).unwrap() = Value::Null;
             through_its_kind(&changed).unwrap_or_else(|error| panic!("null at {path}: {error}"));
-            // In a map of texts an object would be another type, not an unknown key.
+            // In a map of strings an object would have the wrong type.
             let of_texts = ["labels/", "annotations/", "apacity/", "matchLabels/"].iter().any(|map| path.contains(map));
             let beside = changed.pointer_mut(path.rsplit_once('/').unwrap().0).and_then(Value::as_object_mut);
             if let (Some(fields), false) = (beside, of_texts) {
@@ -208,7 +208,7 @@ fn a_null_or_an_unknown_key_anywhere_hides_no_object() {
 
 /// Shows API-2.
 #[test]
-fn zero_values_are_left_out_and_set_pointers_are_not() {
+fn zero_values_are_omitted_except_in_optional_fields() {
     assert_eq!(json!(MachineSpec::default()), json!({}));
     let spec: MachineSetSpec = serde_json::from_value(json!({
         "replicas": 0, "minReadySeconds": 0, "machineClass": {"name": ""},
@@ -216,9 +216,9 @@ fn zero_values_are_left_out_and_set_pointers_are_not() {
         "selector": {},
     }))
     .unwrap();
-    assert_eq!(json!(spec), json!({"selector": {}}), "an empty selector selects all, a missing one is an error");
+    assert_eq!(json!(spec), json!({"selector": {}}), "an empty selector differs from a missing one");
     let spec: MachineDeploymentSpec = serde_json::from_value(json!({"rollbackTo": {"revision": 0}})).unwrap();
-    assert_eq!(json!(spec), json!({"rollbackTo": {}}), "the wish to roll back is in its being there");
+    assert_eq!(json!(spec), json!({"rollbackTo": {}}), "the key requests the rollback");
     let spec: MachineSpec =
         serde_json::from_value(json!({"disableHealthTimeout": false, "maxEvictRetries": 0, "nodeConditions": ""}))
             .unwrap();
@@ -226,10 +226,10 @@ fn zero_values_are_left_out_and_set_pointers_are_not() {
 }
 
 #[test]
-fn an_object_is_read_alike_from_a_watch_a_list_and_yaml() {
+fn object_is_decoded_from_a_watch_a_list_and_yaml() {
     let object = complete(&crd::definitions()[2]);
     let expected: Machine = serde_json::from_value(object.clone()).unwrap();
-    // The type of an event may come after its object, which is then buffered in between.
+    // The type of an event may follow its object, which is then buffered.
     for event in
         [json!({"type": "ADDED", "object": object}).to_string(), format!(r#"{{"object":{object},"type":"ADDED"}}"#)]
     {
@@ -246,7 +246,7 @@ fn an_object_is_read_alike_from_a_watch_a_list_and_yaml() {
 
 /// Shows API-12.
 #[test]
-fn managed_fields_are_never_held() {
+fn managed_fields_are_skipped() {
     let machine: Machine = serde_json::from_value(json!({
         "metadata": {"name": "m", "managedFields": [{"manager": "x", "fieldsV1": {"f:spec": {}}}], "selfLink": "/x"},
     }))
@@ -257,15 +257,15 @@ fn managed_fields_are_never_held() {
 proptest! {
     /// Shows API-4.
     #[test]
-    fn no_text_in_a_duration_or_quantity_hides_its_object(text in any::<String>()) {
+    fn any_text_in_a_duration_or_quantity_is_accepted(text in any::<String>()) {
         let machine = json!({"spec": {"drainTimeout": text, "creationTimeout": text, "class": {"name": "c"}}});
         let read: Machine = serde_json::from_value(machine).unwrap();
         let timeout = read.spec.configuration.drain_timeout.as_ref().unwrap();
         prop_assert_eq!(read.spec.class.name.as_str(), "c");
-        if let Some(odd) = timeout.odd() {
+        if let Some(invalid) = timeout.invalid() {
             let written = json!(read);
-            prop_assert_eq!(written["spec"]["drainTimeout"].as_str(), Some(odd));
-            prop_assert_eq!(odd, text.as_str());
+            prop_assert_eq!(written["spec"]["drainTimeout"].as_str(), Some(invalid));
+            prop_assert_eq!(invalid, text.as_str());
         }
         let class = json!({"nodeTemplate": {"capacity": {"cpu": text}}});
         let read: MachineClass = serde_json::from_value(class).unwrap();
@@ -279,7 +279,7 @@ proptest! {
 
     /// Shows API-4.
     #[test]
-    fn no_text_in_any_word_hides_its_object(text in any::<String>()) {
+    fn any_text_in_an_enum_is_accepted(text in any::<String>()) {
         for definition in crd::definitions() {
             let mut object = complete(&definition);
             replace_texts(&mut object, &text);

@@ -1,42 +1,42 @@
-//! What came of a decision.
+//! Results of decisions.
 
 use std::fmt;
 
-use api::descriptions::bounded;
-use runtime::client::{ApiError, RetryClass};
+use api::texts::bounded;
+use runtime::client::{ApiError, ErrorClass};
 
-/// How the steps of a decision went.
+/// Result of the steps of a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Every one was taken.
+    /// All steps were carried out.
     Done,
-    /// Every one was taken, and the last, a call to the cloud, goes on by itself.
-    UnderWay,
-    /// Somebody else was faster, or we do not lead: nothing is wrong, and it is decided afresh.
+    /// All steps were carried out. The last one, a driver call, is still in progress.
+    InProgress,
+    /// The steps were not carried out, without an error: the object has changed, or this process is not the leader.
     Postponed(String),
-    /// One failed. It is decided afresh, after a pause.
+    /// A step failed. The next decision follows after a backoff.
     Failed(String),
 }
 
 impl Ending {
-    /// The end of a step that the API server did not accept.
-    pub fn refused(api_error: &ApiError, why: String) -> Self {
+    /// Returns the result of a step that failed with an error of the API server.
+    pub fn of_error(api_error: &ApiError, why: String) -> Self {
         match api_error.class {
-            RetryClass::Conflict => Self::Postponed(why),
+            ErrorClass::Conflict => Self::Postponed(why),
             _ => Self::Failed(why),
         }
     }
 
-    /// The same, with a text that is not too long for a log line.
+    /// Limits the length of the text.
     pub(super) fn bounded(self) -> Self {
         match self {
-            Self::Done | Self::UnderWay => self,
+            Self::Done | Self::InProgress => self,
             Self::Postponed(why) => Self::Postponed(bounded(why)),
             Self::Failed(why) => Self::Failed(bounded(why)),
         }
     }
 
-    /// Whether something was to be done that was not.
+    /// Returns whether a step was not carried out.
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Postponed(_) | Self::Failed(_))
     }
@@ -46,7 +46,7 @@ impl fmt::Display for Ending {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Done => "done",
-            Self::UnderWay => "under way",
+            Self::InProgress => "in progress",
             Self::Postponed(why) | Self::Failed(why) => why,
         })
     }

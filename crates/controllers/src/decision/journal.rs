@@ -1,10 +1,10 @@
-//! The log of decisions: one line for each that does something.
+//! The log of decisions: one line for each decision with steps.
 //!
-//! An object failing is tried again and again, and each try decides the same. Told every time, one broken quota would bury
-//! everything else. So a line about an object that failed lately is not repeated for [`SILENCE`]; then it is told again, with how often
-//! it has been true in between. Whoever wants every line asks for verbosity 4.
+//! A failing object is retried, and each retry makes the same decision. To keep the log readable, a line about an object that failed
+//! recently is not repeated for [`REPEAT_AFTER`]. Then it is logged again with the number of suppressed lines. Suppressed lines are logged
+//! at debug level (verbosity 4).
 //!
-//! Only objects failing are remembered, so the memory of a healthy fleet is empty.
+//! State is kept for failing objects only.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -14,14 +14,14 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use runtime::{Clock, Key};
 
-use super::{Decision, DriverCall, Ending, Listener, Subject, Taught};
+use super::{Decision, DriverCall, DriverCallResult, Ending, Listener, Subject};
 
-/// For how long a line about an object failing is not repeated.
-const SILENCE: SignedDuration = SignedDuration::from_mins(10);
-/// How many lines are remembered of one object: more than the steps between two tries.
-const REMEMBERED: usize = 8;
+/// Time after which a line about a failing object is repeated.
+const REPEAT_AFTER: SignedDuration = SignedDuration::from_mins(10);
+/// Maximum number of lines that are kept for one object. It exceeds the number of lines between two retries.
+const MAX_LINES: usize = 8;
 
-/// Where decisions are told. Clones are the same.
+/// Reports decisions to the log and to a listener. Clones share the state.
 #[derive(Clone)]
 pub struct Journal {
     listener: Option<Listener>,
@@ -29,44 +29,44 @@ pub struct Journal {
     failures: Arc<Mutex<BTreeMap<(Subject, Key), Failing>>>,
 }
 
-/// An object for which something failed lately.
+/// An object that failed recently.
 struct Failing {
     failed: Timestamp,
-    told: VecDeque<Told>,
+    logged: VecDeque<LoggedLine>,
 }
 
-struct Told {
-    line: u64,
+struct LoggedLine {
+    fingerprint: u64,
     at: Timestamp,
-    unsaid: u64,
+    suppressed: u64,
 }
 
-/// Whether a line is worth everybody's attention.
+/// Level at which a line is logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Worth {
-    /// It is news; `unsaid` is how often it was true without being told, if it was.
-    News { unsaid: Option<u64> },
-    /// Only for those who want to know everything.
-    Detail,
+enum Visibility {
+    /// Info or warning. `suppressed` is the number of suppressed repetitions, if there were any.
+    Logged { suppressed: Option<u64> },
+    /// Debug only.
+    Debug,
 }
 
 impl Journal {
-    /// A journal that also tells this listener.
+    /// Creates a journal that also calls this listener.
     pub fn new(listener: Option<Listener>, clock: &Clock) -> Self {
         Self { listener, clock: clock.clone(), failures: Arc::default() }
     }
 
-    /// Tells a decision and what came of it.
+    /// Reports a decision and its result.
     pub fn decided(&self, decision: &Decision) {
-        write_down(decision, self.worth(decision));
+        log(decision, self.visibility(decision));
         if let Some(listener) = &self.listener {
             listener.decided(decision);
         }
     }
 
-    /// Tells the end of a call to the cloud. The log does not repeat it: the decision that follows from it says why.
+    /// Reports the end of a driver call. It is not logged: the next decision contains the error.
     pub fn called(&self, key: &Key, call: &DriverCall) {
-        if call.taught == Taught::Failure {
+        if call.result == DriverCallResult::Failure {
             self.note_failure(Subject::Machine, key);
         }
         if let Some(listener) = &self.listener {
@@ -74,15 +74,15 @@ impl Journal {
         }
     }
 
-    /// Forgets an object that is gone.
-    pub fn gone(&self, about: Subject, key: &Key) {
+    /// Drops the state of a deleted object.
+    pub fn deleted(&self, about: Subject, key: &Key) {
         self.failures.lock().remove(&(about, key.clone()));
         if let (Subject::Machine, Some(listener)) = (about, &self.listener) {
-            listener.gone(key);
+            listener.deleted(key);
         }
     }
 
-    /// How many objects are failing, or were a moment ago.
+    /// Returns the number of objects that failed recently.
     pub fn failures(&self) -> usize {
         self.failures.lock().len()
     }
@@ -91,87 +91,93 @@ impl Journal {
         let now = self.clock.now();
         let mut failures = self.failures.lock();
         let failing = failures.entry((about, key.clone()));
-        failing.or_insert_with(|| Failing { failed: now, told: VecDeque::new() }).failed = now;
+        failing.or_insert_with(|| Failing { failed: now, logged: VecDeque::new() }).failed = now;
     }
 
-    fn worth(&self, decision: &Decision) -> Worth {
+    fn visibility(&self, decision: &Decision) -> Visibility {
         let open = decision.outcome.is_open();
-        if decision.did.is_empty() && !open {
-            return Worth::Detail;
+        if decision.steps.is_empty() && !open {
+            return Visibility::Debug;
         }
         if open {
             self.note_failure(decision.about, &decision.key);
         }
         let now = self.clock.now();
-        let place = (decision.about, decision.key.clone());
+        let object = (decision.about, decision.key.clone());
         let mut failures = self.failures.lock();
-        match failures.get_mut(&place) {
-            None => Worth::News { unsaid: None },
-            Some(failing) if now.duration_since(failing.failed) >= SILENCE => {
-                failures.remove(&place);
-                Worth::News { unsaid: None }
+        match failures.get_mut(&object) {
+            None => Visibility::Logged { suppressed: None },
+            Some(failing) if now.duration_since(failing.failed) >= REPEAT_AFTER => {
+                failures.remove(&object);
+                Visibility::Logged { suppressed: None }
             }
-            Some(failing) => failing.worth(fingerprint(decision), now),
+            Some(failing) => failing.visibility(fingerprint(decision), now),
         }
     }
 }
 
 impl Failing {
-    fn worth(&mut self, line: u64, now: Timestamp) -> Worth {
-        match self.told.iter_mut().find(|told| told.line == line) {
-            Some(told) if now.duration_since(told.at) < SILENCE => {
-                told.unsaid += 1;
-                Worth::Detail
+    fn visibility(&mut self, fingerprint: u64, now: Timestamp) -> Visibility {
+        match self.logged.iter_mut().find(|line| line.fingerprint == fingerprint) {
+            Some(line) if now.duration_since(line.at) < REPEAT_AFTER => {
+                line.suppressed += 1;
+                Visibility::Debug
             }
-            Some(told) => {
-                let unsaid = std::mem::take(&mut told.unsaid);
-                told.at = now;
-                Worth::News { unsaid: (unsaid > 0).then_some(unsaid) }
+            Some(line) => {
+                let suppressed = std::mem::take(&mut line.suppressed);
+                line.at = now;
+                Visibility::Logged { suppressed: (suppressed > 0).then_some(suppressed) }
             }
             None => {
-                if self.told.len() == REMEMBERED {
-                    self.told.pop_front();
+                if self.logged.len() == MAX_LINES {
+                    self.logged.pop_front();
                 }
-                self.told.push_back(Told { line, at: now, unsaid: 0 });
-                Worth::News { unsaid: None }
+                self.logged.push_back(LoggedLine { fingerprint, at: now, suppressed: 0 });
+                Visibility::Logged { suppressed: None }
             }
         }
     }
 }
 
-/// What a line says, apart from numbers: versions, ports and times differ with every try.
+/// Returns a hash of a line without digits: versions, ports and times differ in every retry.
 fn fingerprint(decision: &Decision) -> u64 {
     let outcome = decision.outcome.to_string();
     let mut hasher = DefaultHasher::new();
-    for text in decision.did.iter().chain([&decision.because, &outcome]) {
+    for text in decision.steps.iter().chain([&decision.because, &outcome]) {
         text.bytes().filter(|byte| !byte.is_ascii_digit()).for_each(|byte| byte.hash(&mut hasher));
         0xff_u8.hash(&mut hasher);
     }
     hasher.finish()
 }
 
-/// One line, under the name of what it is about, so that a search for a machine finds all of its lines.
+/// Logs one line with the object as a field, so that a search for a Machine finds all of its lines.
 macro_rules! line {
-    ($level:ident, $decision:expr, $unsaid:expr, $message:literal) => {{
-        let Decision { about, key, did, because, awaits, outcome, .. } = $decision;
-        let (step, outcome, unsaid) = (did.join(", "), outcome.to_string(), $unsaid);
+    ($level:ident, $decision:expr, $suppressed:expr, $message:literal) => {{
+        let Decision { about, key, steps, because, awaits, outcome, .. } = $decision;
+        let (step, outcome, suppressed) = (steps.join(", "), outcome.to_string(), $suppressed);
         let (reason, awaits) = (because.as_str(), Some(awaits.as_str()).filter(|awaits| !awaits.is_empty()));
         match about {
-            Subject::Machine => tracing::$level!(machine = %key, step, reason, outcome, awaits, unsaid, $message),
-            Subject::Set => tracing::$level!(set = %key, step, reason, outcome, awaits, unsaid, $message),
-            Subject::Deployment => tracing::$level!(deployment = %key, step, reason, outcome, awaits, unsaid, $message),
+            Subject::Machine => tracing::$level!(machine = %key, step, reason, outcome, awaits, suppressed, $message),
+            Subject::Set => tracing::$level!(set = %key, step, reason, outcome, awaits, suppressed, $message),
+            Subject::Deployment => tracing::$level!(deployment = %key, step, reason, outcome, awaits, suppressed, $message),
         }
     }};
 }
 
-fn write_down(decision: &Decision, worth: Worth) {
-    match (worth, &decision.outcome) {
-        (Worth::News { unsaid }, Ending::Done | Ending::UnderWay) => line!(info, decision, unsaid, "decided"),
-        (Worth::News { unsaid }, Ending::Postponed(_)) => line!(info, decision, unsaid, "not done; deciding afresh"),
-        (Worth::News { unsaid }, Ending::Failed(_)) => line!(warn, decision, unsaid, "not done; deciding afresh"),
-        (Worth::Detail, _) if decision.did.is_empty() => line!(debug, decision, None::<u64>, "nothing to do"),
-        (Worth::Detail, Ending::Done | Ending::UnderWay) => line!(debug, decision, None::<u64>, "decided again"),
-        (Worth::Detail, _) => line!(debug, decision, None::<u64>, "not done again; deciding afresh"),
+fn log(decision: &Decision, visibility: Visibility) {
+    match (visibility, &decision.outcome) {
+        (Visibility::Logged { suppressed }, Ending::Done | Ending::InProgress) => {
+            line!(info, decision, suppressed, "decided")
+        }
+        (Visibility::Logged { suppressed }, Ending::Postponed(_)) => {
+            line!(info, decision, suppressed, "not done; retrying")
+        }
+        (Visibility::Logged { suppressed }, Ending::Failed(_)) => {
+            line!(warn, decision, suppressed, "not done; retrying")
+        }
+        (Visibility::Debug, _) if decision.steps.is_empty() => line!(debug, decision, None::<u64>, "nothing to do"),
+        (Visibility::Debug, Ending::Done | Ending::InProgress) => line!(debug, decision, None::<u64>, "decided again"),
+        (Visibility::Debug, _) => line!(debug, decision, None::<u64>, "not done again; retrying"),
     }
 }
 
@@ -194,59 +200,59 @@ mod tests {
         decision("write", Ending::Failed(why.into()))
     }
 
-    const NEWS: Worth = Worth::News { unsaid: None };
+    const LOGGED: Visibility = Visibility::Logged { suppressed: None };
 
     /// Shows EVT-9.
     #[tokio::test(start_paused = true)]
-    async fn a_healthy_object_is_told_of_every_time_and_not_remembered() {
+    async fn healthy_object_is_always_logged_and_not_tracked() {
         let journal = journal();
         for _ in 0..3 {
-            assert_eq!(journal.worth(&decision("make 2 machines", Ending::Done)), NEWS);
+            assert_eq!(journal.visibility(&decision("create 2 Machines", Ending::Done)), LOGGED);
         }
         assert_eq!(journal.failures(), 0);
     }
 
     /// Shows EVT-8.
     #[tokio::test(start_paused = true)]
-    async fn a_reconcile_that_decides_nothing_is_no_news() {
-        let idle = Decision { did: vec![], ..decision("", Ending::Done) };
-        assert_eq!(journal().worth(&idle), Worth::Detail);
+    async fn decision_without_steps_is_logged_at_debug_level() {
+        let idle = Decision { steps: vec![], ..decision("", Ending::Done) };
+        assert_eq!(journal().visibility(&idle), Visibility::Debug);
     }
 
     /// Shows EVT-9.
     #[tokio::test(start_paused = true)]
-    async fn a_failure_that_repeats_is_told_once_and_after_a_while_again_with_how_often() {
+    async fn repeated_failure_is_logged_again_with_the_suppressed_count() {
         let journal = journal();
-        assert_eq!(journal.worth(&failed("version 17 is old")), NEWS);
+        assert_eq!(journal.visibility(&failed("version 17 is old")), LOGGED);
         for version in 18..21 {
             tokio::time::advance(Duration::from_mins(3)).await;
-            assert_eq!(journal.worth(&failed(&format!("version {version} is old"))), Worth::Detail);
+            assert_eq!(journal.visibility(&failed(&format!("version {version} is old"))), Visibility::Debug);
         }
-        assert_eq!(journal.worth(&failed("forbidden")), NEWS, "another failure is news");
+        assert_eq!(journal.visibility(&failed("forbidden")), LOGGED, "another failure is logged");
         tokio::time::advance(Duration::from_mins(3)).await;
-        assert_eq!(journal.worth(&failed("version 99 is old")), Worth::News { unsaid: Some(3) });
+        assert_eq!(journal.visibility(&failed("version 99 is old")), Visibility::Logged { suppressed: Some(3) });
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_steps_of_a_retry_are_not_repeated_while_the_call_keeps_failing() {
+    async fn steps_of_a_retry_are_suppressed_while_the_call_fails() {
         let (journal, key) = (journal(), Key::new("ns", "m"));
-        let ask = || journal.worth(&decision("ask", Ending::UnderWay));
+        let call = || journal.visibility(&decision("call", Ending::InProgress));
         journal.note_failure(Subject::Machine, &key);
-        assert_eq!(ask(), NEWS);
+        assert_eq!(call(), LOGGED);
         journal.note_failure(Subject::Machine, &key);
-        assert_eq!(ask(), Worth::Detail);
-        assert_eq!(journal.worth(&decision("write down", Ending::Done)), NEWS, "what is new is told");
+        assert_eq!(call(), Visibility::Debug);
+        assert_eq!(journal.visibility(&decision("write", Ending::Done)), LOGGED, "a new line is logged");
         tokio::time::advance(Duration::from_mins(11)).await;
-        assert_eq!(ask(), NEWS);
-        assert_eq!(ask(), NEWS, "the failing is over");
+        assert_eq!(call(), LOGGED);
+        assert_eq!(call(), LOGGED, "the object is healthy again");
         assert_eq!(journal.failures(), 0);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn of_an_object_that_is_gone_nothing_is_remembered() {
+    async fn deleted_object_is_not_tracked() {
         let journal = journal();
-        journal.worth(&failed("forbidden"));
-        journal.gone(Subject::Machine, &Key::new("ns", "m"));
+        journal.visibility(&failed("forbidden"));
+        journal.deleted(Subject::Machine, &Key::new("ns", "m"));
         assert_eq!(journal.failures(), 0);
     }
 }

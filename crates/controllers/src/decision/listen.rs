@@ -1,4 +1,4 @@
-//! Who is told of decisions, beside the log.
+//! Listeners for decisions and driver calls.
 
 use std::sync::Arc;
 
@@ -9,32 +9,32 @@ use runtime::Key;
 
 use super::Decision;
 
-/// Told of what controllers do. It is told in the middle of their work, so it must neither block nor fail.
+/// Receives decisions and driver calls. It is called by the controllers, so it must neither block nor fail.
 ///
-/// A closure over [`Decision`] is one, and hears of the decisions that did something.
+/// A closure over [`Decision`] is a listener; it receives only decisions that have steps.
 pub trait Listen: Send + Sync {
-    /// An object was looked at, and this came of it; also when there was nothing to do.
+    /// An object was reconciled, possibly without steps.
     fn decided(&self, decision: &Decision);
 
-    /// A call to the cloud has ended.
+    /// A driver call has ended.
     fn called(&self, _call: &DriverCall) {}
 
-    /// A machine is gone.
-    fn gone(&self, _machine: &Key) {}
+    /// A Machine was deleted.
+    fn deleted(&self, _machine: &Key) {}
 }
 
-/// Whoever listens.
+/// A shared listener.
 pub type Listener = Arc<dyn Listen>;
 
 impl<F: Fn(&Decision) + Send + Sync> Listen for F {
     fn decided(&self, decision: &Decision) {
-        if !decision.did.is_empty() {
+        if !decision.steps.is_empty() {
             self(decision);
         }
     }
 }
 
-/// Several are told one after the other.
+/// Several listeners are called in order.
 impl Listen for Vec<Listener> {
     fn decided(&self, decision: &Decision) {
         for listener in self {
@@ -48,39 +48,39 @@ impl Listen for Vec<Listener> {
         }
     }
 
-    fn gone(&self, machine: &Key) {
+    fn deleted(&self, machine: &Key) {
         for listener in self {
-            listener.gone(machine);
+            listener.deleted(machine);
         }
     }
 }
 
-/// A call to the cloud about one machine, after its end. Calls that never left are not told.
+/// A driver call for one Machine, after its end. Calls that were never sent are not reported.
 #[derive(Clone, Debug)]
 pub struct DriverCall {
-    /// The machine as it was when the call was decided.
+    /// The Machine at the time of the decision.
     pub machine: Arc<Machine>,
-    /// What was asked of the cloud.
+    /// Kind of the call.
     pub call: Call,
-    /// When it was decided; from then on it waited for its turn.
-    pub asked: Timestamp,
-    /// When it left.
-    pub left: Timestamp,
-    /// When the answer came.
+    /// When the call was queued.
+    pub queued: Timestamp,
+    /// When the call was sent.
+    pub sent: Timestamp,
+    /// When the response arrived.
     pub ended: Timestamp,
-    /// How the driver answered.
+    /// Status code of the response.
     pub code: Code,
-    /// What that means.
-    pub taught: Taught,
-    /// The cloud's name of the VM, if the answer gave one.
+    /// Result of the call.
+    pub result: DriverCallResult,
+    /// Provider id of the VM, if the response contains one.
     pub provider_id: Option<String>,
 }
 
-/// What a driver's answer means to us.
+/// Result of a driver call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taught {
-    /// We know what we wanted to know; *not found* is an answer to a question.
-    Answer,
-    /// It has to be tried again.
+pub enum DriverCallResult {
+    /// The call succeeded. *Not found* is a successful result of a status call.
+    Success,
+    /// The call must be retried.
     Failure,
 }

@@ -1,7 +1,8 @@
-//! Machines that deployments name for deletion and the cache does not show.
+//! Lookups of Machines that MachineDeployments name for deletion and that the cache does not show.
 //!
-//! A few names are looked up one by one. For more than a few, the Machines are listed once: a name that such a list does not show
-//! does not exist. So a long list of unknown names costs one request, and no other deployment waits for it.
+//! The step `Step::LookUpMachines` looks the Machines up, and the next reconcile decides with the result. A few names are read one by
+//! one. For more names, the Machines are listed once: a name that the list does not contain does not exist. So a long list of unknown
+//! names costs one request and does not delay other MachineDeployments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,36 +11,42 @@ use api::Uid;
 use parking_lot::Mutex;
 use runtime::cache::RefreshTicket;
 
-/// By deployment. Clones are the same memory.
+/// Lookups by MachineDeployment. Clones share them.
 #[derive(Clone, Default)]
-pub struct Lookups {
-    requested: Arc<Mutex<BTreeMap<Uid, Lookup>>>,
+pub struct MachineLookups {
+    lookups: Arc<Mutex<BTreeMap<Uid, Lookup>>>,
 }
 
 struct Lookup {
     names: BTreeSet<String>,
-    ticket: RefreshTicket,
+    /// The list that covers the names; `None` if each of them was read and does not exist.
+    list: Option<RefreshTicket>,
 }
 
-impl Lookups {
-    /// Requests a list of all Machines, unless one that covers these names is requested already.
-    pub(super) fn request(&self, deployment: Uid, names: &[String], list: impl FnOnce() -> RefreshTicket) {
-        let mut requested = self.requested.lock();
-        let covered = |lookup: &Lookup| names.iter().all(|name| lookup.names.contains(name));
-        if !requested.get(&deployment).is_some_and(covered) {
-            requested.insert(deployment, Lookup { names: names.iter().cloned().collect(), ticket: list() });
+impl MachineLookups {
+    /// Requests a list of all Machines, unless a requested list already covers these names.
+    pub(super) fn request_list(&self, deployment: Uid, names: &[String], list: impl FnOnce() -> RefreshTicket) {
+        let mut lookups = self.lookups.lock();
+        let covers = |lookup: &Lookup| lookup.list.is_some() && names.iter().all(|name| lookup.names.contains(name));
+        if !lookups.get(&deployment).is_some_and(covers) {
+            lookups.insert(deployment, Lookup { names: names.iter().cloned().collect(), list: Some(list()) });
         }
     }
 
-    /// The names whose list has been read: a Machine of such a name that the cache does not show does not exist.
-    pub(super) fn listed(&self, deployment: &Uid, is_read: impl Fn(RefreshTicket) -> bool) -> BTreeSet<String> {
-        let requested = self.requested.lock();
-        let lookup = requested.get(deployment).filter(|lookup| is_read(lookup.ticket));
+    /// Records names of Machines that do not exist.
+    pub(super) fn record_missing(&self, deployment: Uid, names: BTreeSet<String>) {
+        self.lookups.lock().insert(deployment, Lookup { names, list: None });
+    }
+
+    /// Returns the names that were looked up. A Machine with such a name that the cache does not show does not exist.
+    pub(super) fn completed(&self, deployment: &Uid, is_complete: impl Fn(RefreshTicket) -> bool) -> BTreeSet<String> {
+        let lookups = self.lookups.lock();
+        let lookup = lookups.get(deployment).filter(|lookup| lookup.list.is_none_or(is_complete));
         lookup.map(|lookup| lookup.names.clone()).unwrap_or_default()
     }
 
-    /// The deployment needs no lookup any more.
+    /// Drops the lookup of a MachineDeployment that does not need it any more.
     pub(super) fn forget(&self, deployment: &Uid) {
-        self.requested.lock().remove(deployment);
+        self.lookups.lock().remove(deployment);
     }
 }

@@ -1,10 +1,10 @@
-//! The MachineDeployment controller: one reconcile of one deployment.
+//! The MachineDeployment controller: one reconcile of one MachineDeployment.
 
 mod act;
 mod lookups;
 mod observe;
-mod reported;
 mod rollouts;
+mod status_writes;
 pub(crate) mod wake;
 
 use std::sync::Arc;
@@ -18,80 +18,62 @@ use runtime::queue::Outcome;
 use crate::Decision;
 use crate::cluster::Shared;
 use crate::decision::{Ending, Subject};
-use crate::fleet::Fleet;
+use crate::manager::Manager;
 use crate::outcome::outcome;
-use act::Acting;
-pub use lookups::Lookups;
-pub use reported::Reported;
-pub use rollouts::RollOuts;
+use act::Executor;
+pub use lookups::MachineLookups;
+pub use rollouts::Rollouts;
+pub use status_writes::StatusWrites;
 
-/// Looks at one deployment and does what its plan says.
-pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, key: Key) -> Outcome {
-    let deployment = match fleet.deployments.look_up(&key) {
+/// Plans one MachineDeployment and carries out the plan.
+pub(crate) async fn reconcile(shared: Arc<Shared>, manager: Arc<Manager>, key: Key) -> Outcome {
+    let deployment = match manager.deployments.look_up(&key) {
         Lookup::Present(deployment) => deployment,
         Lookup::Absent => {
-            shared.journal.gone(Subject::Deployment, &key);
+            shared.journal.deleted(Subject::Deployment, &key);
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {
-            tracing::warn!(deployment = %key, error = %object.error, "cannot be read, so it is left alone");
-            crate::unreadable::tell::<MachineDeployment>(&fleet.events, &object);
+            tracing::warn!(deployment = %key, error = %object.error, "failed to decode object; skipping");
+            crate::unreadable::report::<MachineDeployment>(&manager.events, &object);
             return Outcome::Done;
         }
     };
     if shared.caches.trust() == Trust::Doubtful {
-        // Sizes that follow from machines of two histories would make or delete too many. Nothing is done until that is settled.
+        // The cache may mix Machines of two histories of the API server. Sizes computed from them would create or delete too many.
         return Outcome::Again { after: shared.policy.short_retry };
     }
-    let mut acting = Acting::new(&shared, &fleet, deployment.clone());
-    let mut gone = fleet.lookups.listed(&deployment.uid(), |ticket| shared.machines.has_refreshed(ticket));
-    loop {
-        let seen = observe::observe(&shared, &fleet, deployment.clone(), &gone);
-        let (sets, named) = (seen.sets(), seen.named());
-        let input = seen.as_input(&sets, &named, &shared);
-        let plan = plan(&input);
-        if let [Step::AskForMachines(names)] = plan.steps.as_slice() {
-            if names.len() > shared.policy.fleet.lookups_per_reconcile {
-                fleet.lookups.request(deployment.uid(), names, || shared.machines.request_refresh());
-                let ending = Ending::Postponed(format!("listing all Machines to look up {} names", names.len()));
-                let decision = Decision::prevented(Subject::Deployment, &key, &plan.because, ending);
-                shared.journal.decided(&decision);
-                return Outcome::Again { after: shared.policy.short_retry };
-            }
-            match acting.ask_for(names).await {
-                Ok(missing) => gone.extend(missing),
-                Err(write_error) => {
-                    let because = "the API server has to be asked about machines that it names";
-                    shared.journal.decided(&Decision::prevented(
-                        Subject::Deployment,
-                        &key,
-                        &because,
-                        write_error.ending(),
-                    ));
-                    return write_error.outcome();
-                }
-            }
-            continue; // every name is either in sight now or known to be gone, so this happens once
-        }
-        fleet.lookups.forget(&deployment.uid());
-        // Before anything is done: at the end of a roll-out nobody may annotate a node after it was given back.
-        fleet.rollouts.note(deployment.uid(), plan.guarded.clone());
-        let wake = plan.wake.no_later_than(seen.until());
-        let decision = Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, wake);
-        let (ending, outcome) = match acting.carry_out(&plan).await {
-            Ok(()) if acting.went_through() => (Ending::Done, outcome(wake, &shared.policy, shared.clock.now())),
-            Ok(()) => (acting.ending(), Outcome::Failed),
-            Err(write_error) => {
-                let report = acting.set_not_made().map(|(set, why)| creation_failed(&input, set, why));
-                if let Some(report) = report
-                    && let Err(second) = acting.carry_out(&report).await
-                {
-                    tracing::info!(deployment = %key, why = %second, "could not say why its set was not made");
-                }
-                (write_error.ending(), write_error.outcome())
-            }
-        };
-        shared.journal.decided(&decision.ended(ending));
-        return outcome;
+    let uid = deployment.uid();
+    let missing = manager.lookups.completed(&uid, |list| shared.machines.has_refreshed(list));
+    let seen = observe::observe(&shared, &manager, deployment.clone(), &missing);
+    let (sets, named) = (seen.sets(), seen.named());
+    let input = seen.as_input(&sets, &named, &shared);
+    let plan = plan(&input);
+    if !plan.steps.iter().any(|step| matches!(step, Step::LookUpMachines(_))) {
+        manager.lookups.forget(&uid);
+        // Before any step: at the end of a rollout, the machine controller must not annotate a Node again after the annotation was
+        // removed.
+        manager.rollouts.set_guarded(uid, plan.guarded.clone());
     }
+    let wake = plan.wake.no_later_than(seen.until());
+    let decision = Decision::of(Subject::Deployment, &key, &plan.steps, &plan.because, wake);
+    let mut executor = Executor::new(&shared, &manager, deployment, missing);
+    let (ending, outcome) = match executor.carry_out(&plan).await {
+        Ok(()) => match executor.ending() {
+            Ending::Done => (Ending::Done, outcome(wake, &shared.policy, shared.clock.now())),
+            postponed @ Ending::Postponed(_) => (postponed, Outcome::Again { after: shared.policy.short_retry }),
+            failed => (failed, Outcome::Failed),
+        },
+        Err(write_error) => {
+            let report = executor.rejected_set().map(|(set, error)| creation_failed(&input, set, error));
+            if let Some(report) = report
+                && let Err(error) = executor.carry_out(&report).await
+            {
+                tracing::info!(deployment = %key, %error, "failed to report that the MachineSet was not created");
+            }
+            (write_error.ending(), write_error.outcome())
+        }
+    };
+    shared.journal.decided(&decision.ended(ending));
+    outcome
 }

@@ -1,36 +1,37 @@
-//! Everything a deployment's decision looks at, read from the caches at one moment.
+//! The input of a MachineDeployment's plan, read from the caches at one time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use api::view::NodeView;
-use api::{Machine, MachineDeployment, MachineSet, Object, OwnerReference};
-use jiff::{SignedDuration, Timestamp};
-use planner::deployment::{Named, Observed, SeenMachine, SeenSet, TargetCluster, UndecodableSet, machines_named};
+use api::{Machine, MachineDeployment, MachineSet, Object};
+use jiff::Timestamp;
+use planner::deployment::{Named, Observed, SeenMachine, SeenSet, UndecodableSet, machines_named};
 use runtime::Key;
-use runtime::cache::{Lookup, UndecodableObject};
-use runtime::expectations::Expected;
+use runtime::cache::Lookup;
 
 use crate::cluster::Shared;
-use crate::fleet::Fleet;
-use crate::indexes::{MACHINES_BY_OWNER, ORPHAN, ORPHAN_SETS, SETS_BY_OWNER};
+use crate::indexes::{ORPHAN, ORPHAN_SETS, SETS_BY_OWNER};
+use crate::manager::Manager;
+use crate::owners::is_managed_by;
 
-/// What was seen, kept alive for the planner.
+/// The objects that a plan borrows.
 pub(super) struct DeploymentSnapshot {
     deployment: Arc<MachineDeployment>,
     sets: Vec<FoundSet>,
     names_in_use: BTreeSet<String>,
     undecodable_sets: Vec<UndecodableSet>,
     named: BTreeMap<String, Found>,
-    reported: Option<Timestamp>,
-    /// When the last machine that was asked for and not seen is no longer waited for.
-    until: Option<Timestamp>,
+    status_written: Option<Timestamp>,
+    /// When the last outstanding create of a Machine lapses.
+    creates_lapse: Option<Timestamp>,
     now: Timestamp,
 }
 
 struct FoundSet {
     set: Arc<MachineSet>,
     machines: Vec<(Arc<Machine>, Option<Arc<NodeView>>)>,
+    /// Number of Machines that cannot be decoded or that the cache does not show yet.
     unseen: usize,
 }
 
@@ -41,62 +42,49 @@ enum Found {
     Gone,
 }
 
-/// `gone` are machines that the API server, asked just now, does not know.
+/// Reads the caches. `missing` are names of Machines that were looked up and do not exist.
 pub(super) fn observe(
     shared: &Shared,
-    fleet: &Fleet,
+    manager: &Manager,
     deployment: Arc<MachineDeployment>,
-    gone: &BTreeSet<String>,
+    missing: &BTreeSet<String>,
 ) -> DeploymentSnapshot {
-    let unreadable = shared.machines.undecodable();
-    let owned = fleet.sets.find(&SETS_BY_OWNER, deployment.uid().as_str());
-    let orphans = fleet.sets.find(&ORPHAN_SETS, ORPHAN);
-    let now = shared.clock.now();
-    let mut until = None;
+    let uid = deployment.uid();
+    let mut creates_lapse = None;
     let found = |set: Arc<MachineSet>| {
-        let set = fleet.memory.with_counts(set);
-        let uid = set.uid();
-        let theirs = unreadable.iter().filter(|object| {
-            object.owners.iter().any(|owner| owner.controller == Some(true) && owner.uid == uid.as_str())
-        });
-        // What is expected is read first: a machine that appears in between is counted twice, never not at all.
-        let expected = fleet.expectations.outstanding(&Key::new(set.namespace(), set.name())).into_iter();
-        let asked_for = expected.filter(|open| matches!(open.what, Expected::Create(_))).map(|open| open.lapses_in);
-        let lapses: Vec<Timestamp> =
-            asked_for.filter_map(|lapses_in| now.checked_add(SignedDuration::try_from(lapses_in).ok()?).ok()).collect();
-        until = until.max(lapses.iter().max().copied());
-        let machines = shared.machines.find(&MACHINES_BY_OWNER, uid.as_str()).into_iter();
+        let set = manager.counts.latest(set);
+        let owned = manager.counts.owned(&Key::new(set.namespace(), set.name()), &set.uid());
+        creates_lapse = creates_lapse.max(owned.creates_lapse);
+        let machines = owned.decoded.into_iter();
         FoundSet {
-            unseen: theirs.count() + lapses.len(),
+            unseen: owned.undecodable.len() + owned.outstanding.creates.len(),
             machines: machines.map(|machine| (machine.clone(), node_of(shared, &machine))).collect(),
             set,
         }
     };
-    let sets = owned.into_iter().chain(orphans).map(found).collect();
-    let readable = fleet.sets.list().into_iter().map(|set| set.name().to_owned());
-    let names_in_use = readable.chain(fleet.sets.undecodable().iter().map(|object| object.name.clone())).collect();
-    let undecodable_sets = fleet.sets.undecodable();
-    let is_owned = |object: &&Arc<UndecodableObject>| {
-        let by_deployment =
-            |owner: &OwnerReference| owner.controller == Some(true) && owner.uid == deployment.uid().as_str();
-        object.owners.iter().any(by_deployment) && object.deletion_timestamp.is_none()
-    };
-    let undecodable_sets = undecodable_sets.iter().filter(is_owned);
-    let undecodable_sets = undecodable_sets
+    let orphans = manager.sets.find(&ORPHAN_SETS, ORPHAN);
+    let sets = manager.sets.find(&SETS_BY_OWNER, uid.as_str()).into_iter().chain(orphans).map(found).collect();
+    let undecodable = manager.sets.undecodable();
+    let decoded = manager.sets.list().into_iter().map(|set| set.name().to_owned());
+    let names_in_use = decoded.chain(undecodable.iter().map(|object| object.name.clone())).collect();
+    let undecodable_sets = undecodable
+        .iter()
+        .filter(|object| is_managed_by(object, &uid) && object.deletion_timestamp.is_none())
         .map(|object| UndecodableSet { name: object.name.clone(), error: object.error.clone() })
         .collect();
     let look_up = |name: String| {
         let found = match shared.machines.look_up(&Key::new(deployment.namespace(), name.as_str())) {
             Lookup::Present(machine) => Found::Seen(machine),
             Lookup::Undecodable(_) => Found::Unreadable,
-            Lookup::Absent if gone.contains(&name) => Found::Gone,
+            Lookup::Absent if missing.contains(&name) => Found::Gone,
             Lookup::Absent => Found::NotVisible,
         };
         (name, found)
     };
     let named = machines_named(&deployment).into_iter().map(look_up).collect();
-    let reported = fleet.reported.at(&deployment.uid());
-    DeploymentSnapshot { deployment, sets, names_in_use, undecodable_sets, named, reported, until, now }
+    let status_written = manager.status_writes.last(&uid);
+    let now = shared.clock.now();
+    DeploymentSnapshot { deployment, sets, names_in_use, undecodable_sets, named, status_written, creates_lapse, now }
 }
 
 fn node_of(shared: &Shared, machine: &Machine) -> Option<Arc<NodeView>> {
@@ -105,12 +93,12 @@ fn node_of(shared: &Shared, machine: &Machine) -> Option<Arc<NodeView>> {
 }
 
 impl DeploymentSnapshot {
-    /// When to look again at the latest, whatever the plan waits for: a machine that was asked for and never comes wakes nobody.
+    /// Returns the latest time of the next reconcile: no event follows an outstanding create that lapses.
     pub(super) fn until(&self) -> Option<Timestamp> {
-        self.until
+        self.creates_lapse
     }
 
-    /// The sets, for the planner.
+    /// Returns the MachineSets as input of the planner.
     pub(super) fn sets(&self) -> Vec<SeenSet<'_>> {
         let mut sets = Vec::with_capacity(self.sets.len());
         for FoundSet { set, machines, unseen } in &self.sets {
@@ -120,22 +108,22 @@ impl DeploymentSnapshot {
         sets
     }
 
-    /// The machines that someone named, for the planner.
+    /// Returns the Machines that are named for deletion as input of the planner.
     pub(super) fn named(&self) -> BTreeMap<String, Named<'_>> {
         let mut named = BTreeMap::new();
         for (name, found) in &self.named {
             let seen = match found {
-                Found::Seen(machine) => Named::Seen(machine),
-                Found::Unreadable => Named::Unreadable,
-                Found::NotVisible => Named::NotVisible,
-                Found::Gone => Named::Gone,
+                Found::Seen(machine) => Named::Found(machine),
+                Found::Unreadable => Named::Undecodable,
+                Found::NotVisible => Named::NotCached,
+                Found::Gone => Named::NotFound,
             };
             named.insert(name.clone(), seen);
         }
         named
     }
 
-    /// The planner's view of it.
+    /// Returns the input of the planner.
     pub(super) fn as_input<'a>(
         &'a self,
         sets: &'a [SeenSet<'a>],
@@ -148,9 +136,9 @@ impl DeploymentSnapshot {
             names_in_use: &self.names_in_use,
             undecodable_sets: &self.undecodable_sets,
             named,
-            target: if shared.nodes.is_some() { TargetCluster::Seen } else { TargetCluster::None },
+            has_target_cluster: shared.nodes.is_some(),
             policy: &shared.policy,
-            reported: self.reported,
+            reported: self.status_written,
             now: self.now,
         }
     }

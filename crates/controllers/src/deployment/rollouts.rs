@@ -1,7 +1,7 @@
-//! Whose nodes are kept from the autoscaler because their deployment rolls.
+//! MachineSets whose Nodes carry the autoscaler's scale-down annotation during a rollout.
 //!
-//! The machine controller marks each node that joins. Where it runs in the same process, it learns here what a roll-out writes on
-//! such a node, and one write does for both. Where it does not, the deployment controller writes it afterwards.
+//! The machine controller writes the first labels and annotations of a Node that joins. If it runs in the same process as the manager,
+//! it adds the annotation of the rollout in the same write. Otherwise the MachineDeployment controller adds it afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,15 +9,15 @@ use std::sync::Arc;
 use api::Uid;
 use parking_lot::Mutex;
 
-/// The sets of each deployment that rolls. Clones are the same memory.
+/// The guarded MachineSets of each MachineDeployment. Clones share them.
 #[derive(Clone, Default)]
-pub struct RollOuts {
+pub struct Rollouts {
     sets: Arc<Mutex<BTreeMap<Uid, BTreeSet<Uid>>>>,
 }
 
-impl RollOuts {
-    /// These sets of the deployment are guarded from now on, and no others.
-    pub(super) fn note(&self, deployment: Uid, guarded: Vec<Uid>) {
+impl Rollouts {
+    /// Replaces the guarded MachineSets of a MachineDeployment.
+    pub(super) fn set_guarded(&self, deployment: Uid, guarded: Vec<Uid>) {
         let mut sets = self.sets.lock();
         if guarded.is_empty() {
             sets.remove(&deployment);
@@ -26,8 +26,8 @@ impl RollOuts {
         }
     }
 
-    /// Whether nodes of this set are kept from the autoscaler.
-    pub(crate) fn guard(&self, set: &Uid) -> bool {
+    /// Returns whether Nodes of this MachineSet carry the annotation.
+    pub(crate) fn is_guarded(&self, set: &Uid) -> bool {
         self.sets.lock().values().any(|sets| sets.contains(set))
     }
 }

@@ -1,42 +1,43 @@
-//! Whose changes wake a deployment.
+//! The changes that trigger a reconcile of a MachineDeployment.
 //!
-//! | change | wakes |
+//! | change | reconciled |
 //! | --- | --- |
 //! | a MachineDeployment | itself |
-//! | a MachineSet | the deployment that owns it, and the one that did |
-//! | a MachineSet without an owner | the deployments that select it |
-//! | a Machine that begins to leave, is gone, fails, moves or gets on with an in-place update | the deployment of its set |
-//! | a Node that is taken into care, or whose in-place update gets on | the deployment of its machine's set |
+//! | a MachineSet | the MachineDeployments that own it or owned it before |
+//! | a MachineSet without an owner | the MachineDeployments that select it |
+//! | a Machine, if `planner::deployment::interest` needs the change | the MachineDeployment of its MachineSet |
+//! | a Node, if `planner::deployment::interest` needs the change | the MachineDeployment of its Machine's MachineSet |
 //!
-//! All other changes of a Machine reach the deployment through the status of its set, which counts many of them at once.
+//! All other changes of Machines trigger a reconcile through the status of the MachineSet, which combines many of them.
 
 use api::view::NodeView;
-use api::{LabelSelector, Machine, MachineDeployment, MachineSet, Object};
+use api::{Machine, MachineDeployment, MachineSet, Object};
 use planner::deployment::interest;
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
 use runtime::queue::Coalesced;
 
-use crate::fleet::Fleet;
 use crate::indexes::MACHINES_BY_NODE;
+use crate::manager::Manager;
+use crate::owners::selects;
 
-/// A deployment wakes itself.
-pub(crate) fn on_deployments(reflector: &mut Reflector<MachineDeployment>, fleet: &Fleet) {
-    let (wake, reported, rollouts) = (fleet.wake_deployment.clone(), fleet.reported.clone(), fleet.rollouts.clone());
-    let lookups = fleet.lookups.clone();
+/// Registers the handler for MachineDeployments. The state of a deleted MachineDeployment is dropped.
+pub(crate) fn on_deployments(reflector: &mut Reflector<MachineDeployment>, manager: &Manager) {
+    let (wake, status_writes) = (manager.wake_deployment.clone(), manager.status_writes.clone());
+    let (lookups, rollouts) = (manager.lookups.clone(), manager.rollouts.clone());
     reflector.on_delta(move |key, delta| {
         if let Delta::Removed { last, .. } = delta {
-            reported.forget(&last.uid());
+            status_writes.forget(&last.uid());
             lookups.forget(&last.uid());
-            rollouts.note(last.uid(), Vec::new());
+            rollouts.set_guarded(last.uid(), Vec::new());
         }
         wake.add(key.clone());
     });
 }
 
-/// A set wakes its deployment, or those that may want it.
-pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
-    let (wake, deployments) = (fleet.wake_deployment.clone(), fleet.deployments.clone());
+/// Registers the handler for MachineSets.
+pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, manager: &Manager) {
+    let (wake, deployments) = (manager.wake_deployment.clone(), manager.deployments.clone());
     reflector.on_delta(move |key, delta| {
         let owners = [delta.before(), delta.now()].into_iter().flatten().filter_map(|set| set.controller_owner());
         for owner in owners.filter(|owner| *owner.kind == *MachineDeployment::kind()) {
@@ -50,7 +51,7 @@ pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
         }
         if let Some(orphan) = delta.now().filter(|set| set.controller_owner().is_none()) {
             for deployment in deployments.list() {
-                if selects(deployment.spec.selector.as_ref(), orphan) {
+                if selects(deployment.spec.selector.as_ref(), &orphan.metadata.labels) {
                     wake.add(Key::new(deployment.namespace(), deployment.name()));
                 }
             }
@@ -58,9 +59,9 @@ pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
     });
 }
 
-/// A machine wakes the deployment of its set when something happens to it that the set's numbers do not show.
-pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
-    let owners = Owners::of(fleet);
+/// Registers the handler for Machines. It passes on the changes that the counts of the MachineSet do not show.
+pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, manager: &Manager) {
+    let owners = Owners::of(manager);
     reflector.on_delta(move |_, delta| {
         let (before, now) = (delta.before(), delta.now());
         if interest::in_machine(before.map(|machine| &**machine), now.map(|machine| &**machine)) {
@@ -71,9 +72,9 @@ pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
     });
 }
 
-/// A node wakes the deployment of its machine when it has just joined, and when an in-place update gets on.
-pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
-    let (owners, machines) = (Owners::of(fleet), machines.clone());
+/// Registers the handler for Nodes.
+pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Machine>, manager: &Manager) {
+    let (owners, machines) = (Owners::of(manager), machines.clone());
     reflector.on_delta(move |key, delta| {
         if interest::in_node(delta.before().map(|node| &**node), delta.now().map(|node| &**node)) {
             for machine in machines.find(&MACHINES_BY_NODE, &key.name) {
@@ -83,7 +84,7 @@ pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Mac
     });
 }
 
-/// The way from a machine to its deployment.
+/// Finds the MachineDeployment of a Machine.
 #[derive(Clone)]
 struct Owners {
     sets: Cache<MachineSet>,
@@ -91,8 +92,8 @@ struct Owners {
 }
 
 impl Owners {
-    fn of(fleet: &Fleet) -> Self {
-        Self { sets: fleet.sets.clone(), wake: fleet.wake_deployment.clone() }
+    fn of(manager: &Manager) -> Self {
+        Self { sets: manager.sets.clone(), wake: manager.wake_deployment.clone() }
     }
 
     fn wake(&self, machine: &Machine) {
@@ -103,10 +104,4 @@ impl Owners {
             self.wake.add(Key::new(machine.namespace(), deployment.name.as_str()));
         }
     }
-}
-
-/// An invalid selector concerns its own deployment only.
-fn selects(selector: Option<&LabelSelector>, set: &MachineSet) -> bool {
-    let labels = &set.metadata.labels;
-    !labels.is_empty() && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels) == Ok(true))
 }

@@ -1,17 +1,17 @@
-//! Who may begin, where the number of drains is limited.
+//! Limits the number of concurrent drains.
 //!
-//! Whoever wants to begin asks here, again and again until it may; all that ask are judged together and under one lock, so that two
-//! workers cannot spend the same place. Whoever ends wakes those that wait.
+//! A drain requests admission in every reconcile until it is admitted. All drains are evaluated together under one
+//! lock, so that two workers cannot use the same capacity. A drain that ends wakes those that wait.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use planner::drain::concurrency::{Admission, Caps, Contender, Standing, admissions};
+use planner::drain::concurrency::{Admission, Candidate, Caps, QueueState, admissions};
 use runtime::Key;
 use runtime::queue::Queue;
 
-/// The drains that run or want to. Clones are the same.
+/// The drains that run or wait. Clones share all state.
 #[derive(Clone)]
 pub(super) struct ConcurrencyLimit {
     caps: Caps,
@@ -21,7 +21,7 @@ pub(super) struct ConcurrencyLimit {
 
 struct DrainEntry {
     deployment: Option<String>,
-    standing: Standing,
+    standing: QueueState,
 }
 
 impl ConcurrencyLimit {
@@ -29,13 +29,13 @@ impl ConcurrencyLimit {
         Self { caps, drains: Arc::default(), queue }
     }
 
-    /// Whether this machine's drain may begin. One that has begun goes on.
-    pub(super) fn admit(&self, machine: &Key, deployment: Option<&str>, standing: Standing) -> Admission {
+    /// Returns whether this Machine's drain may begin. A drain that has begun is always admitted.
+    pub(super) fn admit(&self, machine: &Key, deployment: Option<&str>, standing: QueueState) -> Admission {
         if self.caps == Caps::default() {
             return Admission::Now;
         }
         let mut drains = self.drains.lock();
-        let running = drains.get(machine).is_some_and(|drain| drain.standing == Standing::Running);
+        let running = drains.get(machine).is_some_and(|drain| drain.standing == QueueState::Running);
         if !running {
             drains.insert(machine.clone(), DrainEntry { deployment: deployment.map(str::to_owned), standing });
         }
@@ -44,22 +44,22 @@ impl ConcurrencyLimit {
             .iter()
             .map(|(name, drain)| {
                 let deployment = drain.deployment.as_deref();
-                (name.as_str(), Contender { deployment, standing: drain.standing })
+                (name.as_str(), Candidate { deployment, state: drain.standing })
             })
             .collect();
-        let turn =
+        let admission =
             admissions(&contenders, self.caps).get(machine.to_string().as_str()).copied().unwrap_or(Admission::Now);
-        if let (Admission::Now, Some(drain)) = (turn, drains.get_mut(machine)) {
-            drain.standing = Standing::Running;
+        if let (Admission::Now, Some(drain)) = (admission, drains.get_mut(machine)) {
+            drain.standing = QueueState::Running;
         }
-        turn
+        admission
     }
 
-    /// The drain of this machine is over; those that wait look again.
-    pub(super) fn give_back(&self, machine: &Key) {
+    /// Removes the drain of this Machine, and wakes those that wait.
+    pub(super) fn release(&self, machine: &Key) {
         let mut drains = self.drains.lock();
-        if drains.remove(machine).is_some_and(|drain| drain.standing == Standing::Running) {
-            for key in drains.iter().filter(|(_, drain)| drain.standing != Standing::Running).map(|(key, _)| key) {
+        if drains.remove(machine).is_some_and(|drain| drain.standing == QueueState::Running) {
+            for key in drains.iter().filter(|(_, drain)| drain.standing != QueueState::Running).map(|(key, _)| key) {
                 self.queue.add(key.clone());
             }
         }

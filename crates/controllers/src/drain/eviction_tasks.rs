@@ -1,9 +1,9 @@
-//! The requests of a drain, made outside of any worker.
+//! The requests of a drain, in tasks of their own.
 //!
-//! An eviction can take seconds, and a node can have hundreds of pods. So the requests that a reconcile asks for run in a task of
-//! their own, a limited number of them at once over all drains. Each answer goes into the drain's memory; a refusal wakes the
-//! machine at once, because nothing else will tell of it, and so does the end of the batch. Right before each request leaves it
-//! is asked once more whether we still lead.
+//! An eviction can take seconds, and a Node can have hundreds of pods. So the requests of a reconcile run in a separate
+//! task, and their number is limited over all drains. Each response is recorded in the memory of the drain. A rejected
+//! or failed request wakes the Machine immediately, because no watch event reports it; the end of the batch wakes it,
+//! too. Leadership is checked right before each request.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::{Arc, Weak};
@@ -15,7 +15,7 @@ use futures::{FutureExt, StreamExt, stream};
 use jiff::Timestamp;
 use kube::Client;
 use planner::drain::attachments::AttachmentId;
-use planner::drain::{Answer, Failure, Found, Note, Outlook, PodId, Step, Verb, VolumeClaimKey};
+use planner::drain::{Answer, Failure, Found, Note, Persistence, PodId, Step, Verb, VolumeClaimKey};
 use runtime::client::ApiError;
 use runtime::lease::Leadership;
 use runtime::queue::Queue;
@@ -25,7 +25,7 @@ use tokio::sync::Semaphore;
 use super::measure::Measures;
 use super::requests;
 use super::running::Drain;
-use crate::limiter::CallLimiter;
+use crate::driver_calls::DriverCalls;
 use crate::write::Writer;
 
 /// One request.
@@ -39,7 +39,7 @@ pub(super) enum EvictionTask {
 }
 
 impl EvictionTask {
-    /// The requests of a step.
+    /// Returns the requests of a step.
     pub(super) fn of(step: &Step) -> Vec<Self> {
         match step {
             Step::Watch => Vec::new(),
@@ -50,9 +50,10 @@ impl EvictionTask {
         }
     }
 
-    /// The note that this request failed, so that it is retried with backoff.
+    /// Returns the note that this request failed, so that it is retried with backoff.
     fn failed(self, text: &str, at: Timestamp) -> Note {
-        let answer = Answer::Failed(Failure { text: text.to_owned(), outlook: Outlook::Lasting, retry_after: None });
+        let answer =
+            Answer::Failed(Failure { text: text.to_owned(), persistence: Persistence::Permanent, retry_after: None });
         match self {
             Self::Evict(pod) => Note::Answered { pod: pod.uid, verb: Verb::Evict, answer, at },
             Self::Delete(pod) => Note::Answered { pod: pod.uid, verb: Verb::Delete, answer, at },
@@ -63,32 +64,32 @@ impl EvictionTask {
     }
 }
 
-/// Who makes the requests.
+/// Sends the requests.
 #[derive(Clone)]
 pub(super) struct EvictionTasks {
     pub(super) client: Client,
     pub(super) attachments: Writer<VolumeAttachmentView>,
-    pub(super) limiter: CallLimiter,
+    pub(super) driver_calls: DriverCalls,
     pub(super) leadership: Leadership,
-    /// How many requests may be under way at once.
-    pub(super) places: Arc<Semaphore>,
+    /// Limits the number of concurrent requests.
+    pub(super) permits: Arc<Semaphore>,
     pub(super) queue: Queue<Key>,
     pub(super) clock: Clock,
     pub(super) measures: Measures,
     pub(super) tasks: Tasks,
 }
 
-/// Whether an answer has to be told at once.
+/// Whether a response wakes the Machine immediately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum News {
-    /// Nobody else will tell.
+enum Wake {
+    /// No watch event reports it.
     Now,
-    /// The world will show it, or the end of the batch will do.
+    /// A watch event reports it, or the end of the batch is early enough.
     Later,
 }
 
 impl EvictionTasks {
-    /// Makes these requests for a drain, until it ends.
+    /// Sends these requests for a drain, until it ends.
     pub(super) fn run(
         &self,
         key: &Key,
@@ -96,42 +97,42 @@ impl EvictionTasks {
         class: Option<Arc<MachineClass>>,
         eviction_tasks: Vec<EvictionTask>,
     ) {
-        let (own, key, stop, process) = (self.clone(), key.clone(), drain.stopping(), self.tasks.stopping());
-        // The task must not keep the drain alive: its end is what stops the task.
+        let (this, key, stop, process) = (self.clone(), key.clone(), drain.stopping(), self.tasks.stopping());
+        // The task must not own the drain: dropping the drain stops the task.
         let drain = Arc::downgrade(drain);
         self.tasks.spawn("requests of a drain", async move {
-            let at_once = own.places.available_permits().max(1);
-            let work = stream::iter(eviction_tasks).for_each_concurrent(at_once, |task| async {
-                let made = AssertUnwindSafe(own.make(task.clone(), class.as_deref(), &drain)).catch_unwind().await;
-                let made = made.unwrap_or_else(|_| {
-                    own.queue.panicked(&key, "drain request");
-                    Some((task.failed("the request panicked", own.clock.now()), News::Later))
+            let concurrency = this.permits.available_permits().max(1);
+            let work = stream::iter(eviction_tasks).for_each_concurrent(concurrency, |task| async {
+                let sent = AssertUnwindSafe(this.send(task.clone(), class.as_deref(), &drain)).catch_unwind().await;
+                let sent = sent.unwrap_or_else(|_| {
+                    this.queue.panicked(&key, "drain request");
+                    Some((task.failed("the request panicked", this.clock.now()), Wake::Later))
                 });
-                let Some((note, news)) = made else { return };
+                let Some((note, wake)) = sent else { return };
                 if let Some(drain) = drain.upgrade() {
                     drain.note([note]);
                 }
-                if news == News::Now {
-                    own.queue.add(key.clone());
+                if wake == Wake::Now {
+                    this.queue.add(key.clone());
                 }
             });
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
                 () = process.cancelled() => {}
-                () = work => own.queue.add(key.clone()),
+                () = work => this.queue.add(key.clone()),
             }
         });
     }
 
-    /// `None` when we may no longer act: then there is nothing to note either.
-    async fn make(
+    /// Sends one request. Returns `None` without a request if this process no longer leads.
+    async fn send(
         &self,
         task: EvictionTask,
         class: Option<&MachineClass>,
         drain: &Weak<Drain>,
-    ) -> Option<(Note, News)> {
-        let _place = self.places.acquire().await.ok()?;
+    ) -> Option<(Note, Wake)> {
+        let _permit = self.permits.acquire().await.ok()?;
         self.leadership.check().ok()?;
         Some(match task {
             EvictionTask::Evict(pod) => {
@@ -153,30 +154,30 @@ impl EvictionTasks {
                 let answer = requests::delete_attachment(&self.attachments, &id).await;
                 self.measures.answered("detach", &answer);
                 let note = Note::AttachmentAnswered { attachment: id.name, answer, at: self.clock.now() };
-                (note, News::Later)
+                (note, Wake::Later)
             }
             EvictionTask::FindClaim(claim) => {
                 let volume = self.volume_of(&claim).await;
-                (Note::ClaimFound { claim, volume, at: self.clock.now() }, News::Later)
+                (Note::ClaimFound { claim, volume, at: self.clock.now() }, Wake::Later)
             }
             EvictionTask::FindDisk(volume) => {
                 let id = self.disk_of(&volume, class).await;
-                (Note::DiskFound { volume, id, at: self.clock.now() }, News::Later)
+                (Note::DiskFound { volume, id, at: self.clock.now() }, Wake::Later)
             }
         })
     }
 
-    fn answered(&self, verb: Verb, pod: api::Uid, answer: Answer) -> (Note, News) {
+    fn answered(&self, verb: Verb, pod: api::Uid, answer: Answer) -> (Note, Wake) {
         let word = match verb {
             Verb::Evict => "evict",
             Verb::Delete => "delete",
         };
         self.measures.answered(word, &answer);
-        let news = match answer {
-            Answer::Accepted | Answer::Gone => News::Later,
-            Answer::Refused(_) | Answer::Failed(_) => News::Now,
+        let wake = match answer {
+            Answer::Accepted | Answer::Gone => Wake::Later,
+            Answer::Refused(_) | Answer::Failed(_) => Wake::Now,
         };
-        (Note::Answered { pod, verb, answer, at: self.clock.now() }, news)
+        (Note::Answered { pod, verb, answer, at: self.clock.now() }, wake)
     }
 
     async fn volume_of(&self, claim: &VolumeClaimKey) -> Found<Option<VolumeName>> {
@@ -196,25 +197,25 @@ impl EvictionTasks {
             Err(error) => return unreadable("volume", volume.as_str(), &error),
         };
         match class {
-            Some(class) => self.ask_driver(volume, class, spec).await,
-            None => Found::Known(None), // without its class nobody knows which driver to ask
+            Some(class) => self.query_driver(volume, class, spec).await,
+            None => Found::Known(None), // the class determines the driver
         }
     }
 
-    async fn ask_driver(
+    async fn query_driver(
         &self,
         volume: &VolumeName,
         class: &MachineClass,
         spec: PersistentVolumeSpec,
     ) -> Found<Option<VolumeId>> {
-        match self.limiter.volume_ids(class, &[spec]).await {
+        match self.driver_calls.volume_ids(class, &[spec]).await {
             Ok(ids) => Found::Known(ids.into_iter().next().filter(|id| !id.is_empty()).map(|id| id.as_str().into())),
             Err(error) if matches!(error.code(), Code::Unimplemented | Code::InvalidArgument) => Found::Known(None),
             Err(error) => {
                 tracing::warn!(
                     volume = volume.as_str(),
                     error = error.to_string(),
-                    "the driver did not say which disk this volume is"
+                    "failed to query the driver for the id of a volume"
                 );
                 Found::Unreadable
             }
@@ -223,6 +224,6 @@ impl EvictionTasks {
 }
 
 fn unreadable<T>(kind: &str, name: &str, why: &ApiError) -> Found<T> {
-    tracing::warn!(kind, name, %why, "could not look up what a pod's disk is");
+    tracing::warn!(kind, name, %why, "failed to look up the volume of a pod");
     Found::Unreadable
 }

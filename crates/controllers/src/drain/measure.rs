@@ -1,4 +1,4 @@
-//! What drains are measured by.
+//! Metrics of drains.
 
 use jiff::SignedDuration;
 use planner::drain::Answer;
@@ -7,9 +7,9 @@ use runtime::Key;
 use runtime::metrics::{Hook, Metrics};
 
 use super::running::Running;
-use crate::measure::{LifecycleMetrics, shown};
+use crate::measure::{LifecycleMetrics, registered};
 
-/// The measurements of the drains of one cluster. Clones share the numbers.
+/// The metrics of the drains of one cluster. Clones share all metrics.
 #[derive(Clone)]
 pub(super) struct Measures {
     lifecycle: LifecycleMetrics,
@@ -17,14 +17,14 @@ pub(super) struct Measures {
 }
 
 impl Measures {
-    /// Registers the families. One that cannot be registered is done without: a drain does not depend on being counted.
+    /// Registers the metrics. A metric that cannot be registered is `None`: drains do not depend on it.
     pub(super) fn register(metrics: &Metrics, lifecycle: &LifecycleMetrics, running: &Running) -> Self {
         let requests = Opts::new(
             "millwright_drain_requests_total",
-            "Evictions, deletions and detachments of drains, by what the API server answered.",
+            "Evictions, deletions and detachments of drains, by response of the API server.",
         );
-        let requests = shown(metrics, IntCounterVec::new(requests, &["verb", "answer"]));
-        if let Some(gauge) = shown(metrics, IntGauge::new("millwright_drains", "Drains under way.")) {
+        let requests = registered(metrics, IntCounterVec::new(requests, &["verb", "answer"]));
+        if let Some(gauge) = registered(metrics, IntGauge::new("millwright_drains", "Drains in progress.")) {
             let running = running.clone();
             metrics.before_scrape(move || {
                 gauge.set(i64::try_from(running.len()).unwrap_or(i64::MAX));
@@ -34,12 +34,12 @@ impl Measures {
         Self { lifecycle: lifecycle.clone(), requests }
     }
 
-    /// A node is empty.
+    /// Measures the duration of a drain.
     pub(super) fn drained(&self, machine: &Key, deployment: Option<&str>, took: SignedDuration) {
         self.lifecycle.drained(machine, deployment, took);
     }
 
-    /// The API server answered.
+    /// Counts a response.
     pub(super) fn answered(&self, verb: &'static str, answer: &Answer) {
         let word = match answer {
             Answer::Accepted => "accepted",

@@ -1,22 +1,23 @@
-//! What a drain needs of the world: who is on the node, what the budgets and volumes say, and somebody who runs its eviction_tasks.
+//! Observes and executes the drains of Nodes.
 //!
-//! The decisions are in `planner::drain`. Here is what they are made from and what carries them out, and both are made to cost
-//! nothing to anybody else: nothing is watched while nothing is drained, no worker waits for a request, and the number of requests
-//! under way is limited over all drains, so that a write to a Machine never stands behind a thousand evictions.
+//! The decisions are made in `planner::drain`. This module watches what they depend on and sends the requests. Nothing
+//! is watched while no Node is drained, no worker waits for a request, and the number of concurrent requests is limited
+//! over all drains, so that a thousand evictions do not delay a write to a Machine.
 //!
-//! | file | idea |
+//! | file | content |
 //! | --- | --- |
-//! | `watch` | watches that last as long as somebody needs them |
-//! | `pods` | the pods of the nodes being drained, and of no others |
-//! | `running` | the drains that run, what each of them holds, and what wakes them |
-//! | `turns` | who may begin, where the number of drains is limited |
-//! | `eviction tasks` | evictions, deletions and look-ups, in tasks of their own |
-//! | `requests` | the requests themselves |
-//! | `measure` | what is counted |
-//! | `state` | the drains at one moment |
+//! | `watch` | watches that exist while a drain needs them |
+//! | `pods` | the pods of the Nodes that are being drained |
+//! | `running` | the drains in progress, their state, and what wakes them |
+//! | `concurrency` | the limit of concurrent drains |
+//! | `eviction_tasks` | evictions, deletions and queries, in tasks of their own |
+//! | `requests` | the requests to the API server |
+//! | `measure` | metrics |
+//! | `state` | the drains for `/debug/state` |
 //!
-//! All that a drain holds hangs on one value. It goes when the plan no longer drains, when its machine is gone and when the
-//! process stops, and with it its watches, its requests and its memory. Losing it does no harm: the drain looks again.
+//! One value owns everything of a drain: its watches, requests and memory. It is dropped when the plan no longer
+//! drains, when the Machine no longer exists, and when the process stops. It can be lost without harm: the drain then
+//! observes everything again.
 
 mod concurrency;
 mod eviction_tasks;
@@ -47,7 +48,7 @@ use runtime::queue::Queue;
 use runtime::{Clock, Key, Random, Tasks};
 use tokio::sync::Semaphore;
 
-use crate::limiter::CallLimiter;
+use crate::driver_calls::DriverCalls;
 use crate::measure::LifecycleMetrics;
 use crate::write::Writer;
 use concurrency::ConcurrencyLimit;
@@ -58,13 +59,13 @@ use running::Running;
 pub use state::DrainState;
 use watch::{OnDemand, Watcher};
 
-/// How many drains have a watch of their own; the others share one.
+/// Number of drains with a watch of their own. The others share one watch.
 const OWN_WATCHES: usize = 32;
 
-/// How many requests of all drains are under way at once.
-const REQUESTS_AT_ONCE: usize = 32;
+/// Maximum number of concurrent requests of all drains.
+const MAX_CONCURRENT_REQUESTS: usize = 32;
 
-/// The drains of one cluster. Clones are the same.
+/// The drains of one cluster. Clones share all state.
 #[derive(Clone)]
 pub struct Drains {
     pods: Arc<PodWatches>,
@@ -78,38 +79,38 @@ pub struct Drains {
     clock: Clock,
 }
 
-/// What drains are made from.
+/// What drains are built from.
 pub struct DrainsParts<'a> {
-    /// The cluster whose nodes are drained.
+    /// The client for the target cluster.
     pub client: Client,
-    /// The way to the drivers, who know the ids of volumes.
-    pub limiter: CallLimiter,
-    /// Whether we may act.
+    /// Queries the drivers for the ids of volumes.
+    pub driver_calls: DriverCalls,
+    /// Whether this process leads.
     pub leadership: Leadership,
-    /// Whom news of a drain wakes.
+    /// The queue in which a drain wakes its Machine.
     pub queue: Queue<Key>,
-    /// How many drains may run at once.
+    /// Limits of concurrent drains.
     pub caps: Caps,
-    /// Where measurements go.
+    /// The metrics registry.
     pub metrics: &'a Metrics,
-    /// Where it is noted how long a drain took.
+    /// Measures the duration of drains.
     pub(crate) lifecycle: &'a LifecycleMetrics,
-    /// The time.
+    /// The clock.
     pub clock: Clock,
     /// Randomness for jitter.
     pub random: Random,
-    /// Who owns watches and requests.
+    /// The owner of watches and requests.
     pub tasks: Tasks,
-    /// Who tells that an API server answers again.
+    /// Signals that an API server responds again.
     pub retry_signal: RetrySignal,
 }
 
 impl Drains {
-    /// No drain runs, nothing is watched.
+    /// Starts without drains and watches.
     pub fn new(parts: DrainsParts<'_>) -> Self {
         let DrainsParts {
             client,
-            limiter,
+            driver_calls,
             leadership,
             queue,
             caps,
@@ -133,12 +134,12 @@ impl Drains {
             writer.run(stop).await;
         });
         let eviction_tasks = EvictionTasks {
-            // Not the cache of the watch: that one lasts only as long as somebody drains.
+            // Without a cache, because the cache of the watch exists only while a Node is drained.
             attachments: Writer::uncached(Api::all(client.clone())),
             client,
-            limiter,
+            driver_calls,
             leadership,
-            places: Arc::new(Semaphore::new(REQUESTS_AT_ONCE)),
+            permits: Arc::new(Semaphore::new(MAX_CONCURRENT_REQUESTS)),
             queue: queue.clone(),
             clock: clock.clone(),
             measures: measures.clone(),
@@ -157,9 +158,9 @@ impl Drains {
         }
     }
 
-    /// What is known of the drain of this machine's node. A drain of another Node ends: its pods, barriers and notes say nothing about
-    /// this Node.
-    pub(crate) fn connectivity(&self, key: &Key, uid: &Uid, node: Option<&str>) -> DrainView {
+    /// Returns the observed state of the drain of this Machine's Node. A drain of another Node ends, because its state
+    /// does not apply to this Node.
+    pub(crate) fn view(&self, key: &Key, uid: &Uid, node: Option<&str>) -> DrainView {
         let Some(drain) = self.running.of(key, uid) else { return DrainView::default() };
         if let (Some(drained), Some(node)) = (drain.node(), node)
             && drained != node
@@ -173,7 +174,7 @@ impl Drains {
             attachments: self.attachments.shown(drain.attachments()),
             memory: drain.memory(),
             ahead: drain.ahead(),
-            obstruction: drain.obstruction(),
+            barrier_failure: drain.barrier_failure(),
             ..DrainView::default()
         };
         if let Some((pods, unreadable)) = drain.pods() {
@@ -183,28 +184,28 @@ impl Drains {
         drain_view
     }
 
-    /// Begins to watch; what is watched already stays so.
+    /// Starts a watch, unless it exists.
     pub(crate) fn watch(&self, key: &Key, uid: &Uid, node: &str, what: Watching, deployment: Option<&str>) {
         let drain = self.running.begin(key, uid, self.clock.now());
         match what {
             Watching::Pods(standing) => match self.concurrency.admit(key, deployment, standing) {
                 Admission::Now => drain.watch_pods(node, || self.pods.open(node, key)),
-                Admission::Wait { ahead } => drain.wait_for_turn(ahead),
+                Admission::Wait { ahead } => drain.wait_in_queue(ahead),
             },
-            Watching::Surroundings => {
-                drain.watch_surroundings(node, || (self.budgets.hold(), self.attachments.hold()));
+            Watching::BudgetsAndAttachments => {
+                drain.watch_budgets_and_attachments(node, || (self.budgets.hold(), self.attachments.hold()));
             }
         }
     }
 
-    /// Takes notes, then makes these requests, outside of any worker. Their answers become notes, and the last one wakes the
-    /// machine.
+    /// Records notes, then sends these requests in a task of their own. Their results become notes, and the last one
+    /// wakes the Machine.
     pub(crate) fn run(&self, key: &Key, uid: &Uid, class: Option<Arc<MachineClass>>, notes: &[Note], steps: &[Step]) {
         let eviction_tasks = steps.iter().flat_map(EvictionTask::of).collect();
         self.send(key, uid, class, notes, eviction_tasks);
     }
 
-    /// The same for attachments that are to be deleted.
+    /// Records notes, then deletes these VolumeAttachments.
     pub(crate) fn detach(&self, key: &Key, uid: &Uid, notes: &[Note], attachments: &[AttachmentId]) {
         self.send(key, uid, None, notes, attachments.iter().cloned().map(EvictionTask::DeleteAttachment).collect());
     }
@@ -224,59 +225,66 @@ impl Drains {
         }
     }
 
-    /// Remembers that the node could not be kept free of new pods by this means, or that it now is.
-    pub(crate) fn obstructed(&self, key: &Key, uid: &Uid, node: &str, part: Barrier, obstacle: Option<String>) {
+    /// Records whether this barrier could be set on the Node.
+    pub(crate) fn set_barrier_failure(
+        &self,
+        key: &Key,
+        uid: &Uid,
+        node: &str,
+        barrier: Barrier,
+        failure: Option<String>,
+    ) {
         let now = self.clock.now();
-        match (self.running.of(key, uid), obstacle) {
+        match (self.running.of(key, uid), failure) {
             (None, None) => {}
-            (Some(drain), obstacle) => drain.obstruct(node, part, obstacle, now),
-            (None, obstacle) => self.running.begin(key, uid, now).obstruct(node, part, obstacle, now),
+            (Some(drain), failure) => drain.set_barrier_failure(node, barrier, failure, now),
+            (None, failure) => self.running.begin(key, uid, now).set_barrier_failure(node, barrier, failure, now),
         }
     }
 
-    /// Says something about a Node, where its cluster lets us.
-    pub(crate) fn tell_node(&self, node: ObjectReference, event: &Event) {
-        crate::events::emit(&self.node_events, node, event);
+    /// Emits an Event about a Node, in the target cluster.
+    pub(crate) fn emit_node_event(&self, node: ObjectReference, event: &Event) {
+        self.node_events.emit(node, event.clone());
     }
 
-    /// The node is empty: says how long that took, where it is known which deployment the machine belongs to.
+    /// Measures the duration of a drain that has ended, if the Machine belongs to a MachineDeployment.
     pub(crate) fn drained(&self, key: &Key, uid: &Uid, deployment: Option<&str>) {
         if let Some(drain) = self.running.of(key, uid) {
             self.measures.drained(key, deployment, self.clock.now().duration_since(drain.begun));
         }
     }
 
-    /// Lets go of everything this machine's drain holds.
+    /// Ends the drain of this Machine, and releases everything it owns.
     pub(crate) fn release(&self, key: &Key) {
         self.running.end(key);
-        self.concurrency.give_back(key);
+        self.concurrency.release(key);
     }
 
-    /// How many drains hold anything.
+    /// Returns the number of drains in progress.
     pub fn len(&self) -> usize {
         self.running.len()
     }
 
-    /// Whether nothing is held for any drain.
+    /// Returns whether no drain is in progress.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 }
 
 fn budgets(watcher: &Watcher, running: &Running) -> OnDemand<PodDisruptionBudgetView> {
-    let (told, news) = (running.clone(), running.clone());
+    let (notified, all) = (running.clone(), running.clone());
     let declare = move || {
-        let running = told.clone();
+        let running = notified.clone();
         Cache::builder().on_delta(move |_, delta| running.wake_by_budget(delta)).build()
     };
-    OnDemand::new("poddisruptionbudgets", watcher.clone(), declare, move || news.wake_all())
+    OnDemand::new("poddisruptionbudgets", watcher.clone(), declare, move || all.wake_all())
 }
 
 fn attachments(watcher: &Watcher, running: &Running) -> OnDemand<VolumeAttachmentView> {
-    let (told, news) = (running.clone(), running.clone());
+    let (notified, all) = (running.clone(), running.clone());
     let declare = move || {
-        let running = told.clone();
+        let running = notified.clone();
         Cache::builder().on_delta(move |_, delta| running.wake_by_attachment(delta)).build()
     };
-    OnDemand::new("volumeattachments", watcher.clone(), declare, move || news.wake_all())
+    OnDemand::new("volumeattachments", watcher.clone(), declare, move || all.wake_all())
 }

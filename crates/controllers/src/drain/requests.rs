@@ -1,9 +1,10 @@
-//! The few requests a drain makes, each about one very object.
+//! The requests of a drain. Each is about one object.
 //!
-//! Evictions and deletions of pods do not go through `controllers::write`: an eviction is a POST to a subresource and answers with no pod, and
-//! pods are in many namespaces and in a cache a drain. Nobody else of us writes to pods, so there is nothing to lock; the uid guards them.
-//! What an answer means is more than its retry class (a 429 may be a budget, which starts a clock): `planner::drain::Answer` says it. No
-//! answer at all is read as everywhere else, by `ApiError`.
+//! Evictions and deletions of pods do not use `controllers::write`. An eviction is a POST to a subresource that returns
+//! no pod, and pods are in many namespaces and in one cache per drain. No other controller of Millwright writes pods,
+//! so they need no write lock; the uid guards them. `planner::drain::Answer` interprets the response, because the error
+//! class alone is not sufficient: a 429 may be caused by a budget. A request without a response is interpreted by
+//! `ApiError`, as everywhere.
 
 use api::Object;
 use std::time::Duration;
@@ -18,10 +19,10 @@ use runtime::client::{Api, ApiError};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use crate::write::{Deletion, Guard, Retry, Writer};
+use crate::write::{Deletion, Guard, Writer};
 
-/// Asks this very pod to leave. Not by kube's own call: the server does not know how that one spells `deleteOptions`, and takes
-/// an eviction without its precondition.
+/// Evicts this very pod. It does not use the function of kube, which spells `deleteOptions` in a way that the API
+/// server ignores, so that the eviction would have no precondition.
 pub(super) async fn evict(client: &Client, pod: &Key, uid: &str) -> Answer {
     let eviction = json!({
         "apiVersion": "policy/v1",
@@ -34,15 +35,16 @@ pub(super) async fn evict(client: &Client, pod: &Key, uid: &str) -> Answer {
     answer(pods.create_subresource::<Value>("eviction", &pod.name, &params, &eviction).await.map(drop))
 }
 
-/// Deletes this very pod without grace, and tells what is left of it, if a finalizer holds it.
-pub(super) async fn delete(client: &Client, pod: &Key, uid: &str, tell: impl FnOnce(Option<PodView>)) -> Answer {
+/// Deletes this very pod with grace period 0. Calls `on_response` with the pod if it still exists, for example because
+/// of a finalizer.
+pub(super) async fn delete(client: &Client, pod: &Key, uid: &str, on_response: impl FnOnce(Option<PodView>)) -> Answer {
     let pods: Api<PodView> = Api::namespaced(client.clone(), &pod.namespace);
     let preconditions = Some(Preconditions { uid: Some(uid.to_owned()), resource_version: None });
-    let very_one = DeleteParams { preconditions, ..DeleteParams::default() }.grace_period(0);
-    answer(pods.delete(&pod.name, &very_one).await.map(|left| tell(left.left())))
+    let params = DeleteParams { preconditions, ..DeleteParams::default() }.grace_period(0);
+    answer(pods.delete(&pod.name, &params).await.map(|left| on_response(left.left())))
 }
 
-/// Deletes this very VolumeAttachment; whoever detaches takes its finalizer away when it has.
+/// Deletes this very VolumeAttachment. The external attacher removes its finalizer after the volume was detached.
 pub(super) async fn delete_attachment(attachments: &Writer<VolumeAttachmentView>, id: &AttachmentId) -> Answer {
     let guard = Guard { name: &id.name, uid: id.uid.as_str(), version: None };
     let held = match attachments.hold(guard, &"delete a VolumeAttachment").await {
@@ -52,18 +54,18 @@ pub(super) async fn delete_attachment(attachments: &Writer<VolumeAttachmentView>
     match held.delete().await {
         Ok(Deletion::Done | Deletion::Terminating) => Answer::Accepted,
         Ok(Deletion::AlreadyGone) => Answer::Gone,
-        // Its name belongs to another by now.
-        Err(error) if error.retry() == Retry::Stale => Answer::Gone,
+        // Another object has this name now.
+        Err(error) if error.is_stale() => Answer::Gone,
         Err(error) => Answer::lost(error.to_string()),
     }
 }
 
-/// A claim, by list: the role that most installations grant has no get.
+/// Reads a PersistentVolumeClaim by a list request, because the role of most installations does not permit get.
 pub(super) async fn claim(client: &Client, claim: &Key) -> Result<Option<PersistentVolumeClaimView>, ApiError> {
     named(&Api::namespaced(client.clone(), &claim.namespace), &claim.name).await
 }
 
-/// A volume, by list.
+/// Reads a PersistentVolume by a list request.
 pub(super) async fn volume(client: &Client, name: &str) -> Result<Option<PersistentVolumeView>, ApiError> {
     named(&Api::all(client.clone()), name).await
 }
@@ -77,7 +79,7 @@ where
     Ok(list.items.into_iter().next())
 }
 
-/// What an answer of the API server about a pod means.
+/// Interprets the response of the API server to an eviction or deletion of a pod.
 fn answer(outcome: Result<(), kube::Error>) -> Answer {
     match outcome {
         Ok(()) => Answer::Accepted,

@@ -1,12 +1,12 @@
-//! The drains that run, and what wakes them.
+//! The drains in progress, and what wakes them.
 //!
-//! | change | wakes the drains |
+//! | change | woken drains |
 //! | --- | --- |
-//! | a pod | of its node (`pods`) |
-//! | a budget that opens, closes for good, or goes | of the nodes with pods it covers |
-//! | a VolumeAttachment | of its node, and those that wait for its volume |
-//! | the first list of budgets or attachments | all |
-//! | the answer to a request | its own (`eviction tasks`) |
+//! | a pod | the drain of its Node (`pods`) |
+//! | a PodDisruptionBudget whose allowed disruptions or misconfiguration change | the drains of the Nodes with pods that it covers |
+//! | a VolumeAttachment | the drain of its Node, and the drains that wait for its volume |
+//! | the first list of budgets or attachments | all drains |
+//! | the response to a request | its drain (`eviction_tasks`) |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
@@ -16,7 +16,7 @@ use api::{Object, Uid};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use planner::drain::{Found, Memory, Note};
-use planner::machine::{Barrier, Obstruction};
+use planner::machine::{Barrier, BarrierFailure};
 use runtime::Key;
 use runtime::cache::{Cache, Delta};
 use runtime::queue::Queue;
@@ -25,24 +25,24 @@ use tokio_util::sync::CancellationToken;
 use super::pods::PodWatch;
 use super::watch::Held;
 
-/// All that one drain holds; gone when it is dropped.
+/// Everything that one drain owns.
 pub(super) struct Drain {
     uid: Uid,
-    /// When it began, in this process.
+    /// When it began in this process.
     pub(super) begun: Timestamp,
     node: OnceLock<String>,
     pods: OnceLock<PodWatch>,
-    surroundings: OnceLock<Surroundings>,
+    budgets_and_attachments: OnceLock<BudgetsAndAttachments>,
     memory: Mutex<Memory>,
-    obstruction: Mutex<Option<Obstruction>>,
-    /// How many go before it, while it waits for its turn.
+    barrier_failure: Mutex<Option<BarrierFailure>>,
+    /// Number of drains before it, while it waits for the concurrency limit.
     ahead: Mutex<Option<usize>>,
-    /// The volumes it may be waiting for.
+    /// The volumes that it may wait for.
     volumes: Mutex<BTreeSet<String>>,
     stop: CancellationToken,
 }
 
-type Surroundings = (Arc<Held<PodDisruptionBudgetView>>, Arc<Held<VolumeAttachmentView>>);
+type BudgetsAndAttachments = (Arc<Held<PodDisruptionBudgetView>>, Arc<Held<VolumeAttachmentView>>);
 
 impl Drain {
     fn new(uid: Uid, begun: Timestamp) -> Self {
@@ -51,9 +51,9 @@ impl Drain {
             begun,
             node: OnceLock::new(),
             pods: OnceLock::new(),
-            surroundings: OnceLock::new(),
+            budgets_and_attachments: OnceLock::new(),
             memory: Mutex::default(),
-            obstruction: Mutex::default(),
+            barrier_failure: Mutex::default(),
             ahead: Mutex::default(),
             volumes: Mutex::default(),
             stop: CancellationToken::new(),
@@ -70,7 +70,7 @@ impl Drain {
         self.node.get().map(String::as_str)
     }
 
-    pub(super) fn wait_for_turn(&self, ahead: usize) {
+    pub(super) fn wait_in_queue(&self, ahead: usize) {
         *self.ahead.lock() = Some(ahead);
     }
 
@@ -78,18 +78,18 @@ impl Drain {
         *self.ahead.lock()
     }
 
-    pub(super) fn watch_surroundings(&self, node: &str, open: impl FnOnce() -> Surroundings) {
+    pub(super) fn watch_budgets_and_attachments(&self, node: &str, open: impl FnOnce() -> BudgetsAndAttachments) {
         self.node.get_or_init(|| node.to_owned());
-        self.surroundings.get_or_init(open);
+        self.budgets_and_attachments.get_or_init(open);
     }
 
-    /// The pods of the node, once they have been read, and the names of those that cannot be.
+    /// Returns the pods of the Node, once they were listed, and the names of those that cannot be decoded.
     pub(super) fn pods(&self) -> Option<(Vec<Arc<PodView>>, Vec<String>)> {
         let watch = self.pods.get()?;
         Some((watch.pods()?, watch.unreadable()))
     }
 
-    /// Takes the answer to a deletion of ours: what is left of the pod, if anything is.
+    /// Applies the response to a deletion to the cache. `left` is the pod, if it still exists.
     pub(super) fn deleted(&self, pod: &Key, uid: &str, left: Option<PodView>) {
         match (self.pods.get(), left) {
             (None, _) => {}
@@ -99,11 +99,11 @@ impl Drain {
     }
 
     pub(super) fn budgets(&self) -> Option<&Cache<PodDisruptionBudgetView>> {
-        self.surroundings.get().map(|(budgets, _)| &budgets.cache)
+        self.budgets_and_attachments.get().map(|(budgets, _)| &budgets.cache)
     }
 
     pub(super) fn attachments(&self) -> Option<&Cache<VolumeAttachmentView>> {
-        self.surroundings.get().map(|(_, attachments)| &attachments.cache)
+        self.budgets_and_attachments.get().map(|(_, attachments)| &attachments.cache)
     }
 
     pub(super) fn memory(&self) -> Memory {
@@ -120,21 +120,21 @@ impl Drain {
         self.memory.lock().take(notes);
     }
 
-    pub(super) fn obstruction(&self) -> Option<Obstruction> {
-        self.obstruction.lock().clone()
+    pub(super) fn barrier_failure(&self) -> Option<BarrierFailure> {
+        self.barrier_failure.lock().clone()
     }
 
-    pub(super) fn obstruct(&self, node: &str, part: Barrier, obstacle: Option<String>, now: Timestamp) {
+    pub(super) fn set_barrier_failure(&self, node: &str, barrier: Barrier, failure: Option<String>, now: Timestamp) {
         self.node.get_or_init(|| node.to_owned());
-        let mut known = self.obstruction.lock();
-        match obstacle {
-            Some(why) => *known = Some(Obstruction::after(known.as_ref(), part, why, now)),
-            None if known.as_ref().is_some_and(|known| known.part == part) => *known = None,
+        let mut known = self.barrier_failure.lock();
+        match failure {
+            Some(why) => *known = Some(BarrierFailure::after(known.as_ref(), barrier, why, now)),
+            None if known.as_ref().is_some_and(|known| known.barrier == barrier) => *known = None,
             None => {}
         }
     }
 
-    /// Cancelled when the drain is over.
+    /// Returns a token that is canceled when the drain ends.
     pub(super) fn stopping(&self) -> CancellationToken {
         self.stop.clone()
     }
@@ -146,7 +146,7 @@ impl Drain {
             .any(|pod| pod.namespace() == budget.namespace() && selector.matches(&pod.metadata.labels).unwrap_or(false))
     }
 
-    fn awaits(&self, attachment: &VolumeAttachmentView) -> bool {
+    fn waits_for(&self, attachment: &VolumeAttachmentView) -> bool {
         let here = self.node.get().is_some_and(|node| attachment.spec.node_name == **node);
         let volume = attachment.spec.source.persistent_volume_name.as_deref();
         here || volume.is_some_and(|volume| self.volumes.lock().contains(volume))
@@ -159,7 +159,7 @@ impl Drop for Drain {
     }
 }
 
-/// The drains that run, by machine. Clones are the same.
+/// The drains in progress, by Machine. Clones share all state.
 #[derive(Clone)]
 pub(super) struct Running {
     drains: Arc<Mutex<BTreeMap<Key, Arc<Drain>>>>,
@@ -171,12 +171,13 @@ impl Running {
         Self { drains: Arc::default(), queue }
     }
 
-    /// The drain of this very machine.
+    /// Returns the drain of this very Machine.
     pub(super) fn of(&self, key: &Key, uid: &Uid) -> Option<Arc<Drain>> {
         self.drains.lock().get(key).filter(|drain| drain.uid == *uid).cloned()
     }
 
-    /// The drain of this very machine, which begins now if it does not run. One of an earlier machine of that name ends.
+    /// Returns the drain of this very Machine, and begins it if necessary. The drain of an earlier Machine of the same
+    /// name ends.
     pub(super) fn begin(&self, key: &Key, uid: &Uid, now: Timestamp) -> Arc<Drain> {
         let mut drains = self.drains.lock();
         let drain = match drains.get(key) {
@@ -189,7 +190,7 @@ impl Running {
         drain
     }
 
-    /// Ends a drain. What it holds is let go of outside of the lock: watches have locks of their own.
+    /// Ends a drain. It is dropped outside of the lock, because watches have locks of their own.
     pub(super) fn end(&self, key: &Key) {
         let ended = self.drains.lock().remove(key);
         drop(ended);
@@ -199,7 +200,7 @@ impl Running {
         self.drains.lock().len()
     }
 
-    /// All of them, in the order of their keys.
+    /// Returns all drains, in the order of their keys.
     pub(super) fn all(&self) -> Vec<(Key, Arc<Drain>)> {
         self.drains.lock().iter().map(|(key, drain)| (key.clone(), drain.clone())).collect()
     }
@@ -208,27 +209,27 @@ impl Running {
         self.wake_those(|_| true);
     }
 
-    /// A budget wakes drains when it lets somebody go or shows that it never will. Every eviction changes a budget; most of those
-    /// changes are nobody's news.
+    /// Wakes the drains of the pods that a budget covers, if its allowed disruptions or its misconfiguration changed.
+    /// Most other changes are caused by evictions, and do not matter to a drain.
     pub(super) fn wake_by_budget(&self, delta: &Delta<PodDisruptionBudgetView>) {
-        let gist = |budget: &Arc<PodDisruptionBudgetView>| {
+        let relevant = |budget: &Arc<PodDisruptionBudgetView>| {
             (budget.status.disruptions_allowed.max(0), budget.is_misconfigured(), budget.generation())
         };
-        if delta.before().map(gist) == delta.now().map(gist) {
+        if delta.before().map(relevant) == delta.now().map(relevant) {
             return;
         }
-        let sides: Vec<_> = [delta.before(), delta.now()].into_iter().flatten().collect();
-        self.wake_those(|drain| sides.iter().any(|budget| drain.is_covered_by(budget)));
+        let versions: Vec<_> = [delta.before(), delta.now()].into_iter().flatten().collect();
+        self.wake_those(|drain| versions.iter().any(|budget| drain.is_covered_by(budget)));
     }
 
     pub(super) fn wake_by_attachment(&self, delta: &Delta<VolumeAttachmentView>) {
-        let sides: Vec<_> = [delta.before(), delta.now()].into_iter().flatten().collect();
-        self.wake_those(|drain| sides.iter().any(|attachment| drain.awaits(attachment)));
+        let versions: Vec<_> = [delta.before(), delta.now()].into_iter().flatten().collect();
+        self.wake_those(|drain| versions.iter().any(|attachment| drain.waits_for(attachment)));
     }
 
-    fn wake_those(&self, concerned: impl Fn(&Drain) -> bool) {
+    fn wake_those(&self, affected: impl Fn(&Drain) -> bool) {
         for (key, drain) in self.all() {
-            if concerned(&drain) {
+            if affected(&drain) {
                 self.queue.add(key);
             }
         }

@@ -1,4 +1,4 @@
-//! The drains at one moment, for `/debug/state`.
+//! The drains for `/debug/state`.
 
 use std::sync::Arc;
 
@@ -8,24 +8,24 @@ use serde::Serialize;
 
 use super::Drains;
 
-/// How far a drain is. What it does next, and why, is in the last decision about its machine.
+/// The progress of a drain. Its next step, and the reason, is in the last decision about the Machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DrainState {
-    /// The machine.
+    /// The Machine.
     pub machine: String,
-    /// Its node, as soon as somebody looks at it.
+    /// Its Node, once it is watched.
     pub node: Option<String>,
-    /// Since when, in this process.
+    /// When it began in this process.
     pub since: Timestamp,
-    /// How many go before it, while it waits for its turn.
+    /// Number of drains before it, while it waits for the concurrency limit.
     pub ahead: Option<usize>,
-    /// How many pods are on the node, once they have been read.
+    /// Number of pods on the Node, once they were listed.
     pub pods: Option<usize>,
 }
 
 impl Drains {
-    /// How things stand.
+    /// Returns the current drains.
     pub fn state(&self) -> Vec<DrainState> {
         let all = self.running.all().into_iter().map(|(key, drain)| DrainState {
             machine: key.to_string(),
@@ -37,7 +37,7 @@ impl Drains {
         all.collect()
     }
 
-    /// The pods of the nodes that are being emptied, by node, as far as they have been read.
+    /// Returns the pods of the Nodes that are being drained, by Node, if they were listed.
     pub fn pods(&self) -> Vec<(String, Vec<Arc<PodView>>)> {
         let pods = |drain: &super::running::Drain| Some((drain.node()?.to_owned(), drain.pods()?.0));
         self.running.all().into_iter().filter_map(|(_, drain)| pods(&drain)).collect()

@@ -1,4 +1,4 @@
-//! Watches that last as long as somebody needs them.
+//! Watches that exist while a drain needs them.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -21,8 +21,8 @@ pub(super) struct Watcher {
 }
 
 impl Watcher {
-    /// Reflectors a cache until the guard is dropped; calls `synced` once it has been read completely, which no delta tells when
-    /// there is nothing to read.
+    /// Runs a reflector until the guard is dropped. Calls `synced` once the first list is complete: if it is empty,
+    /// there is no delta.
     pub(super) fn follow<K: Cached>(
         &self,
         name: &'static str,
@@ -31,63 +31,63 @@ impl Watcher {
     ) -> DropGuard {
         let stop = self.tasks.stopping().child_token();
         let reflector = reflector.with_retry_signal(&self.retry_signal);
-        let feeding = reflector.run(self.client.clone(), self.clock.clone(), self.random.fork(), stop.clone());
+        let reflecting = reflector.run(self.client.clone(), self.clock.clone(), self.random.fork(), stop.clone());
         self.tasks.spawn(name, async move {
-            let telling = async {
+            let notifying = async {
                 if cache.synced().await.is_ok() {
                     synced();
                 }
             };
-            tokio::join!(feeding, telling);
+            tokio::join!(reflecting, notifying);
         });
         stop.drop_guard()
     }
 }
 
-/// One watch for all who need it: it begins with the first of them and ends with the last.
+/// A watch that is shared by all drains. It starts with the first holder and ends with the last.
 pub(super) struct OnDemand<K: Cached> {
     name: &'static str,
     watcher: Watcher,
     declare: Box<dyn Fn() -> (Cache<K>, Reflector<K>) + Send + Sync>,
-    news: Arc<dyn Fn() + Send + Sync>,
-    /// Whether it was said that we may not look.
-    said: AtomicBool,
+    on_change: Arc<dyn Fn() + Send + Sync>,
+    /// Whether the missing permission was logged.
+    logged: AtomicBool,
     running: Mutex<Weak<Held<K>>>,
 }
 
-/// A watch that runs while this is held.
+/// Keeps a watch running.
 pub(super) struct Held<K: Cached> {
     pub(super) cache: Cache<K>,
     _watch: DropGuard,
 }
 
 impl<K: Cached> OnDemand<K> {
-    /// A watch that does not run yet. `declare` says what it holds and whom it tells; `news` is called each time it has been
-    /// read for the first time, and when it turns out that it cannot be read.
+    /// Creates a watch that does not run yet. `declare` builds the cache and its handlers. `on_change` is called when
+    /// the first list is complete, and when the watch is disconnected.
     pub(super) fn new(
         name: &'static str,
         watcher: Watcher,
         declare: impl Fn() -> (Cache<K>, Reflector<K>) + Send + Sync + 'static,
-        news: impl Fn() + Send + Sync + 'static,
+        on_change: impl Fn() + Send + Sync + 'static,
     ) -> Self {
         Self {
             name,
             watcher,
             declare: Box::new(declare),
-            news: Arc::new(news),
-            said: AtomicBool::new(false),
+            on_change: Arc::new(on_change),
+            logged: AtomicBool::new(false),
             running: Mutex::default(),
         }
     }
 
-    /// The watch, running.
+    /// Returns the running watch.
     pub(super) fn hold(&self) -> Arc<Held<K>> {
         let mut running = self.running.lock();
         if let Some(held) = running.upgrade() {
             return held;
         }
         let (cache, mut reflector) = (self.declare)();
-        let (synced, refused) = (self.news.clone(), self.news.clone());
+        let (synced, refused) = (self.on_change.clone(), self.on_change.clone());
         reflector.on_signal(move |signal| {
             if *signal == Signal::Disconnected {
                 refused();
@@ -99,16 +99,16 @@ impl<K: Cached> OnDemand<K> {
         held
     }
 
-    /// What it has shown, unless the API server contradicts itself. A role that does not let us look must not hold up a drain
-    /// until its timeout, so that is an answer too, and said once.
+    /// Returns the objects, unless the cache and the API server contradict each other. A missing permission must not
+    /// delay a drain until its timeout, so it is a result, too, and is logged once.
     pub(super) fn shown(&self, cache: Option<&Cache<K>>) -> Watched<Vec<Arc<K>>> {
         let Some(cache) = cache else { return Watched::NotYet };
         if let Watch::Disconnected { by: DisconnectReason::Refused, why, .. } = cache.watch() {
-            if !self.said.swap(true, Ordering::Relaxed) {
+            if !self.logged.swap(true, Ordering::Relaxed) {
                 tracing::warn!(
                     kind = self.name,
                     why,
-                    "may not see them; drains go on without: grant the verbs list and watch"
+                    "missing permission to list and watch; drains continue without these objects"
                 );
             }
             return Watched::Never;

@@ -1,7 +1,9 @@
-//! Classes and Secrets are held on to while they are needed: the shell of `planner::class` and `planner::secret`.
+//! Keeps finalizers on MachineClasses and Secrets that are in use. The decisions are made in `planner::class` and
+//! `planner::secret`.
 //!
-//! Both controllers do the same to different kinds: count who needs an object, keep our finalizer on it accordingly, and tell people
-//! once what keeps it or what is wrong with it. What has been told is remembered in memory only; after a restart it is told again.
+//! There is one controller for each kind. Both count the users of an object, add or remove the finalizer, and emit one
+//! Event about what uses the object or what is wrong with it. Which Events were emitted is kept in memory only; after a
+//! restart they are emitted again.
 
 pub(crate) mod wake;
 
@@ -12,7 +14,7 @@ use api::view::SecretView;
 use api::{MachineClass, Object, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
-use planner::in_use_protection::{Plan, Said, Users};
+use planner::in_use_protection::{Notice, Plan, Users};
 use planner::{Event, EventType};
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::{Outcome, Queue, RetryPolicy};
@@ -21,21 +23,21 @@ use serde_json::{Value, json};
 
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS};
 use crate::machine_controller::MachineController;
-use crate::write::{Guard, Kind, Part, Retry, WriteError, Writer};
+use crate::write::{Guard, Kind, Part, WriteError, Writer};
 
-/// What the two controllers need beyond the caches.
+/// What the two controllers use besides the caches.
 pub struct InUseProtection {
-    /// Classes to look at.
+    /// MachineClasses to reconcile.
     pub classes: Queue<Key>,
-    /// Secrets to look at.
+    /// Secrets to reconcile.
     pub secrets: Queue<Key>,
     class_writer: Writer<MachineClass>,
     secret_writer: Writer<SecretView>,
-    said: Mutex<BTreeMap<Uid, BTreeSet<Said>>>,
+    reported: Mutex<BTreeMap<Uid, BTreeSet<Notice>>>,
 }
 
 impl InUseProtection {
-    /// Remembers nothing yet.
+    /// Creates the queues, closed.
     pub(crate) fn new(
         class_writer: Writer<MachineClass>,
         secret_writer: Writer<SecretView>,
@@ -44,26 +46,26 @@ impl InUseProtection {
     ) -> Self {
         let queue = |name| Queue::new(name, RetryPolicy::default(), metrics, random).closed();
         let (classes, secrets) = (queue("machineclass"), queue("secret"));
-        Self { classes, secrets, class_writer, secret_writer, said: Mutex::default() }
+        Self { classes, secrets, class_writer, secret_writer, reported: Mutex::default() }
     }
 
-    fn said(&self, uid: &Uid) -> BTreeSet<Said> {
-        self.said.lock().get(uid).cloned().unwrap_or_default()
+    fn reported(&self, uid: &Uid) -> BTreeSet<Notice> {
+        self.reported.lock().get(uid).cloned().unwrap_or_default()
     }
 }
 
-/// Looks at one class.
+/// Reconciles one MachineClass.
 pub(crate) async fn reconcile_class(controller: Arc<MachineController>, key: Key) -> Outcome {
     let class = match controller.classes.look_up(&key) {
         Lookup::Present(class) => class,
         Lookup::Absent => {
-            controller.limiter.forget_class(&key.name);
+            controller.driver_calls.forget_class(&key.name);
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {
-            // Whatever else is wrong with it, its finalizers are left as they are.
+            // Its finalizers are not changed.
             let message =
-                format!("it cannot be read, so no machine is made from it until that is mended: {}", object.error);
+                format!("MachineClass is invalid; no VMs are created from it until it is fixed: {}", object.error);
             let about = ObjectReference {
                 api_version: Some(api::names::API_VERSION.to_owned()),
                 kind: Some(MachineClass::kind().into_owned()),
@@ -72,8 +74,8 @@ pub(crate) async fn reconcile_class(controller: Arc<MachineController>, key: Key
                 uid: Some(object.uid.clone()),
                 ..ObjectReference::default()
             };
-            let reason = api::names::events::ours::INVALID;
-            crate::events::emit(&controller.events, about, &Event { event_type: EventType::Warning, reason, message });
+            let reason = api::names::events::millwright::INVALID;
+            controller.events.emit(about, Event { event_type: EventType::Warning, reason, message });
             return Outcome::Done;
         }
     };
@@ -81,35 +83,36 @@ pub(crate) async fn reconcile_class(controller: Arc<MachineController>, key: Key
     let users = Users {
         count: machines.len(),
         example: machines.first().map(|machine| machine.name()),
-        unreadable: controller.shared.machines.undecodable().len(),
+        undecodable: controller.shared.machines.undecodable().len(),
     };
-    let said = controller.in_use_protection.said(&class.uid());
-    let plan = planner::class::plan(&planner::class::Observed { class: &class, users, said: &said });
-    carry_out(&controller, &controller.in_use_protection.class_writer, &class, &plan, |_| {}).await
+    let reported = controller.in_use_protection.reported(&class.uid());
+    let plan = planner::class::plan(&planner::class::Observed { class: &class, users, reported: &reported });
+    execute(&controller, &controller.in_use_protection.class_writer, &class, &plan, |_| {}).await
 }
 
-/// Looks at one Secret.
+/// Reconciles one Secret.
 pub(crate) async fn reconcile_secret(controller: Arc<MachineController>, key: Key) -> Outcome {
     let Some(secret) = controller.secrets.get(&key) else { return Outcome::Done };
-    let names_it = |class: &Arc<MachineClass>| {
+    let refers_to_it = |class: &Arc<MachineClass>| {
         planner::secret::named_by(class).any(|(namespace, name)| namespace == &*key.namespace && name == &*key.name)
     };
-    let classes: Vec<_> = controller.classes.find(&CLASSES_BY_SECRET, &key.name).into_iter().filter(names_it).collect();
+    let classes: Vec<_> =
+        controller.classes.find(&CLASSES_BY_SECRET, &key.name).into_iter().filter(refers_to_it).collect();
     let users = Users {
         count: classes.len(),
         example: classes.first().map(|class| class.name()),
-        unreadable: controller.classes.undecodable().len(),
+        undecodable: controller.classes.undecodable().len(),
     };
-    let said = controller.in_use_protection.said(&secret.uid());
-    let plan = planner::secret::plan(&planner::secret::Observed { secret: &secret, users, said: &said });
-    // Only a finalizer changed, so what was read of it is still what is in it.
+    let reported = controller.in_use_protection.reported(&secret.uid());
+    let plan = planner::secret::plan(&planner::secret::Observed { secret: &secret, users, reported: &reported });
+    // Only the finalizers changed, so the data that was read is still current.
     let carry_over = |written: &SecretView| {
         controller.credentials.carry_over(&key, secret.resource_version(), written.resource_version());
     };
-    carry_out(&controller, &controller.in_use_protection.secret_writer, &secret, &plan, carry_over).await
+    execute(&controller, &controller.in_use_protection.secret_writer, &secret, &plan, carry_over).await
 }
 
-async fn carry_out<K: Kind>(
+async fn execute<K: Kind>(
     controller: &MachineController,
     writer: &Writer<K>,
     object: &Arc<K>,
@@ -122,15 +125,15 @@ async fn carry_out<K: Kind>(
     let kind = K::kind();
     tracing::debug!(%kind, name = object.name(), because = ?plan.because, finalizers = ?plan.finalizers, "decided");
     if let Some(finalizers) = &plan.finalizers {
-        // The list is rewritten whole, so it must be the one we saw.
+        // The patch replaces the whole list, so it is guarded by the resourceVersion.
         let body = json!({ "metadata": { "finalizers": finalizers } });
         if let Err(error) = write(writer, object, body, on_written).await {
             return failed(&kind, object.name(), &error);
         }
     }
-    for (said, event) in &plan.tell {
-        crate::events::emit(&controller.events, object.object_ref(), event);
-        controller.in_use_protection.said.lock().entry(object.uid()).or_default().insert(said.clone());
+    for (notice, event) in &plan.notices {
+        controller.events.emit(object.object_ref(), event.clone());
+        controller.in_use_protection.reported.lock().entry(object.uid()).or_default().insert(notice.clone());
     }
     Outcome::Done
 }
@@ -141,25 +144,22 @@ async fn write<K: Kind>(
     body: Value,
     on_written: impl FnOnce(&K),
 ) -> Result<(), WriteError> {
-    let mut held = writer.hold(Guard::as_seen(object), &"write its finalizers").await?;
-    // A finalizer that a webhook has put back is wanted all the same: machines wait for it.
-    held.patch_telling(Part::Object, body, on_written).await?.kept().map(drop)
+    let mut held = writer.hold(Guard::as_seen(object), &"update its finalizers").await?;
+    // A write whose finalizers a webhook reverted is an error, so that it is retried: Machines wait for the finalizer.
+    held.patch_with(Part::Object, body, on_written).await?.kept().map(drop)
 }
 
 fn failed(kind: &str, name: &str, error: &WriteError) -> Outcome {
-    tracing::info!(%kind, %name, why = %error, "planning afresh");
-    match error.retry() {
-        Retry::Gone => Outcome::Done,
-        _ => error.outcome(),
-    }
+    tracing::info!(%kind, %name, why = %error, "failed to update finalizers; retrying");
+    if error.is_gone() { Outcome::Done } else { error.outcome() }
 }
 
-/// Forgets what was told of an object that is gone.
+/// Drops the notices of an object that no longer exists.
 fn forget(in_use_protection: &InUseProtection, uid: &Uid) {
-    in_use_protection.said.lock().remove(uid);
+    in_use_protection.reported.lock().remove(uid);
 }
 
-/// Whether a Secret is any business of ours.
-fn is_ours(secret: &SecretView) -> bool {
+/// Returns whether a Secret has the finalizer of Millwright.
+fn has_finalizer(secret: &SecretView) -> bool {
     secret.has_finalizer(api::names::finalizers::SECRET)
 }

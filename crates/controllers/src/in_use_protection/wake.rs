@@ -1,11 +1,11 @@
-//! Whose changes let classes and Secrets be looked at.
+//! The changes that wake MachineClasses and Secrets.
 //!
-//! | change | looked at |
+//! | change | woken objects |
 //! | --- | --- |
-//! | a MachineClass | itself, and the Secrets it names or named |
-//! | a Machine that comes, goes or changes its class | the class, unless it is held already and stays |
-//! | a Secret | itself, if a class names it or it carries our finalizer |
-//! | a Machine or class that could not be read and now can, or is gone | all that may have been kept for its sake |
+//! | a MachineClass | the class, and the Secrets that it refers to or referred to |
+//! | a Machine that is created, is deleted or changes its class | the class, unless it has the finalizer and is not being deleted |
+//! | a Secret | the Secret, if a class refers to it or it has the finalizer |
+//! | a Machine or MachineClass that could not be decoded, and now can be or no longer exists | all objects that it may have used |
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,11 +15,11 @@ use api::{Machine, MachineClass, Object};
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
 
-use super::{InUseProtection, forget, is_ours};
+use super::{InUseProtection, forget, has_finalizer};
 use crate::indexes::CLASSES_BY_SECRET;
 use crate::machine_controller::MachineController;
 
-/// A Machine that comes, goes or changes its class lets that class be looked at.
+/// A Machine that is created, is deleted or changes its class wakes the class.
 pub(crate) fn on_machines(
     reflector: &mut Reflector<Machine>,
     in_use_protection: &Arc<InUseProtection>,
@@ -27,7 +27,7 @@ pub(crate) fn on_machines(
 ) {
     let (in_use_protection, classes) = (in_use_protection.clone(), classes.clone());
     reflector.on_delta(move |key, delta| {
-        if clears_up(delta) {
+        if became_readable(delta) {
             classes
                 .list()
                 .iter()
@@ -41,17 +41,19 @@ pub(crate) fn on_machines(
         }
         for name in [before, now.clone()].into_iter().flatten() {
             let class = Key::new(&*key.namespace, name.as_str());
-            // A thousand machines of one class that arrive together have nothing to say once it is held.
-            let settled = now.as_deref() == Some(&name)
-                && classes.get(&class).is_some_and(|class| planner::class::is_held(&class) && !class.is_deleting());
-            if !settled {
+            // Further Machines of a class that has the finalizer change nothing.
+            let unaffected = now.as_deref() == Some(&name)
+                && classes
+                    .get(&class)
+                    .is_some_and(|class| planner::class::has_finalizer(&class) && !class.is_deleting());
+            if !unaffected {
                 in_use_protection.classes.add(class);
             }
         }
     });
 }
 
-/// A class lets itself and its Secrets be looked at.
+/// A MachineClass wakes itself and its Secrets.
 pub(crate) fn on_classes(
     reflector: &mut Reflector<MachineClass>,
     in_use_protection: &Arc<InUseProtection>,
@@ -63,27 +65,27 @@ pub(crate) fn on_classes(
         if let (Some(last), None) = (delta.before(), delta.now()) {
             forget(&in_use_protection, &last.uid());
         }
-        if clears_up(delta) {
+        if became_readable(delta) {
             secrets
                 .list()
                 .iter()
-                .filter(|s| is_ours(s))
+                .filter(|s| has_finalizer(s))
                 .for_each(|s| in_use_protection.secrets.add(Key::new(s.namespace(), s.name())));
         }
-        let named = |class: Option<&Arc<MachineClass>>| -> BTreeSet<Key> {
+        let referenced = |class: Option<&Arc<MachineClass>>| -> BTreeSet<Key> {
             class
                 .iter()
                 .flat_map(|class| planner::secret::named_by(class))
                 .map(|(ns, name)| Key::new(ns, name))
                 .collect()
         };
-        for secret in named(delta.before()).symmetric_difference(&named(delta.now())) {
+        for secret in referenced(delta.before()).symmetric_difference(&referenced(delta.now())) {
             in_use_protection.secrets.add(secret.clone());
         }
     });
 }
 
-/// A Secret lets itself be looked at, if it is any business of ours.
+/// A Secret wakes itself, if it is relevant.
 pub(crate) fn on_secrets(
     reflector: &mut Reflector<SecretView>,
     in_use_protection: &Arc<InUseProtection>,
@@ -91,7 +93,7 @@ pub(crate) fn on_secrets(
 ) {
     let (in_use_protection, classes) = (in_use_protection.clone(), classes.clone());
     reflector.on_delta(move |key, delta| match delta.now() {
-        Some(secret) if concerns_us(secret, &classes) => in_use_protection.secrets.add(key.clone()),
+        Some(secret) if is_relevant(secret, &classes) => in_use_protection.secrets.add(key.clone()),
         Some(_) => {}
         None => {
             if let Some(last) = delta.before() {
@@ -101,20 +103,20 @@ pub(crate) fn on_secrets(
     });
 }
 
-/// Adds every cached Secret that a class names or that carries our finalizer.
+/// Adds every cached Secret that is relevant.
 pub(crate) fn add_all_secrets(controller: &MachineController) {
     let secrets = controller.secrets.list();
-    for secret in secrets.iter().filter(|secret| concerns_us(secret, &controller.classes)) {
+    for secret in secrets.iter().filter(|secret| is_relevant(secret, &controller.classes)) {
         controller.in_use_protection.secrets.add(Key::new(secret.namespace(), secret.name()));
     }
 }
 
-/// Whether a class names the Secret or it carries our finalizer.
-fn concerns_us(secret: &SecretView, classes: &Cache<MachineClass>) -> bool {
-    is_ours(secret) || !classes.find(&CLASSES_BY_SECRET, secret.name()).is_empty()
+/// Returns whether a class refers to the Secret or it has the finalizer.
+fn is_relevant(secret: &SecretView, classes: &Cache<MachineClass>) -> bool {
+    has_finalizer(secret) || !classes.find(&CLASSES_BY_SECRET, secret.name()).is_empty()
 }
 
-/// Whether something that could not be read has become clear.
-fn clears_up<K>(delta: &Delta<K>) -> bool {
-    matches!(delta, Delta::Mended { .. } | Delta::RemovedUndecodable { .. })
+/// Returns whether an object that could not be decoded now can be, or no longer exists.
+fn became_readable<K>(delta: &Delta<K>) -> bool {
+    matches!(delta, Delta::Fixed { .. } | Delta::RemovedUndecodable { .. })
 }

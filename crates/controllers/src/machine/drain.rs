@@ -1,4 +1,4 @@
-//! The steps of a plan that empty a node.
+//! Executes the steps of a plan that drain a Node.
 
 use api::{Object, Uid};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -11,10 +11,10 @@ use super::act;
 use super::observe::MachineSnapshot;
 use crate::drain::Drains;
 use crate::machine_controller::{MachineController, Target};
-use crate::write::{Found, Guard, Retry, WriteError};
+use crate::write::{Found, Guard, WriteError};
 
-/// Carries out a step about the drain of a node. Requests to pods and volumes leave the reconcile and run on their own.
-pub(super) async fn carry_out(
+/// Executes a step of the drain. Requests for pods and volumes run in tasks of their own.
+pub(super) async fn execute(
     controller: &MachineController,
     key: &Key,
     seen: &MachineSnapshot,
@@ -23,9 +23,9 @@ pub(super) async fn carry_out(
     let (target, drains) = (act::target(controller)?, drains(controller)?);
     let uid = seen.machine.uid();
     match step {
-        Step::KeepPodsAway { part, write } => {
-            let obstacle = keep_pods_away(target, *part, write, step).await;
-            drains.obstructed(key, &uid, &write.name, *part, obstacle);
+        Step::Cordon { barrier, write } => {
+            let failure = cordon(target, *barrier, write, step).await;
+            drains.set_barrier_failure(key, &uid, &write.name, *barrier, failure);
         }
         Step::Watch { node, what } => {
             drains.watch(key, &uid, node, *what, planner::replacement_limit::deployment(&seen.machine));
@@ -35,67 +35,72 @@ pub(super) async fn carry_out(
             drains.run(key, &uid, class, notes, requests);
         }
         Step::Detach { notes, attachments } => drains.detach(key, &uid, notes, attachments),
-        Step::Emptied => drains.drained(key, &uid, planner::replacement_limit::deployment(&seen.machine)),
-        Step::TellNode { name, uid, event } => tell_node(drains, name, uid.as_str(), event),
+        Step::RecordDrained => drains.drained(key, &uid, planner::replacement_limit::deployment(&seen.machine)),
+        Step::EmitNodeEvent { name, uid, event } => emit_node_event(drains, name, uid.as_str(), event),
         _ => {}
     }
     Ok(())
 }
 
-/// Lets go of what is no longer needed.
-pub(super) fn settle(controller: &MachineController, key: &Key, plan: &Plan) {
-    if let (Some(drains), planner::machine::DrainNeed::Over) = (&controller.drains, plan.drain) {
+/// Releases the drain if the plan no longer needs it.
+pub(super) fn release_if_not_needed(controller: &MachineController, key: &Key, plan: &Plan) {
+    if let (Some(drains), planner::machine::DrainNeed::NotNeeded) = (&controller.drains, plan.drain) {
         drains.release(key);
     }
 }
 
-/// A node that is gone needs no barrier. Answers with what was in the way.
-async fn keep_pods_away(target: &Target, part: Barrier, write: &NodeWrite, step: &Step) -> Option<String> {
+/// Cordons the Node. Returns the failure, if there was one. A Node that no longer exists needs no cordon.
+async fn cordon(target: &Target, barrier: Barrier, write: &NodeWrite, step: &Step) -> Option<String> {
     let mut node = match target.writer.hold(Guard::of_node(write), step).await {
         Ok(node) => node,
-        Err(error) => return Some(said_of(part, &write.name, &error.to_string())),
+        Err(error) => return Some(describe(barrier, &write.name, &error.to_string())),
     };
     let error = match node.write(write).await {
         Ok(answer) => {
             let kept = answer.is_none_or(|answer| not_kept(write, &answer).is_empty());
-            return (!kept).then(|| said_of(part, &write.name, NOT_KEPT));
+            return (!kept).then(|| describe(barrier, &write.name, NOT_KEPT));
         }
         Err(error) => error,
     };
-    match error.retry() {
-        Retry::Gone => {
-            node.is_gone();
-            return None;
-        }
-        Retry::Stale if matches!(node.catch_up().await, Ok(Found::Another | Found::Nothing)) => return None,
-        _ => {}
+    if error.is_gone() {
+        node.mark_deleted();
+        return None;
+    }
+    if error.is_stale() && matches!(node.refresh().await, Ok(Found::Another | Found::Nothing)) {
+        return None;
     }
     let said = match error {
-        WriteError::Api { said, .. } => said,
+        WriteError::Api { message, .. } => message,
         other => other.to_string(),
     };
-    Some(said_of(part, &write.name, &said))
+    Some(describe(barrier, &write.name, &said))
 }
 
-fn said_of(part: Barrier, node: &str, said: &str) -> String {
-    let why = match part {
-        Barrier::Announcement => format!("failed to create/update conditions on node {node:?}: {said}"),
+fn describe(barrier: Barrier, node: &str, said: &str) -> String {
+    let why = match barrier {
+        Barrier::TerminatingCondition => format!("failed to create/update conditions on node {node:?}: {said}"),
         Barrier::Cordon | Barrier::Taint => said.to_owned(),
     };
-    tracing::warn!(node, why, "new pods could not be kept away");
+    tracing::warn!(node, why, "failed to keep new pods off the Node");
     why
 }
 
-/// Remembers which barriers of a write were kept and which were not.
-pub(super) fn remember(controller: &MachineController, key: &Key, uid: &Uid, write: &NodeWrite, not_kept: &[Barrier]) {
+/// Records which barriers of a write were kept.
+pub(super) fn record_barriers(
+    controller: &MachineController,
+    key: &Key,
+    uid: &Uid,
+    write: &NodeWrite,
+    not_kept: &[Barrier],
+) {
     let Some(drains) = &controller.drains else { return };
-    for part in set_up_by(write) {
-        let obstacle = not_kept.contains(&part).then(|| said_of(part, &write.name, NOT_KEPT));
-        drains.obstructed(key, uid, &write.name, part, obstacle);
+    for barrier in set_up_by(write) {
+        let failure = not_kept.contains(&barrier).then(|| describe(barrier, &write.name, NOT_KEPT));
+        drains.set_barrier_failure(key, uid, &write.name, barrier, failure);
     }
 }
 
-fn tell_node(drains: &Drains, name: &str, uid: &str, event: &Event) {
+fn emit_node_event(drains: &Drains, name: &str, uid: &str, event: &Event) {
     let about = ObjectReference {
         api_version: Some("v1".to_owned()),
         kind: Some("Node".to_owned()),
@@ -103,7 +108,7 @@ fn tell_node(drains: &Drains, name: &str, uid: &str, event: &Event) {
         uid: Some(uid.to_owned()),
         ..ObjectReference::default()
     };
-    drains.tell_node(about, event);
+    drains.emit_node_event(about, event);
 }
 
 fn drains(controller: &MachineController) -> Result<&Drains, WriteError> {

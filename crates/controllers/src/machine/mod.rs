@@ -1,4 +1,4 @@
-//! The machine controller: one reconcile of one machine.
+//! Reconciles one Machine.
 
 mod act;
 mod drain;
@@ -17,48 +17,49 @@ use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
 
 use crate::Decision;
-use crate::decision::{Ending, Standing, Subject};
+use crate::decision::{Ending, MachineState, Subject};
 use crate::machine_controller::MachineController;
 use crate::outcome::outcome;
 use crate::write::WriteError;
 
-/// Looks at one machine and does what its plan says.
+/// Reconciles one Machine.
 pub(crate) async fn reconcile(controller: Arc<MachineController>, key: Key) -> Outcome {
     let machine = match controller.shared.machines.look_up(&key) {
         Lookup::Present(machine) => machine,
         Lookup::Absent => {
-            controller.vm_states.forget(&key);
-            controller.shared.journal.gone(Subject::Machine, &key);
-            controller.replacement_locks.settle(&key);
+            controller.memory.forget(&key);
+            controller.shared.journal.deleted(Subject::Machine, &key);
+            controller.replacement_locks.release_kept(&key);
             if let Some(drains) = &controller.drains {
                 drains.release(&key);
             }
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {
-            controller.replacement_locks.settle(&key);
-            tracing::warn!(machine = %key, error = %object.error, "cannot be read, so it is left alone");
-            crate::unreadable::tell::<Machine>(&controller.events, &object);
+            controller.replacement_locks.release_kept(&key);
+            tracing::warn!(machine = %key, error = %object.error, "failed to decode object; skipping");
+            crate::unreadable::report::<Machine>(&controller.events, &object);
             return Outcome::Done;
         }
     };
     if controller.shared.caches.trust() == Trust::Doubtful {
-        // What we have seen and what the API server now shows are from two histories. Nothing is done until that is settled.
+        // The cache and the API server contradict each other, for example after a restore of etcd. Do nothing until
+        // they agree.
         return Outcome::Again { after: controller.shared.policy.short_retry };
     }
     let (seen, plan) = decide(&controller, &key, machine);
     let Some(deployment) = &plan.exclusive_in else {
-        controller.replacement_locks.settle(&key);
+        controller.replacement_locks.release_kept(&key);
         return act(&controller, &key, &seen, &plan).await.unwrap_or_else(|write_error| write_error.outcome());
     };
     let Some(lock) = controller.replacement_locks.claim(deployment, &key) else { return Outcome::Done };
-    // What was seen may be older than what the last holder did. From here on nobody else decides for the deployment.
+    // The snapshot may be older than the writes of the previous lock holder. With the lock held, decide again.
     let Some(machine) = controller.shared.machines.get(&key) else { return Outcome::Again { after: Duration::ZERO } };
     let (seen, plan) = decide(&controller, &key, machine);
     match act(&controller, &key, &seen, &plan).await {
         Ok(outcome) => outcome,
         Err(write_error) => {
-            if write_error.leaves_doubt() {
+            if write_error.is_uncertain() {
                 lock.keep();
             }
             write_error.outcome()
@@ -66,32 +67,33 @@ pub(crate) async fn reconcile(controller: Arc<MachineController>, key: Key) -> O
     }
 }
 
-/// Does what the plan says.
+/// Executes the plan, and logs the decision.
 async fn act(
     controller: &MachineController,
     key: &Key,
     seen: &MachineSnapshot,
     plan: &Plan,
 ) -> Result<Outcome, WriteError> {
-    let decision = Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).in_life(Standing {
-        machine: seen.machine.clone(),
-        stage: stage(&seen.as_input(controller)),
-        at: seen.now,
-    });
-    let done = act::carry_out(controller, key, seen, plan).await;
+    let decision =
+        Decision::of(Subject::Machine, key, &plan.steps, &plan.because, plan.wake).with_machine(MachineState {
+            machine: seen.machine.clone(),
+            stage: stage(&seen.as_input(controller)),
+            at: seen.now,
+        });
+    let done = act::execute(controller, key, seen, plan).await;
     let ending = match &done {
-        Ok(_) if matches!(plan.steps.last(), Some(Step::Driver(_))) => Ending::UnderWay,
+        Ok(_) if matches!(plan.steps.last(), Some(Step::Driver(_))) => Ending::InProgress,
         Ok(_) => Ending::Done,
         Err(write_error) => write_error.ending(),
     };
     controller.shared.journal.decided(&decision.ended(ending));
     done.map(|again| {
-        drain::settle(controller, key, plan);
+        drain::release_if_not_needed(controller, key, plan);
         outcome(plan.wake.no_later_than(again), &controller.shared.policy, controller.shared.clock.now())
     })
 }
 
-/// Looks at everything, and decides.
+/// Observes the Machine and computes its plan.
 fn decide(controller: &MachineController, key: &Key, machine: Arc<Machine>) -> (MachineSnapshot, Plan) {
     let seen = observe::observe(controller, key, machine);
     let plan = planner::machine::plan(&seen.as_input(controller));

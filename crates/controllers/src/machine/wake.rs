@@ -1,17 +1,18 @@
-//! Whose changes wake a machine.
+//! The changes that wake a Machine.
 //!
-//! | change | wakes |
+//! | change | woken Machines |
 //! | --- | --- |
-//! | a Machine | itself; if it has arrived or gone, the ill ones of its deployment, whose turn it may be; if it names another node or VM, those that name it too |
-//! | a Node, heartbeats aside | the machine whose label names it, and the machine it names |
-//! | a MachineClass | its machines that still need it: those without a VM, and those being deleted; all, if its virtual capacity changes |
-//! | a Secret | the machines of the classes that name it, likewise |
+//! | a Machine | the Machine; if it was created or deleted, the unhealthy Machines of its MachineDeployment; if its Node or VM changed, the others that refer to either |
+//! | a Node, except heartbeats | the Machine whose label names it, and the Machine that it names |
+//! | a MachineClass | its Machines without a VM, and those being deleted; all, if its virtual capacity changed |
+//! | a Secret | the same Machines of the classes that refer to it |
 //! | the end of the read of a Secret | the same |
-//! | a list of MachineClasses or Secrets | the machines for which it was asked, because they name one that was not seen |
-//! | the end of a driver call | its machine (by the limiter) |
-//! | another driver at the other end of the connection | the machines whose last call failed |
+//! | a list of MachineClasses or Secrets | the Machines for which it was requested, because they refer to an object that the cache did not show |
+//! | the end of a driver call | its Machine (by `driver_calls`) |
+//! | a new version of a driver | the Machines whose last call failed (by `wiring`) |
 //!
-//! Where what a call is made with has changed, and not only its metadata, a call that failed is tried again at once.
+//! If the data that a call is made with has changed, and not only its metadata, a failed call is retried without
+//! backoff.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,29 +20,30 @@ use std::sync::Arc;
 use api::names::labels;
 use api::view::{NodeView, SecretView};
 use api::{Machine, MachineClass, Object};
-use planner::machine::interest::{self, ClassInterest, needs_class};
+use planner::machine::interest::{self, AffectedMachines, needs_class};
 use planner::replacement_limit;
 use runtime::Key;
 use runtime::cache::{Cache, Cached, Reflector, Signal};
 use runtime::queue::{Outcome, Queue};
 
-use crate::credentials::{Credentials, News};
+use crate::credentials::{Credentials, ReadResult};
+use crate::driver_calls::DriverCalls;
 use crate::indexes::{CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_NODE, MACHINES_BY_VM, WAITING_BY_DEPLOYMENT};
-use crate::limiter::CallLimiter;
 use crate::machine_controller::MachineController;
-use crate::vm_state::VmStateCache;
+use crate::machine_memory::MachineMemory;
 
-/// A Machine wakes itself and, when it has arrived or gone, those of its deployment that may be waiting for that.
+/// A Machine wakes itself and, if it was created or deleted, the Machines of its MachineDeployment that may wait for
+/// this.
 pub(crate) fn on_machines(
     reflector: &mut Reflector<Machine>,
     queue: &Queue<Key>,
     machines: &Cache<Machine>,
-    limiter: &CallLimiter,
+    driver_calls: &DriverCalls,
 ) {
-    let (queue, machines, limiter) = (queue.clone(), machines.clone(), limiter.clone());
+    let (queue, machines, driver_calls) = (queue.clone(), machines.clone(), driver_calls.clone());
     reflector.on_delta(move |key, delta| {
         if delta.now().is_none_or(|machine| machine.is_deleting()) {
-            limiter.recall(key);
+            driver_calls.cancel_unsent(key);
         }
         queue.add(key.clone());
         let (before, now) = (delta.before().map(|m| &**m), delta.now().map(|m| &**m));
@@ -64,7 +66,7 @@ pub(crate) fn on_machines(
                 holders.for_each(|machine| queue.add(Key::new(machine.namespace(), machine.name())));
             }
         }
-        if !replacement_limit::concerns_siblings(before, now) {
+        if !replacement_limit::affects_siblings(before, now) {
             return;
         }
         let deployments: BTreeSet<&str> =
@@ -77,7 +79,7 @@ pub(crate) fn on_machines(
     });
 }
 
-/// A Node wakes the machine whose label names it and the machine it names.
+/// A Node wakes the Machine whose label names it and the Machine that it names.
 pub(crate) fn on_nodes(
     reflector: &mut Reflector<NodeView>,
     queue: &Queue<Key>,
@@ -97,24 +99,23 @@ pub(crate) fn on_nodes(
     });
 }
 
-/// A MachineClass wakes those of its machines that may be waiting for it, and all of them when their Nodes are to show another
-/// virtual capacity.
+/// A MachineClass wakes its Machines that may wait for it, and all of them if its virtual capacity changed.
 pub(crate) fn on_classes(
     reflector: &mut Reflector<MachineClass>,
     queue: &Queue<Key>,
     machines: &Cache<Machine>,
-    limiter: &CallLimiter,
+    driver_calls: &DriverCalls,
 ) {
-    let (queue, machines, limiter) = (queue.clone(), machines.clone(), limiter.clone());
+    let (queue, machines, driver_calls) = (queue.clone(), machines.clone(), driver_calls.clone());
     reflector.on_delta(move |key, delta| {
         if let Some((before, now)) = delta.before().zip(delta.now())
-            && planner::class::is_another_for_drivers(before, now)
+            && planner::class::changes_driver_input(before, now)
         {
-            try_again(&queue, &machines, &limiter, &key.name);
+            retry_failed_calls(&queue, &machines, &driver_calls, &key.name);
         }
-        match interest::of_class(delta.before().map(|class| &**class), delta.now().map(|class| &**class)) {
-            ClassInterest::Needy => wake_needy(&queue, &machines, &key.name),
-            ClassInterest::All => {
+        match interest::affected_by_class(delta.before().map(|class| &**class), delta.now().map(|class| &**class)) {
+            AffectedMachines::NeedClass => wake_needy(&queue, &machines, &key.name),
+            AffectedMachines::All => {
                 for machine in machines.find(&MACHINES_BY_CLASS, &key.name) {
                     queue.add(Key::new(machine.namespace(), machine.name()));
                 }
@@ -123,7 +124,7 @@ pub(crate) fn on_classes(
     });
 }
 
-/// A Secret wakes those machines of its classes that may be waiting for it.
+/// A Secret wakes the Machines of its classes that may wait for it.
 pub(crate) fn on_secrets(
     reflector: &mut Reflector<SecretView>,
     queue: &Queue<Key>,
@@ -143,38 +144,38 @@ pub(crate) fn on_secrets(
     });
 }
 
-/// A list of classes or Secrets wakes the machines for which it was asked.
-pub(crate) fn on_lists<K: Cached>(reflector: &mut Reflector<K>, queue: &Queue<Key>, vm_states: &VmStateCache) {
-    let (queue, vm_states) = (queue.clone(), vm_states.clone());
+/// A list of MachineClasses or Secrets wakes the Machines for which it was requested.
+pub(crate) fn on_lists<K: Cached>(reflector: &mut Reflector<K>, queue: &Queue<Key>, memory: &MachineMemory) {
+    let (queue, memory) = (queue.clone(), memory.clone());
     reflector.on_signal(move |signal| {
         if let Signal::Listed(_) = signal {
-            vm_states.who_requested().into_iter().for_each(|machine| queue.add(machine));
+            memory.with_requested_lists().into_iter().for_each(|machine| queue.add(machine));
         }
     });
 }
 
-/// Reads a Secret that machines wait for, and wakes them.
+/// Reads a Secret that Machines wait for, and wakes them.
 pub(crate) async fn read_secret(controller: Arc<MachineController>, key: Key) -> Outcome {
-    let (news, outcome) = controller.credentials.read(&key).await;
-    let Some(news) = news else { return outcome };
+    let (result, outcome) = controller.credentials.read(&key).await;
+    let Some(result) = result else { return outcome };
     for class in controller.classes.find(&CLASSES_BY_SECRET, &key.name) {
-        if news == News::Changed {
-            try_again(&controller.queue, &controller.shared.machines, &controller.limiter, class.name());
+        if result == ReadResult::Changed {
+            retry_failed_calls(&controller.queue, &controller.shared.machines, &controller.driver_calls, class.name());
         }
         wake_needy(&controller.queue, &controller.shared.machines, class.name());
     }
     outcome
 }
 
-/// What calls for the machines of a class are made with has changed: what failed may succeed now, and a cloud that had no room may
-/// have some.
-fn try_again(queue: &Queue<Key>, machines: &Cache<Machine>, limiter: &CallLimiter, class: &str) {
-    limiter.forget_class(class);
+/// Retries the failed calls of the Machines of a class, because the data that they are made with has changed. What is
+/// known about the capacity of the class is dropped, too.
+fn retry_failed_calls(queue: &Queue<Key>, machines: &Cache<Machine>, driver_calls: &DriverCalls, class: &str) {
+    driver_calls.forget_class(class);
     let keys = machines.find(&MACHINES_BY_CLASS, class).into_iter().map(|m| Key::new(m.namespace(), m.name()));
-    keys.filter(|key| limiter.try_again(key)).for_each(|key| queue.add(key));
+    keys.filter(|key| driver_calls.reset_backoff(key)).for_each(|key| queue.add(key));
 }
 
-/// Wakes the machines of a class that may be waiting for it.
+/// Wakes the Machines of a class that may wait for it.
 fn wake_needy(queue: &Queue<Key>, machines: &Cache<Machine>, class: &str) {
     for machine in machines.find(&MACHINES_BY_CLASS, class).into_iter().filter(|machine| needs_class(machine)) {
         queue.add(Key::new(machine.namespace(), machine.name()));

@@ -1,8 +1,7 @@
-//! Carrying out the steps of a set's plan.
+//! Carries out the steps of a MachineSet's plan.
 //!
-//! Requests about different machines run side by side, up to a limit, and one that fails holds up nobody else: its failure is
-//! noted, the others go on, and the set is planned afresh. The result of a create or delete is *expected* before it is sent, and
-//! stays expected while nobody knows what came of it.
+//! Requests for different Machines run concurrently, up to a limit. If one fails, the others continue, the failure is recorded, and the
+//! MachineSet is reconciled again. A create or delete is expected before it is sent, and as long as its result is unknown.
 
 mod requests;
 
@@ -10,83 +9,66 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::events::components;
+use api::time::earlier;
 use api::{MachineDeployment, MachineSet, Object, Text, Uid};
 use futures::future::{BoxFuture, FutureExt};
 use futures::stream::{self, StreamExt};
-use jiff::{SignedDuration, Timestamp};
-use planner::Due;
-use planner::Event;
-use planner::machineset::{
-    Doing, Failure, MachineCreate, MachineDelete, MachinePatch, OwnerChange, Plan, Step, status,
-};
+use jiff::Timestamp;
+use planner::machineset::{Failure, MachineCreate, MachineDelete, Operation, OwnerChange, Plan, Step, status};
+use planner::{Due, Event, GuardedPatch};
 use runtime::Key;
-use runtime::client::RetryClass;
+use runtime::client::ErrorClass;
 use runtime::queue::Outcome;
 use serde_json::json;
 
 use super::observe::{SetSnapshot, observe};
 use crate::cluster::Shared;
 use crate::decision::Ending;
-use crate::fleet::Fleet;
-use crate::write::{Guard, Part, Retry as WriteRetry, WriteError, Written};
-use requests::{Edit, Went};
+use crate::manager::Manager;
+use crate::outcome::slower;
+use crate::write::{Guard, Part, WriteError, Written};
+use requests::RequestResult;
 
-/// One reconcile at work.
-pub(super) struct Acting<'a> {
+/// Carries out the steps of one reconcile.
+pub(super) struct Executor<'a> {
     shared: &'a Arc<Shared>,
-    fleet: &'a Fleet,
+    manager: &'a Manager,
     key: &'a Key,
     seen: &'a SetSnapshot,
+    /// Failures for the status.
     failures: Vec<Failure>,
-    /// What the API server said against requests.
-    wrong: Vec<String>,
-    /// When to plan afresh because something did not go through.
-    retry: Option<Retry>,
+    /// Errors of the API server.
+    errors: Vec<String>,
+    /// The longest retry that a request needs; `None` if all requests succeeded.
+    retry: Option<Outcome>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Retry {
-    AtOnce,
-    WithPause { at_least: Duration },
-}
-
-impl<'a> Acting<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, fleet: &'a Fleet, key: &'a Key, seen: &'a SetSnapshot) -> Self {
-        Self { shared, fleet, key, seen, failures: Vec::new(), wrong: Vec::new(), retry: None }
+impl<'a> Executor<'a> {
+    pub(super) fn new(shared: &'a Arc<Shared>, manager: &'a Manager, key: &'a Key, seen: &'a SetSnapshot) -> Self {
+        Self { shared, manager, key, seen, failures: Vec::new(), errors: Vec::new(), retry: None }
     }
 
-    /// Whether everything that was tried worked.
-    pub(super) fn went_through(&self) -> bool {
-        self.retry.is_none()
+    /// Returns when to reconcile again because of requests that did not succeed.
+    pub(super) fn retry(&self) -> Option<Outcome> {
+        self.retry
     }
 
-    /// What is told of a reconcile in which not everything went through.
+    /// Returns the result of a reconcile in which a request did not succeed.
     pub(super) fn ending(&self) -> Ending {
-        match self.wrong.as_slice() {
-            [] => Ending::Postponed("the machines are no longer what they were when it was decided".to_owned()),
+        match self.errors.as_slice() {
+            [] => Ending::Postponed("the Machines have changed since the decision".to_owned()),
             [one] => Ending::Failed(one.clone()),
-            [first, rest @ ..] => {
-                Ending::Failed(format!("{first}; and {} more requests did not go through", rest.len()))
-            }
-        }
-    }
-
-    /// When to plan afresh.
-    pub(super) fn outcome(&self) -> Outcome {
-        match self.retry {
-            Some(Retry::AtOnce) => Outcome::Again { after: Duration::ZERO },
-            Some(Retry::WithPause { at_least }) => Outcome::Throttled { at_least },
-            None => Outcome::Failed,
+            [first, rest @ ..] => Ending::Failed(format!("{first}; and {} more requests failed", rest.len())),
         }
     }
 
     pub(super) async fn carry_out(&mut self, plan: &Plan) -> Result<(), WriteError> {
         self.failures.extend(plan.failure.clone());
         if let Some(failures) = plan.early_failures {
-            self.fleet.memory.note_early_failures(self.key, failures);
+            self.manager.memory.record_early_failures(self.key, failures);
         }
         for step in &plan.steps {
-            self.fleet.leadership.check()?;
+            self.manager.leadership.check()?;
             match step {
                 Step::Finalizers(list) => self.write_finalizers(list, step).await?,
                 Step::Confirm => self.confirm(step).await?,
@@ -94,118 +76,115 @@ impl<'a> Acting<'a> {
                 Step::Patch(patches) => self.patch(patches).await,
                 Step::Create(batches) => self.create(batches).await,
                 Step::Delete(deletes) => self.delete(deletes).await,
-                Step::Tell(event) => self.tell(event),
+                Step::EmitEvent(event) => self.emit(event),
             }
         }
         Ok(())
     }
 
-    /// Writes what came of the reconcile, if it is news. Counts may wait for more while machines come and go; until when is the answer.
+    /// Writes the status if it has changed. While Machines are created or deleted, the write may be delayed to combine several changes;
+    /// then the time of the write is returned.
     pub(super) async fn write_status(&self, plan: &Plan) -> Result<Option<Timestamp>, WriteError> {
-        let again = match self.fleet.sets.get(self.key) {
+        let again = match self.manager.sets.get(self.key) {
             Some(set) if set.uid() == self.seen.set.uid() => {
-                // Who did nothing has nothing new to see.
-                (!plan.steps.is_empty()).then(|| observe(self.shared, self.fleet, self.key, set))
+                // Without steps, nothing has changed since the snapshot.
+                (!plan.steps.is_empty()).then(|| observe(self.shared, self.manager, self.key, set))
             }
             _ => return Ok(None),
         };
         let seen = again.as_ref().unwrap_or(self.seen);
-        let Some(write) = status(&seen.as_input(&seen.member(), self.shared), &self.failures) else {
-            if self.fleet.memory.written(self.key) {
+        let Some(write) = status(&seen.as_input(&seen.members(), self.shared), &self.failures) else {
+            if self.manager.counts.discard(self.key) {
                 self.wake_deployment(&seen.set);
             }
             return Ok(None);
         };
-        // A reconcile that has to be repeated comes back after a pause that may be long.
-        if let (Due::By(at), true) = (write.due(), self.went_through()) {
-            if self.fleet.memory.counted(self.key, &seen.set, write.status()) {
+        // If a request failed, the status is written immediately: the backoff before the next reconcile may be long.
+        if let (Due::By(at), None) = (write.due(), self.retry) {
+            if self.manager.counts.record(self.key, &seen.set, write.status()) {
                 self.wake_deployment(&seen.set);
             }
             return Ok(Some(at));
         }
-        self.fleet.leadership.check()?;
-        let mut held = self.fleet.writers.sets.hold(Guard::as_seen(&*seen.set), &"write the status").await?;
-        let note = |set: &MachineSet| self.fleet.memory.wrote(self.key, set.resource_version());
-        // What a webhook has put back nobody would write again: the answer is in the cache, and no event follows.
-        match held.patch_telling(Part::Status, write.to_patch(), note).await.and_then(Written::kept) {
+        self.manager.leadership.check()?;
+        let mut held = self.manager.writers.sets.hold(Guard::as_seen(&*seen.set), &"write the status").await?;
+        let on_written = |set: &MachineSet| self.manager.memory.record_own_version(self.key, set.resource_version());
+        // If a webhook reverts the status, no event follows, because the response is in the cache already.
+        match held.patch_with(Part::Status, write.to_patch(), on_written).await.and_then(Written::kept) {
             Ok(_) => {
-                self.fleet.memory.written(self.key);
+                self.manager.counts.discard(self.key);
                 Ok(None)
             }
-            Err(error) if error.retry() == WriteRetry::Gone => Ok(None),
+            Err(error) if error.is_gone() => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// The deployment decides on what was counted, and does not wait until that is written.
+    /// Triggers a reconcile of the MachineDeployment, which decides on the recorded counts before they are written.
     fn wake_deployment(&self, set: &MachineSet) {
         if let Some(owner) = set.controller_owner().filter(|owner| *owner.kind == *MachineDeployment::kind()) {
-            self.fleet.wake_deployment.add(Key::new(self.key.namespace.clone(), owner.name.as_str()));
+            self.manager.wake_deployment.add(Key::new(self.key.namespace.clone(), owner.name.as_str()));
         }
     }
 
     async fn write_finalizers(&self, list: &[Text], step: &Step) -> Result<(), WriteError> {
         let body = json!({ "metadata": { "finalizers": list } });
-        self.fleet.writers.sets.patch(Guard::as_seen(&*self.seen.set), Part::Object, body, step).await?.kept().map(drop)
+        self.manager
+            .writers
+            .sets
+            .patch(Guard::as_seen(&*self.seen.set), Part::Object, body, step)
+            .await?
+            .kept()
+            .map(drop)
     }
 
     async fn confirm(&self, step: &Step) -> Result<(), WriteError> {
         let set = &self.seen.set;
-        let live = self.fleet.writers.sets.read(set.name()).await.map_err(|error| WriteError::answered(step, error))?;
-        let stays = live.is_some_and(|live| live.uid() == set.uid() && !live.is_deleting());
-        if stays { Ok(()) } else { Err(WriteError::NoLonger("set")) }
+        let live =
+            self.manager.writers.sets.read(set.name()).await.map_err(|error| WriteError::of_read(step, error))?;
+        let exists = live.is_some_and(|live| live.uid() == set.uid() && !live.is_deleting());
+        if exists { Ok(()) } else { Err(WriteError::Deleted("MachineSet")) }
     }
 
     async fn claim(&mut self, claims: &[OwnerChange]) {
-        let edits = claims.iter().map(|claim| {
-            let body = json!({ "metadata": { "ownerReferences": claim.owners } });
-            Edit { name: &claim.name, uid: &claim.uid, version: &claim.resource_version, body }
-        });
-        let went = self.patch_all(edits).await;
-        let mut refused: Vec<Uid> = Vec::new();
-        for (claim, went) in claims.iter().zip(went) {
-            // One that has only changed meanwhile is claimed with the next reconcile. Going on without it would make a machine too many.
-            if let Went::Wrong(_) | Went::NotKept = went {
-                refused.push(claim.uid.clone());
+        let results = self.patch_all(claims.iter().map(|claim| &claim.patch)).await;
+        let mut failed: Vec<Uid> = Vec::new();
+        for (claim, result) in claims.iter().zip(results) {
+            // A Machine that has only changed is claimed by the next reconcile. Reconciling without it would create one too many.
+            if let RequestResult::Failed(_) | RequestResult::NotKept = result {
+                failed.push(claim.patch.uid.clone());
             }
-            self.note(went, None);
+            self.record(result, None);
         }
         let now = self.shared.clock.now();
-        let patience = SignedDuration::try_from(self.shared.policy.short_retry).unwrap_or_default();
-        self.fleet.memory.refuse(self.key, refused, now, now.checked_sub(patience).unwrap_or(now));
+        let since = earlier(now, self.shared.policy.short_retry);
+        self.manager.memory.record_failed_claims(self.key, failed, now, since);
     }
 
-    async fn patch(&mut self, patches: &[MachinePatch]) {
-        let edits = patches.iter().map(|patch| Edit {
-            name: &patch.name,
-            uid: &patch.uid,
-            version: &patch.resource_version,
-            body: patch.to_patch(),
-        });
-        for went in self.patch_all(edits).await {
-            self.note(went, None);
+    async fn patch(&mut self, patches: &[GuardedPatch]) {
+        for result in self.patch_all(patches.iter()).await {
+            self.record(result, None);
         }
     }
 
-    async fn patch_all<'b>(&self, edits: impl Iterator<Item = Edit<'b>>) -> Vec<Went> {
-        let requests = edits.map(|edit| self.patch_one(edit).boxed()).collect();
-        self.side_by_side(requests).await
+    async fn patch_all<'b>(&self, patches: impl Iterator<Item = &'b GuardedPatch>) -> Vec<RequestResult> {
+        let requests = patches.map(|patch| self.patch_one(patch).boxed()).collect();
+        self.concurrently(requests).await
     }
 
     async fn create(&mut self, batches: &[Vec<MachineCreate>]) {
         for batch in batches {
             let requests = batch.iter().map(|create| self.create_one(create).boxed()).collect();
-            let went = self.side_by_side(requests).await;
-            let mut all_went_through = true;
-            for went in went {
-                if let Went::Through | Went::NameTaken = went {
-                    self.fleet.memory.draw_again(self.key);
+            let mut all_succeeded = true;
+            for result in self.concurrently(requests).await {
+                if let RequestResult::Succeeded | RequestResult::NameTaken = result {
+                    self.manager.memory.renew_name_seed(self.key);
                 }
-                all_went_through &= matches!(went, Went::Through);
-                self.note(went, Some(Doing::Create));
+                all_succeeded &= matches!(result, RequestResult::Succeeded);
+                self.record(result, Some(Operation::Create));
             }
-            if !all_went_through {
-                // It counted machines that were under way and will not come.
+            if !all_succeeded {
+                // The MachineDeployment has counted the expected Machines that were not created.
                 self.wake_deployment(&self.seen.set);
                 return;
             }
@@ -214,38 +193,36 @@ impl<'a> Acting<'a> {
 
     async fn delete(&mut self, deletes: &[MachineDelete]) {
         let requests = deletes.iter().map(|delete| self.delete_one(delete).boxed()).collect();
-        for went in self.side_by_side(requests).await {
-            self.note(went, Some(Doing::Delete));
+        for result in self.concurrently(requests).await {
+            self.record(result, Some(Operation::Delete));
         }
     }
 
-    /// Requests about different machines, up to the limit at once, answered in their order.
-    async fn side_by_side<R>(&self, requests: Vec<BoxFuture<'_, R>>) -> Vec<R> {
+    /// Sends requests for different Machines concurrently, up to the limit. The results have the order of the requests.
+    async fn concurrently<R>(&self, requests: Vec<BoxFuture<'_, R>>) -> Vec<R> {
         stream::iter(requests).buffered(self.shared.policy.set.requests.max(1)).collect().await
     }
 
-    fn note(&mut self, went: Went, doing: Option<Doing>) {
-        let retry = match went {
-            Went::Through => return,
-            Went::NameTaken | Went::SetChanged => Retry::AtOnce,
-            Went::Stale | Went::NotKept | Went::Halted => Retry::WithPause { at_least: Duration::ZERO },
-            Went::Wrong(api_error) => {
-                tracing::debug!(set = %self.key, %api_error, "a request did not go through");
-                self.wrong.push(api_error.to_string());
-                self.failures.extend(doing.map(|doing| Failure { doing, message: api_error.to_string() }));
-                let at_least = match api_error.class {
-                    RetryClass::Throttled { after: Some(after) } => after,
-                    _ => Duration::ZERO,
-                };
-                Retry::WithPause { at_least }
+    fn record(&mut self, result: RequestResult, operation: Option<Operation>) {
+        let retry = match result {
+            RequestResult::Succeeded => return,
+            RequestResult::NameTaken | RequestResult::SetChanged => Outcome::Again { after: Duration::ZERO },
+            RequestResult::Stale | RequestResult::NotKept | RequestResult::NotLeading => Outcome::Failed,
+            RequestResult::Failed(api_error) => {
+                tracing::debug!(set = %self.key, %api_error, "request failed");
+                self.errors.push(api_error.to_string());
+                self.failures.extend(operation.map(|operation| Failure { operation, message: api_error.to_string() }));
+                match api_error.class {
+                    ErrorClass::Throttled { after: Some(at_least) } => Outcome::Throttled { at_least },
+                    _ => Outcome::Failed,
+                }
             }
         };
-        // The slowest word counts.
-        self.retry = self.retry.max(Some(retry));
+        self.retry = Some(self.retry.map_or(retry, |before| slower(before, retry)));
     }
 
-    fn tell(&self, event: &Event) {
-        let sink = self.fleet.events.speaking_as(components::MACHINE_SET);
-        crate::events::emit(&sink, self.seen.set.object_ref(), event);
+    fn emit(&self, event: &Event) {
+        let sink = self.manager.events.with_component(components::MACHINE_SET);
+        sink.emit(self.seen.set.object_ref(), event.clone());
     }
 }

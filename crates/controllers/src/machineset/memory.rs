@@ -1,116 +1,89 @@
-//! What a set remembers from reconcile to reconcile.
+//! State of a MachineSet that is kept between reconciles.
 //!
-//! Nothing here has to survive the process: the next one finds out for itself.
+//! It is kept in memory only. After a restart it is empty, and the first reconcile restores what it needs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use api::{MachineSet, MachineSetStatus, Object, Uid};
+use api::Uid;
 use jiff::Timestamp;
 use parking_lot::Mutex;
-use planner::machineset::{EarlyFailures, with_counts};
+use planner::machineset::EarlyFailures;
 use runtime::{Key, Random};
 
-/// By set. Clones are the same memory.
+/// State of all MachineSets. Clones share it.
 #[derive(Clone, Default)]
-pub struct Memory {
-    sets: Arc<Mutex<BTreeMap<Key, Remembered>>>,
+pub struct SetMemory {
+    sets: Arc<Mutex<BTreeMap<Key, SetState>>>,
 }
 
 #[derive(Default)]
-struct Remembered {
-    /// Claims that did not go through, by machine: the set goes on without these for a while.
-    refused: BTreeMap<Uid, Timestamp>,
-    /// Replacements in a row that failed early; `None` until this process has replaced one.
+struct SetState {
+    /// Machines whose claim failed, and when. The MachineSet reconciles without them for a while.
+    failed_claims: BTreeMap<Uid, Timestamp>,
+    /// Consecutive early failures of replacements; `None` until this process has replaced a Machine.
     early_failures: Option<EarlyFailures>,
-    /// Where the next names come from. Kept until one was given, so that a create that is refused again and again says the same
-    /// thing each time, and a name that may have been taken by a lost create is tried again.
+    /// Seed of the names of the next Machines. It changes only when a name was used. So a create that fails repeatedly has the same
+    /// name each time, and a create whose response was lost is repeated under its name.
     name_seed: Option<u64>,
-    /// The version that our last status write made, which is no news to us.
+    /// Version of the last status write of this process. Its event does not trigger a reconcile.
     own_version: Option<String>,
-    /// What was counted and is yet to be written, of the set with this uid.
-    unwritten: Option<(Uid, MachineSetStatus)>,
 }
 
-impl Memory {
-    /// The claims of this set that did not go through, and when.
-    pub(super) fn refused(&self, set: &Key) -> BTreeMap<Uid, Timestamp> {
-        self.sets.lock().get(set).map(|set| set.refused.clone()).unwrap_or_default()
+impl SetMemory {
+    /// Returns the Machines whose claim failed, and when.
+    pub(super) fn failed_claims(&self, set: &Key) -> BTreeMap<Uid, Timestamp> {
+        self.sets.lock().get(set).map(|set| set.failed_claims.clone()).unwrap_or_default()
     }
 
-    /// Claims did not go through; those that were not tried again in `patience` are forgotten.
-    pub(super) fn refuse(&self, set: &Key, claims: impl IntoIterator<Item = Uid>, now: Timestamp, since: Timestamp) {
+    /// Records claims that failed at `now`, and drops those that failed before `since`.
+    pub(super) fn record_failed_claims(
+        &self,
+        set: &Key,
+        claims: impl IntoIterator<Item = Uid>,
+        now: Timestamp,
+        since: Timestamp,
+    ) {
         let mut sets = self.sets.lock();
-        let remembered = sets.entry(set.clone()).or_default();
-        remembered.refused.retain(|_, tried| *tried > since);
-        remembered.refused.extend(claims.into_iter().map(|claim| (claim, now)));
+        let state = sets.entry(set.clone()).or_default();
+        state.failed_claims.retain(|_, failed| *failed > since);
+        state.failed_claims.extend(claims.into_iter().map(|claim| (claim, now)));
     }
 
-    /// Replacements in a row that failed early.
+    /// Returns the consecutive early failures of replacements.
     pub(super) fn early_failures(&self, set: &Key) -> Option<EarlyFailures> {
         self.sets.lock().get(set).and_then(|set| set.early_failures)
     }
 
-    /// Machines that failed early are being replaced.
-    pub(super) fn note_early_failures(&self, set: &Key, failures: EarlyFailures) {
+    pub(super) fn record_early_failures(&self, set: &Key, failures: EarlyFailures) {
         self.sets.lock().entry(set.clone()).or_default().early_failures = Some(failures);
     }
 
-    /// Where the next names come from.
+    /// Returns the seed of the names of the next Machines.
     pub(super) fn name_seed(&self, set: &Key, random: &Random) -> u64 {
         *self.sets.lock().entry(set.clone()).or_default().name_seed.get_or_insert_with(|| random.number())
     }
 
-    /// A name was given: the next ones come from somewhere else.
-    pub(super) fn draw_again(&self, set: &Key) {
-        if let Some(remembered) = self.sets.lock().get_mut(set) {
-            remembered.name_seed = None;
+    /// Drops the seed, because a name was used.
+    pub(super) fn renew_name_seed(&self, set: &Key) {
+        if let Some(state) = self.sets.lock().get_mut(set) {
+            state.name_seed = None;
         }
     }
 
-    /// We are about to put this version into the cache ourselves.
-    pub(super) fn wrote(&self, set: &Key, version: &str) {
+    /// Records a version that this process is about to put into the cache.
+    pub(super) fn record_own_version(&self, set: &Key, version: &str) {
         self.sets.lock().entry(set.clone()).or_default().own_version = Some(version.to_owned());
     }
 
-    /// Whether this version, which the cache tells of, is our own doing. That is told once: an API server that was put back gives the
-    /// version out again, to somebody else's change.
-    pub(super) fn take_own(&self, set: &Key, version: &str) -> bool {
+    /// Returns whether this process has written the version. The record is removed: an API server that was restored from a backup
+    /// assigns the version again, to another change.
+    pub(super) fn take_own_version(&self, set: &Key, version: &str) -> bool {
         let own = self.sets.lock().get_mut(set).and_then(|set| set.own_version.take());
         own.as_deref() == Some(version)
     }
 
-    /// These counts are right, and are written later. Answers whether that is news.
-    pub(super) fn counted(&self, key: &Key, set: &MachineSet, status: &MachineSetStatus) -> bool {
-        let mut status = status.clone();
-        status.last_operation = set.status.last_operation.clone();
-        let counted = Some((set.uid(), status));
-        let mut sets = self.sets.lock();
-        let remembered = sets.entry(key.clone()).or_default();
-        let is_news = remembered.unwritten != counted;
-        remembered.unwritten = counted;
-        is_news
-    }
-
-    /// The written counts are right. Answers whether that is news.
-    pub(super) fn written(&self, key: &Key) -> bool {
-        self.sets.lock().get_mut(key).is_some_and(|set| set.unwritten.take().is_some())
-    }
-
-    /// The set with what was last counted, whether or not that is written already.
-    pub(crate) fn with_counts(&self, set: Arc<MachineSet>) -> Arc<MachineSet> {
-        let key = Key::new(set.namespace(), set.name());
-        let sets = self.sets.lock();
-        match sets.get(&key).and_then(|remembered| remembered.unwritten.as_ref()) {
-            Some((uid, counted)) if *uid == set.uid() => {
-                let status = with_counts(&set.status, counted);
-                Arc::new(MachineSet { status, ..(*set).clone() })
-            }
-            _ => set,
-        }
-    }
-
-    /// The set is gone.
+    /// Removes the state of a MachineSet that was deleted.
     pub(super) fn forget(&self, set: &Key) {
         self.sets.lock().remove(set);
     }
@@ -122,10 +95,10 @@ mod tests {
 
     /// Shows MS-R22.
     #[test]
-    fn a_version_is_our_own_doing_once() {
-        let (memory, set) = (Memory::default(), Key::new("ns", "set"));
-        memory.wrote(&set, "7");
-        assert!(memory.take_own(&set, "7"));
-        assert!(!memory.take_own(&set, "7"), "an API server that was put back has given it out again");
+    fn own_version_is_recognized_once() {
+        let (memory, set) = (SetMemory::default(), Key::new("ns", "set"));
+        memory.record_own_version(&set, "7");
+        assert!(memory.take_own_version(&set, "7"));
+        assert!(!memory.take_own_version(&set, "7"), "a restored API server has assigned the version again");
     }
 }

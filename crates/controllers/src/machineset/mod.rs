@@ -1,6 +1,7 @@
-//! The MachineSet controller: one reconcile of one set.
+//! The MachineSet controller: one reconcile of one MachineSet.
 
 mod act;
+mod counts;
 mod memory;
 mod observe;
 pub(crate) mod wake;
@@ -13,44 +14,45 @@ use runtime::Key;
 use runtime::cache::{Lookup, Trust};
 use runtime::queue::Outcome;
 
-pub use memory::Memory;
+pub use counts::MachineCounts;
+pub use memory::SetMemory;
 
 use crate::Decision;
 use crate::cluster::Shared;
 use crate::decision::{Ending, Subject};
-use crate::fleet::Fleet;
+use crate::manager::Manager;
 use crate::outcome::outcome;
 
-/// Looks at one set and does what its plan says, then writes down what came of it.
-pub(crate) async fn reconcile(shared: Arc<Shared>, fleet: Arc<Fleet>, key: Key) -> Outcome {
-    let set = match fleet.sets.look_up(&key) {
+/// Plans one MachineSet, carries out the plan and writes the status.
+pub(crate) async fn reconcile(shared: Arc<Shared>, manager: Arc<Manager>, key: Key) -> Outcome {
+    let set = match manager.sets.look_up(&key) {
         Lookup::Present(set) => set,
         Lookup::Absent => {
-            shared.journal.gone(Subject::Set, &key);
+            shared.journal.deleted(Subject::Set, &key);
             return Outcome::Done;
         }
         Lookup::Undecodable(object) => {
-            tracing::warn!(set = %key, error = %object.error, "cannot be read, so it is left alone");
-            crate::unreadable::tell::<MachineSet>(&fleet.events, &object);
+            tracing::warn!(set = %key, error = %object.error, "failed to decode object; skipping");
+            crate::unreadable::report::<MachineSet>(&manager.events, &object);
             return Outcome::Done;
         }
     };
     if shared.caches.trust() == Trust::Doubtful {
-        // Counting machines of two histories would make or delete too many. Nothing is done until that is settled.
+        // The cache may mix Machines of two histories of the API server. Counting them would create or delete too many.
         return Outcome::Again { after: shared.policy.short_retry };
     }
-    let seen = observe::observe(&shared, &fleet, &key, set);
-    let plan = plan(&seen.as_input(&seen.member(), &shared));
+    let seen = observe::observe(&shared, &manager, &key, set);
+    let plan = plan(&seen.as_input(&seen.members(), &shared));
     let decision = Decision::of(Subject::Set, &key, &plan.steps, &plan.because, plan.wake);
-    let mut acting = act::Acting::new(&shared, &fleet, &key, &seen);
-    let done = acting.carry_out(&plan).await;
-    let written = acting.write_status(&plan).await;
-    let (ending, outcome) = match done.and(written) {
-        Ok(unwritten) if acting.went_through() => {
-            (Ending::Done, outcome(plan.wake.no_later_than(unwritten), &shared.policy, shared.clock.now()))
+    let mut executor = act::Executor::new(&shared, &manager, &key, &seen);
+    let done = executor.carry_out(&plan).await;
+    let written = executor.write_status(&plan).await;
+    let (ending, outcome) = match (done.and(written), executor.retry()) {
+        (Err(write_error), _) => (write_error.ending(), write_error.outcome()),
+        (Ok(_), Some(retry)) => (executor.ending(), retry),
+        (Ok(status_due), None) => {
+            (Ending::Done, outcome(plan.wake.no_later_than(status_due), &shared.policy, shared.clock.now()))
         }
-        Ok(_) => (acting.ending(), acting.outcome()),
-        Err(write_error) => (write_error.ending(), write_error.outcome()),
     };
     shared.journal.decided(&decision.ended(ending));
     outcome

@@ -1,43 +1,46 @@
-//! Whose changes wake a set.
+//! The changes that trigger a reconcile of a MachineSet.
 //!
-//! | change | wakes |
+//! | change | reconciled |
 //! | --- | --- |
 //! | a MachineSet | itself |
-//! | a Machine, if it matters to a set | the set that owns it, and the one that did |
-//! | a Machine without an owner, when it appears or its labels or owners change | the sets that select it |
-//! | the preserve annotation of a Node, or its end | the sets of its machines |
+//! | a Machine, if `planner::machineset::interest` needs the change | the MachineSets that own it or owned it before |
+//! | a Machine without an owner, if it is new or its labels or owners change | the MachineSets that select it |
+//! | the preserve annotation of a Node, or the deletion of the Node | the MachineSets of its Machines |
 
 use api::view::NodeView;
-use api::{Preservable, LabelSelector, Machine, MachineSet, Object, OwnerReference, Text};
-use planner::machineset::interest::{is_new_orphan, matters};
+use api::{Machine, MachineSet, Object, OwnerReference, Preservable, Text};
+use planner::machineset::interest::{is_new_without_controller, matters};
 use runtime::Key;
 use runtime::cache::{Cache, Delta, Reflector};
 
-use crate::fleet::Fleet;
 use crate::indexes::MACHINES_BY_NODE;
+use crate::manager::Manager;
+use crate::owners::selects;
 
-/// A set wakes itself; what it waited for ends with it.
-pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, fleet: &Fleet) {
-    let (wake, expectations, memory) = (fleet.wake_set.clone(), fleet.expectations.clone(), fleet.memory.clone());
+/// Registers the handler for MachineSets. The state of a deleted MachineSet is dropped.
+pub(crate) fn on_sets(reflector: &mut Reflector<MachineSet>, manager: &Manager) {
+    let (wake, counts, memory) = (manager.wake_set.clone(), manager.counts.clone(), manager.memory.clone());
     reflector.on_delta(move |key, delta| {
         if let Delta::Removed { .. } | Delta::RemovedUndecodable { .. } = delta {
-            expectations.forget(key);
+            counts.forget(key);
             memory.forget(key);
         }
-        // Our own status write is no news to us. Anybody else's is: it may have to be put right.
-        let own = delta.now().is_some_and(|set| memory.take_own(key, set.resource_version()));
+        // The event of this controller's own status write needs no reconcile. After a write by another client, the status may be
+        // wrong.
+        let own = delta.now().is_some_and(|set| memory.take_own_version(key, set.resource_version()));
         if !own {
             wake.add(key.clone());
         }
     });
 }
 
-/// A Machine meets what was expected of it and wakes its set, or those that may want it.
-pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
-    let (wake, sets, expectations) = (fleet.wake_set.clone(), fleet.sets.clone(), fleet.expectations.clone());
+/// Registers the handler for Machines. It also ends the expectations that an event meets.
+pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, manager: &Manager) {
+    let (wake, sets, expectations) =
+        (manager.wake_set.clone(), manager.sets.clone(), manager.counts.expectations.clone());
     reflector.on_delta(move |key, delta| {
         match delta {
-            Delta::Added(now) | Delta::Changed { new: now, .. } | Delta::Mended { new: now, .. } => {
+            Delta::Added(now) | Delta::Changed { new: now, .. } | Delta::Fixed { new: now, .. } => {
                 expectations.created(key);
                 if now.is_deleting() {
                     expectations.deleted(now.uid().as_str());
@@ -60,9 +63,11 @@ pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
         for owner in owners(delta) {
             wake.add(Key::new(key.namespace.clone(), owner.as_str()));
         }
-        if let Some(orphan) = delta.now().filter(|now| is_new_orphan(delta.before().map(|before| &**before), now)) {
+        if let Some(orphan) =
+            delta.now().filter(|now| is_new_without_controller(delta.before().map(|before| &**before), now))
+        {
             for set in sets.list() {
-                if selects(set.spec.selector.as_ref(), orphan) {
+                if selects(set.spec.selector.as_ref(), &orphan.metadata.labels) {
                     wake.add(Key::new(set.namespace(), set.name()));
                 }
             }
@@ -70,9 +75,9 @@ pub(crate) fn on_machines(reflector: &mut Reflector<Machine>, fleet: &Fleet) {
     });
 }
 
-/// A Node whose preserve annotation changed, or that is gone, wakes the sets of its machines.
-pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Machine>, fleet: &Fleet) {
-    let (wake, machines) = (fleet.wake_set.clone(), machines.clone());
+/// Registers the handler for Nodes.
+pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Machine>, manager: &Manager) {
+    let (wake, machines) = (manager.wake_set.clone(), machines.clone());
     reflector.on_delta(move |key, delta| {
         let preserve = |node: Option<&std::sync::Arc<NodeView>>| node.map(|node| node.preserve());
         if preserve(delta.before()) == preserve(delta.now()) {
@@ -86,7 +91,7 @@ pub(crate) fn on_nodes(reflector: &mut Reflector<NodeView>, machines: &Cache<Mac
     });
 }
 
-/// The names of the sets that own the machine, or did.
+/// Returns the names of the MachineSets that own the Machine or owned it before the change.
 fn owners(delta: &Delta<Machine>) -> Vec<Text> {
     let mut names: Vec<Text> = [delta.before(), delta.now()]
         .into_iter()
@@ -104,10 +109,4 @@ fn owners(delta: &Delta<Machine>) -> Vec<Text> {
 
 fn is_set(owner: &OwnerReference) -> bool {
     *owner.kind == *MachineSet::kind()
-}
-
-/// An invalid selector concerns its own set only.
-fn selects(selector: Option<&LabelSelector>, machine: &Machine) -> bool {
-    let labels = &machine.metadata.labels;
-    !labels.is_empty() && selector.is_some_and(|selector| !selector.is_empty() && selector.matches(labels) == Ok(true))
 }

@@ -1,13 +1,13 @@
-//! Machine deployments as they are.
+//! Metrics of MachineDeployments.
 //!
-//! A limit of a rolling update that is given as a share is shown as the number of machines it comes to; the reference shows 0. What
-//! is not set has no series, and what cannot be understood has none either.
+//! A limit of a rolling update in percent is exported as a number of Machines; MCM exports 0. A limit that is unset or invalid has no
+//! series.
 
 use api::{IntOrString, MachineDeployment, Object, RollingUpdate, Rounding, StrategyType};
 use runtime::cache::Cache;
 use runtime::metrics::{Family, Page};
 
-use super::objects::{CachedObjects, FAILED_MACHINE, Unread, created};
+use super::objects::{CachedObjects, FAILED_MACHINE, UnsyncedCounter, created};
 
 const ITEMS: Family<0> =
     Family::gauge("mcm_machine_deployment_items_total", "MachineDeployments in the namespace.", []);
@@ -23,7 +23,7 @@ const CONDITION: Family<3> = Family::gauge(
 );
 const FAILED: Family<7> = Family::gauge(
     "mcm_machine_deployment_failed_machines",
-    "1 for each machine that a MachineDeployment names as failed.",
+    "1 for each failed Machine in the status of a MachineDeployment.",
     FAILED_MACHINE,
 );
 
@@ -31,14 +31,14 @@ const fn of_each(name: &'static str, help: &'static str) -> Family<2> {
     Family::gauge(name, help, ["name", "namespace"])
 }
 
-/// A number that a deployment may have.
+/// A numeric field of a MachineDeployment.
 type Number = (Family<2>, fn(&MachineDeployment) -> Option<i64>);
 
 const SPEC: [Number; 8] = [
     (of_each("mcm_machine_deployment_info_spec_paused", "1 while a MachineDeployment is paused."), |deployment| {
         Some(i64::from(deployment.spec.paused))
     }),
-    (of_each("mcm_machine_deployment_info_spec_replicas", "Machines a MachineDeployment is to have."), |deployment| {
+    (of_each("mcm_machine_deployment_info_spec_replicas", "spec.replicas of a MachineDeployment."), |deployment| {
         Some(i64::from(deployment.spec.replicas))
     }),
     (
@@ -48,35 +48,35 @@ const SPEC: [Number; 8] = [
     (
         of_each(
             "mcm_machine_deployment_info_spec_rolling_update_max_surge",
-            "Machines there may be beyond the replicas while a MachineDeployment rolls.",
+            "Maximum number of Machines above spec.replicas during a rolling update.",
         ),
         |deployment| limit(deployment, |rolling| rolling.limits.max_surge.as_ref(), Rounding::Up),
     ),
     (
         of_each(
             "mcm_machine_deployment_info_spec_rolling_update_max_unavailable",
-            "Machines that may be missing while a MachineDeployment rolls.",
+            "Maximum number of unavailable Machines during a rolling update.",
         ),
         |deployment| limit(deployment, |rolling| rolling.limits.max_unavailable.as_ref(), Rounding::Down),
     ),
     (
         of_each(
             "mcm_machine_deployment_info_spec_revision_history_limit",
-            "Old MachineSets that a MachineDeployment keeps, if limited.",
+            "Maximum number of old MachineSets that a MachineDeployment keeps, if set.",
         ),
         |deployment| deployment.spec.revision_history_limit.map(i64::from),
     ),
     (
         of_each(
             "mcm_machine_deployment_info_spec_progress_deadline_seconds",
-            "How long a roll-out of a MachineDeployment may stand still, if limited.",
+            "Timeout for progress of a rollout of a MachineDeployment, if set.",
         ),
         |deployment| deployment.spec.progress_deadline_seconds.map(i64::from),
     ),
     (
         of_each(
             "mcm_machine_deployment_info_spec_rollback_to_revision",
-            "The revision a MachineDeployment is asked to go back to.",
+            "Requested rollback revision of a MachineDeployment.",
         ),
         |deployment| deployment.spec.rollback_to.as_ref().map(|rollback| rollback.revision),
     ),
@@ -91,7 +91,10 @@ const STATUS: [Number; 6] = [
         |deployment| Some(i64::from(deployment.status.available_replicas)),
     ),
     (
-        of_each("mcm_machine_deployment_status_unavailable_replicas", "Machines its sets want beyond those available."),
+        of_each(
+            "mcm_machine_deployment_status_unavailable_replicas",
+            "Desired Machines of a MachineDeployment that are not available.",
+        ),
         |deployment| Some(i64::from(deployment.status.unavailable_replicas)),
     ),
     (
@@ -101,7 +104,7 @@ const STATUS: [Number; 6] = [
     (
         of_each(
             "mcm_machine_deployment_status_updated_replicas",
-            "Machines of a MachineDeployment made from its current template.",
+            "Machines of a MachineDeployment with its current template.",
         ),
         |deployment| Some(i64::from(deployment.status.updated_replicas)),
     ),
@@ -111,15 +114,15 @@ const STATUS: [Number; 6] = [
     (
         of_each(
             "mcm_machine_deployment_status_collision_count",
-            "How often the name for a new MachineSet was taken, if it was.",
+            "Name collisions of new MachineSets, if there were any.",
         ),
         |deployment| deployment.status.collision_count.map(i64::from),
     ),
 ];
 
-pub(super) fn show(page: &mut Page<'_>, all: &Cache<MachineDeployment>, unread: &Unread) {
+pub(super) fn show(page: &mut Page<'_>, all: &Cache<MachineDeployment>, unsynced: &UnsyncedCounter) {
     let seen = CachedObjects::of(all);
-    seen.count(page, &ITEMS, unread);
+    seen.count(page, &ITEMS, unsynced);
     page.family(&INFO, |series| {
         for deployment in seen.iter() {
             let (created, strategy) = (created(deployment), deployment.spec.strategy.kind.as_str());
@@ -135,7 +138,7 @@ pub(super) fn show(page: &mut Page<'_>, all: &Cache<MachineDeployment>, unread: 
     seen.failed_machines(page, &FAILED, |deployment| &deployment.status.failed_machines);
 }
 
-/// A limit of a rolling update, in machines.
+/// Returns a limit of a rolling update as a number of Machines.
 fn limit(
     deployment: &MachineDeployment,
     which: fn(&RollingUpdate) -> Option<&IntOrString>,

@@ -1,19 +1,19 @@
-//! How long the steps of machines' lives take, as distributions.
+//! Histograms of the durations of lifecycle steps.
 //!
-//! The reference's gauges (`lifecycle`) show the last machine of a pool; what an operator promises others is about nearly all of
-//! them. The labels are fewer, because each series is as many lines as there are buckets.
+//! MCM's gauges (`lifecycle`) have the value of the last Machine of a pool. Service level objectives need the distribution. The histograms
+//! have fewer labels, because each series has one line per bucket.
 
 use jiff::SignedDuration;
 use prometheus::{HistogramOpts, HistogramVec};
 use runtime::metrics::Metrics;
 
-use super::shown;
+use super::registered;
 
-/// From a VM that is there at once to a drain that is given two hours.
+/// From immediate creation of a VM to a drain with a timeout of two hours.
 const SECONDS: [f64; 15] =
     [1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 90.0, 120.0, 180.0, 300.0, 600.0, 1_200.0, 3_600.0, 7_200.0];
 
-/// A step that is measured.
+/// A measured lifecycle step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Measure {
     Create,
@@ -22,7 +22,7 @@ pub(super) enum Measure {
     Delete,
 }
 
-/// The distributions of one cluster. Clones share the numbers.
+/// Histograms of one cluster. Clones share the values.
 #[derive(Clone)]
 pub(super) struct Durations {
     create: Option<HistogramVec>,
@@ -35,26 +35,26 @@ impl Durations {
     pub(super) fn register(metrics: &Metrics) -> Self {
         let family = |name: &str, help: &str| {
             let options = HistogramOpts::new(name, help).buckets(SECONDS.to_vec());
-            shown(metrics, HistogramVec::new(options, &["namespace", "machine_deployment"]))
+            registered(metrics, HistogramVec::new(options, &["namespace", "machine_deployment"]))
         };
         Self {
             create: family(
                 "millwright_machine_create_duration_seconds",
-                "From the creation of a Machine until its VM was made.",
+                "From the creation of a Machine until its VM was created.",
             ),
             join: family(
                 "millwright_machine_join_duration_seconds",
                 "From the creation of a Machine until it was first Running.",
             ),
-            drain: family("millwright_machine_drain_duration_seconds", "How long a drain that succeeded took."),
+            drain: family("millwright_machine_drain_duration_seconds", "Duration of successful drains."),
             delete: family(
                 "millwright_machine_delete_duration_seconds",
-                "From the request to delete a Machine until its VM was gone.",
+                "From the deletion of a Machine until its VM was deleted.",
             ),
         }
     }
 
-    /// A machine of this pool took the step. What came before its beginning, by clocks that differ, is no duration.
+    /// Records the duration of a step. A negative duration, caused by clock skew, is ignored.
     pub(super) fn observe(&self, of: Measure, namespace: &str, deployment: &str, took: SignedDuration) {
         let family = match of {
             Measure::Create => &self.create,
@@ -69,10 +69,10 @@ impl Durations {
         }
     }
 
-    /// The pool is no more.
+    /// Removes the series of a pool.
     pub(super) fn forget(&self, namespace: &str, deployment: &str) {
         for family in [&self.create, &self.join, &self.drain, &self.delete].into_iter().flatten() {
-            // There is nothing to remove where the step was never taken.
+            // Fails if the pool has no value for the step.
             let _ = family.remove_label_values(&[namespace, deployment]);
         }
     }

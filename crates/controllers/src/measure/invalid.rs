@@ -1,17 +1,20 @@
-//! Objects that our own check refuses. A condition or an Event tells whoever looks at the object; this tells whoever is on call.
+//! Number of objects that validation rejects. A condition or an Event of the object has the details; this metric is for alerts.
 
 use api::Object;
 use api::validation::FieldError;
 use runtime::cache::{Cache, Cached};
 use runtime::metrics::{Family, Page};
 
-const INVALID: Family<1> =
-    Family::gauge("millwright_invalid_objects", "Objects whose spec is refused by our own check.", ["kind"]);
+const INVALID: Family<1> = Family::gauge(
+    "millwright_invalid_objects",
+    "Objects whose spec is rejected by the validation of Millwright.",
+    ["kind"],
+);
 
-/// Counts the invalid objects of a kind; `None` while they have not been read.
+/// Returns the number of invalid objects of a kind; `None` while the cache is not synced.
 pub(super) type Tally = Box<dyn Fn() -> Option<i64> + Send>;
 
-/// How many objects of a cache are refused. What is being deleted is let go, whatever is wrong with it.
+/// Counts the invalid objects of a cache. Objects that are being deleted are not counted: they are deleted even if they are invalid.
 pub(super) fn tally<K>(cache: &Cache<K>, check: fn(&K) -> Vec<FieldError>) -> Tally
 where
     K: Cached + Object + 'static,
@@ -19,8 +22,8 @@ where
     let cache = cache.clone();
     Box::new(move || {
         let objects = cache.is_synced().then(|| cache.list())?;
-        let refused = objects.iter().filter(|object| !object.is_deleting() && !check(object).is_empty()).count();
-        Some(i64::try_from(refused).unwrap_or(i64::MAX))
+        let invalid = objects.iter().filter(|object| !object.is_deleting() && !check(object).is_empty()).count();
+        Some(i64::try_from(invalid).unwrap_or(i64::MAX))
     })
 }
 

@@ -1,9 +1,8 @@
-//! How long the steps of machines' lives take, by pool.
+//! Durations of lifecycle steps, by pool.
 //!
-//! Each gauge shows the last machine of its pool that took the step, in whole seconds. Such a number is about the past, so it stays
-//! when its machine has gone; but a pool that is no more would be shown until the process ends. So what was measured in a pool is
-//! forgotten when the pool has had no machine for a while, long enough for every scrape to have seen it. Beside the gauges, the
-//! same goes into histograms (`durations`).
+//! Each gauge has the value of the last Machine of its pool, in whole seconds. The value stays when the Machine is deleted. The values of a
+//! pool are dropped when it has had no Machine for some time that is longer than the scrape interval. The durations are also recorded in
+//! histograms (`durations`).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,14 +22,14 @@ use super::durations::{Durations, Measure};
 
 const POOL: [&str; 4] = ["namespace", "machine_deployment", "instance_type", "zone"];
 
-/// A figure of a pool.
+/// A gauge or counter of a pool.
 type Figure = (Family<4>, fn(&Figures) -> Option<i64>);
 
 const FIGURES: [Figure; 5] = [
     (
         Family::gauge(
             "mcm_machine_create_duration_seconds",
-            "Seconds from the creation of a Machine until its VM was made.",
+            "Seconds from the creation of a Machine until its VM was created.",
             POOL,
         ),
         |figures| figures.create,
@@ -54,7 +53,7 @@ const FIGURES: [Figure; 5] = [
     (
         Family::gauge(
             "mcm_machine_delete_duration_seconds",
-            "Seconds from the request to delete a Machine until its VM was gone.",
+            "Seconds from the deletion of a Machine until its VM was deleted.",
             POOL,
         ),
         |figures| figures.delete,
@@ -65,7 +64,7 @@ const FIGURES: [Figure; 5] = [
             "Machines that were marked Failed because their Node did not join in time.",
             POOL,
         ),
-        // From zero, and not from the first: what is first shown as 1 has not risen.
+        // Exported from 0 on: a counter whose first value is 1 has no increase.
         |figures| Some(figures.failed_joins),
     ),
 ];
@@ -75,7 +74,7 @@ const DRAIN: Family<2> = Family::gauge(
     ["namespace", "machine_deployment"],
 );
 
-/// What was measured in the pools of one cluster. Clones are the same.
+/// Lifecycle metrics of the pools of one cluster. Clones share the values.
 #[derive(Clone)]
 pub(crate) struct LifecycleMetrics {
     pools: Arc<Mutex<BTreeMap<Pool, Measured>>>,
@@ -83,7 +82,7 @@ pub(crate) struct LifecycleMetrics {
     clock: Clock,
 }
 
-/// The machines of a deployment.
+/// The Machines of a MachineDeployment.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Pool {
     namespace: String,
@@ -94,11 +93,11 @@ struct Pool {
 struct Measured {
     drain: Option<i64>,
     of_kind: BTreeMap<Kind, Figures>,
-    /// When it was last measured, or had a machine when someone looked.
+    /// Time of the last measurement, or of the last scrape with a Machine.
     alive: Timestamp,
 }
 
-/// What tells the machines of a pool apart.
+/// Labels that differ between Machines of a pool.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Kind {
     instance_type: String,
@@ -115,12 +114,12 @@ struct Figures {
 }
 
 impl LifecycleMetrics {
-    /// Nothing has been measured yet. Shown in this registry, if machines are looked after here at all.
+    /// Creates metrics without values. `metrics` is `None` if this process does not run the machine controller.
     pub(crate) fn new(metrics: Option<&Metrics>, clock: &Clock) -> Self {
         Self { pools: Arc::default(), durations: metrics.map(Durations::register), clock: clock.clone() }
     }
 
-    /// The driver did what it was asked to do for a machine, and took this long.
+    /// Records a successful driver call and its duration.
     pub(crate) fn answered(&self, call: Call, machine: &Machine, class: &MachineClass, took: Duration) {
         match call {
             Call::Status => {}
@@ -140,21 +139,21 @@ impl LifecycleMetrics {
         }
     }
 
-    /// A machine runs for the first time.
+    /// Records that a Machine is Running for the first time.
     pub(crate) fn joined(&self, machine: &Machine, class: Option<&MachineClass>) {
         let took = self.since(machine.created_at());
         self.observe(Measure::Join, machine, took);
         self.measure(machine, class, took, |figures| &mut figures.join);
     }
 
-    /// A machine was marked Failed because its node did not come in time.
+    /// Records a Machine that was marked Failed because its Node did not join in time.
     pub(crate) fn never_joined(&self, machine: &Machine, class: &MachineClass) {
         self.note(machine, Some(class), |figures| {
             figures.failed_joins = figures.failed_joins.saturating_add(1);
         });
     }
 
-    /// The node of a machine is empty, after this long.
+    /// Records a successful drain and its duration.
     pub(crate) fn drained(&self, machine: &Key, deployment: Option<&str>, took: SignedDuration) {
         let Some(deployment) = deployment else { return };
         let seconds = whole_seconds(took);
@@ -164,7 +163,7 @@ impl LifecycleMetrics {
         }
     }
 
-    /// A pool that is in the histograms is among `pools`, too: what forgets the one forgets the other.
+    /// Records a histogram value. Each pool with a histogram is also in `pools`, so that both are dropped together.
     fn observe(&self, of: Measure, machine: &Machine, took: Option<SignedDuration>) {
         if let (Some(durations), Some(deployment), Some(took)) =
             (&self.durations, replacement_limit::deployment(machine), took)
@@ -190,7 +189,7 @@ impl LifecycleMetrics {
         }
     }
 
-    /// Nothing is noted of a machine that says of no deployment that it belongs to it.
+    /// Updates the figures of a Machine's pool. A Machine without the label of a MachineDeployment is ignored.
     fn note(&self, machine: &Machine, class: Option<&MachineClass>, note: impl FnOnce(&mut Figures)) {
         let Some(deployment) = replacement_limit::deployment(machine) else { return };
         let kind = Kind::of(machine, class);
@@ -206,7 +205,7 @@ impl LifecycleMetrics {
         note(measured);
     }
 
-    /// Forgets the pools that have had no machine for longer than `keep`.
+    /// Drops the pools that have had no Machine for longer than `keep`.
     pub(super) fn forget(&self, machines: &Cache<Machine>, keep: Duration) {
         let mut pools = self.pools.lock();
         if pools.is_empty() {
@@ -264,7 +263,7 @@ impl Kind {
     }
 }
 
-/// Rounded half up; none for no time at all, as the reference has it.
+/// Returns the seconds rounded half up; `None` for zero, like MCM.
 fn whole_seconds(took: SignedDuration) -> Option<i64> {
     let rounded = took.saturating_add(SignedDuration::from_millis(500)).as_secs();
     (rounded > 0).then_some(rounded)
@@ -282,10 +281,7 @@ mod tests {
     #[case(1_499, Some(1))]
     #[case(1_500, Some(2))]
     #[case(-3_000, None)]
-    fn durations_are_whole_seconds_rounded_half_up_and_none_is_not_shown(
-        #[case] milliseconds: i64,
-        #[case] expected: Option<i64>,
-    ) {
+    fn duration_is_rounded_half_up_and_zero_is_not_exported(#[case] milliseconds: i64, #[case] expected: Option<i64>) {
         assert_eq!(whole_seconds(SignedDuration::from_millis(milliseconds)), expected);
     }
 }

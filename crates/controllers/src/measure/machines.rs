@@ -1,4 +1,4 @@
-//! Machines as they are.
+//! Metrics of Machines.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use api::{Machine, MachinePhase, Object};
 use runtime::cache::Cache;
 use runtime::metrics::{Family, Page};
 
-use super::objects::{CachedObjects, Unread, created};
+use super::objects::{CachedObjects, UnsyncedCounter, created};
 
 const ITEMS: Family<0> = Family::gauge("mcm_machine_items_total", "Machines in the namespace.", []);
 const PHASE: Family<2> = Family::gauge(
@@ -17,7 +17,7 @@ const PHASE: Family<2> = Family::gauge(
 );
 const INFO: Family<8> = Family::gauge(
     "mcm_machine_info",
-    "1 for each Machine, with what it is made from.",
+    "1 for each Machine, with its MachineClass, provider id and Node.",
     [
         "name",
         "namespace",
@@ -34,12 +34,12 @@ const CONDITION: Family<3> = Family::gauge(
     "Condition of a Machine's Node: True 1, False 0, Unknown 2.",
     ["name", "namespace", "condition"],
 );
-/// Ours: the reference's numbers cannot tell an Available machine from a Pending one.
+/// Not in MCM, whose values do not distinguish Available from Pending.
 const BY_PHASE: Family<1> = Family::gauge("millwright_machines", "Machines in the namespace, by phase.", ["phase"]);
 
-pub(super) fn show(page: &mut Page<'_>, all: &Cache<Machine>, unread: &Unread) {
+pub(super) fn show(page: &mut Page<'_>, all: &Cache<Machine>, unsynced: &UnsyncedCounter) {
     let seen = CachedObjects::of(all);
-    seen.count(page, &ITEMS, unread);
+    seen.count(page, &ITEMS, unsynced);
     seen.numbers(page, &PHASE, |machine| Some(number(machine.phase())));
     page.family(&INFO, |series| {
         for machine in seen.iter() {
@@ -71,7 +71,7 @@ pub(super) fn show(page: &mut Page<'_>, all: &Cache<Machine>, unread: &Unread) {
     });
 }
 
-/// The reference's number for a phase.
+/// Returns MCM's number for a phase.
 fn number(phase: &MachinePhase) -> i64 {
     match phase {
         MachinePhase::Terminating => -4,

@@ -1,18 +1,18 @@
-//! What an operator's dashboards are drawn from, under the reference's names.
+//! Metrics of Machines, MachineSets and MachineDeployments, with the names of MCM.
 //!
-//! Two sorts. What *is* (machines, sets, deployments) is written out from the caches when someone looks, so that a series ends with
-//! the object it is about. What *happened* (a machine joined, a machine was replaced) is noted when the result is known and never from
-//! a plan. Each component has a registry of its own, as each process of the reference has.
+//! Metrics of existing objects are computed from the caches at each scrape, so that a series ends with its object. Metrics of events (a
+//! Machine joined, a Machine was replaced) are recorded when the result is known. Each component has its own registry, like each process
+//! of MCM.
 //!
-//! | file | idea |
+//! | file | metrics |
 //! | --- | --- |
-//! | `machines`, `sets`, `deployments` | each kind as it is |
-//! | `invalid` | objects that are refused |
-//! | `lifecycle`, `durations` | how long the steps of machines' lives take: of the last machine, and of all |
-//! | `replacements` | machines that were replaced because they fell ill |
-//! | `objects` | what all kinds have in common |
+//! | `machines`, `sets`, `deployments` | existing objects of each kind |
+//! | `invalid` | objects that validation rejects |
+//! | `lifecycle`, `durations` | durations of lifecycle steps: of the last Machine, and as histograms |
+//! | `replacements` | unhealthy Machines that were replaced |
+//! | `objects` | code shared by all kinds |
 //!
-//! A metric that cannot be registered is done without, and the log says so: nothing depends on being counted.
+//! If a metric cannot be registered, an error is logged and the program runs without it.
 
 mod deployments;
 mod durations;
@@ -33,10 +33,10 @@ use runtime::metrics::{Hook, Metrics, Page};
 pub(crate) use lifecycle::LifecycleMetrics;
 pub(crate) use replacements::Replacements;
 
-use objects::Unread;
+use objects::UnsyncedCounter;
 
-/// Shows the Machines and how they fared, in the machine controller's registry. A pool without machines is forgotten after `keep`.
-pub(crate) fn show_machines(
+/// Registers the metrics of the machine controller. Durations of a pool without Machines are dropped after `keep`.
+pub(crate) fn register_machine_controller(
     metrics: &Metrics,
     all: &Cache<Machine>,
     classes: &Cache<MachineClass>,
@@ -47,53 +47,54 @@ pub(crate) fn show_machines(
         ("machines", invalid::tally(all, validation::machine)),
         ("machineclasses", invalid::tally(classes, validation::machine_class)),
     ];
-    exhibited(metrics, move |page| invalid::show(page, &invalid));
-    let unread = Unread::of(Unread::family(metrics, "machine-controller-manager-provider").as_ref(), "Machine-count");
-    let (machines, forgetful) = (all.clone(), lifecycle.clone());
-    // Before anything is shown: the histograms are written out before what is computed from caches.
+    on_scrape(metrics, move |page| invalid::show(page, &invalid));
+    let family = UnsyncedCounter::family(metrics, "machine-controller-manager-provider");
+    let unsynced = UnsyncedCounter::of(family.as_ref(), "Machine-count");
+    let (machines, expiring) = (all.clone(), lifecycle.clone());
+    // Before the scrape: histograms are encoded before the metrics that are computed from the caches.
     metrics.before_scrape(move || {
-        forgetful.forget(&machines, keep);
+        expiring.forget(&machines, keep);
         Hook::Keep
     });
     let (all, lifecycle) = (all.clone(), lifecycle.clone());
-    exhibited(metrics, move |page| {
-        machines::show(page, &all, &unread);
+    on_scrape(metrics, move |page| {
+        machines::show(page, &all, &unsynced);
         lifecycle.show(page);
     });
 }
 
-/// Shows sets and deployments, in the manager's registry.
-pub(crate) fn show_fleet(metrics: &Metrics, sets: &Cache<MachineSet>, deployments: &Cache<MachineDeployment>) {
-    let unread = Unread::family(metrics, "machine-controller-manager");
-    let (unread_sets, unread_deployments) =
-        (Unread::of(unread.as_ref(), "Machineset-count"), Unread::of(unread.as_ref(), "Machinedeployment-count"));
+/// Registers the metrics of the manager.
+pub(crate) fn register_manager(metrics: &Metrics, sets: &Cache<MachineSet>, deployments: &Cache<MachineDeployment>) {
+    let family = UnsyncedCounter::family(metrics, "machine-controller-manager");
+    let unsynced_sets = UnsyncedCounter::of(family.as_ref(), "Machineset-count");
+    let unsynced_deployments = UnsyncedCounter::of(family.as_ref(), "Machinedeployment-count");
     let invalid = [
         ("machinesets", invalid::tally(sets, validation::machine_set)),
         ("machinedeployments", invalid::tally(deployments, validation::machine_deployment)),
     ];
-    exhibited(metrics, move |page| invalid::show(page, &invalid));
+    on_scrape(metrics, move |page| invalid::show(page, &invalid));
     let (sets, deployments) = (sets.clone(), deployments.clone());
-    exhibited(metrics, move |page| sets::show(page, &sets, &unread_sets));
-    exhibited(metrics, move |page| deployments::show(page, &deployments, &unread_deployments));
+    on_scrape(metrics, move |page| sets::show(page, &sets, &unsynced_sets));
+    on_scrape(metrics, move |page| deployments::show(page, &deployments, &unsynced_deployments));
 }
 
-/// Registers a metric and hands it back.
-pub(crate) fn shown<M: Collector + Clone + 'static>(
+/// Registers a metric and returns it; `None` if that fails.
+pub(crate) fn registered<M: Collector + Clone + 'static>(
     metrics: &Metrics,
     metric: Result<M, prometheus::Error>,
 ) -> Option<M> {
-    let metric = metric.inspect_err(|error| tracing::error!(%error, "a metric could not be made")).ok()?;
+    let metric = metric.inspect_err(|error| tracing::error!(%error, "failed to create metric")).ok()?;
     match metrics.register(metric.clone()) {
         Ok(()) => Some(metric),
         Err(error) => {
-            tracing::error!(%error, "a metric cannot be shown");
+            tracing::error!(%error, "failed to register metric");
             None
         }
     }
 }
 
-fn exhibited(metrics: &Metrics, show: impl FnMut(&mut Page<'_>) + Send + 'static) {
-    if let Err(error) = metrics.exhibit(show) {
-        tracing::error!(%error, "a metric cannot be shown");
+fn on_scrape(metrics: &Metrics, show: impl FnMut(&mut Page<'_>) + Send + 'static) {
+    if let Err(error) = metrics.register_dynamic(show) {
+        tracing::error!(%error, "failed to register metric");
     }
 }

@@ -1,4 +1,4 @@
-//! What the gauges of all kinds have in common.
+//! Gauges that all kinds have.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -8,9 +8,9 @@ use prometheus::{IntCounter, IntCounterVec, Opts};
 use runtime::cache::{Cache, Cached};
 use runtime::metrics::{Family, Metrics, Page};
 
-use super::shown;
+use super::registered;
 
-/// All objects of a kind at one moment, or nothing while they have not been read: *no machines* would be a lie.
+/// The objects of a kind at the time of a scrape; none while the cache is not synced, because zero would be wrong.
 pub(super) struct CachedObjects<K> {
     objects: Option<Vec<Arc<K>>>,
     count: usize,
@@ -26,17 +26,17 @@ impl<K: Cached> CachedObjects<K> {
         self.objects.iter().flatten().map(|object| &**object)
     }
 
-    /// Shows how many there are, those that cannot be read included, or counts that nobody can tell.
-    pub(super) fn count(&self, page: &mut Page<'_>, family: &Family<0>, unread: &Unread) {
+    /// Exports the number of objects, including those that cannot be decoded. If the cache is not synced, counts that instead.
+    pub(super) fn count(&self, page: &mut Page<'_>, family: &Family<0>, unsynced: &UnsyncedCounter) {
         page.family(family, |series| match self.objects {
             Some(_) => series.add([], i64::try_from(self.count).unwrap_or(i64::MAX)),
-            None => unread.count(),
+            None => unsynced.count(),
         });
     }
 }
 
 impl<K: Cached + Object> CachedObjects<K> {
-    /// Shows a number of each object that has it.
+    /// Exports a numeric field of each object that has it.
     pub(super) fn numbers(&self, page: &mut Page<'_>, family: &Family<2>, number: impl Fn(&K) -> Option<i64>) {
         page.family(family, |series| {
             for object in self.iter() {
@@ -47,7 +47,7 @@ impl<K: Cached + Object> CachedObjects<K> {
         });
     }
 
-    /// Shows the conditions of each object.
+    /// Exports the conditions of each object.
     pub(super) fn conditions<'a>(
         &'a self,
         page: &mut Page<'_>,
@@ -56,18 +56,18 @@ impl<K: Cached + Object> CachedObjects<K> {
     ) {
         page.family(family, |series| {
             for object in self.iter() {
-                // A list can name a condition twice. One series can be shown once.
+                // A list may contain a condition twice, but a series must be unique.
                 let of_each_kind: BTreeMap<_, _> = conditions(object).into_iter().collect();
                 for (kind, status) in of_each_kind {
-                    if let Some(standing) = standing(status) {
-                        series.add([object.name(), object.namespace(), kind], standing);
+                    if let Some(value) = condition_value(status) {
+                        series.add([object.name(), object.namespace(), kind], value);
                     }
                 }
             }
         });
     }
 
-    /// Shows the failed machines that each object names.
+    /// Exports the failed Machines in the status of each object.
     pub(super) fn failed_machines<'a>(
         &'a self,
         page: &mut Page<'_>,
@@ -86,7 +86,7 @@ impl<K: Cached + Object> CachedObjects<K> {
     }
 }
 
-/// The labels of the families of failed machines.
+/// Labels of the metrics of failed Machines.
 pub(super) const FAILED_MACHINE: [&str; 7] = [
     "name",
     "namespace",
@@ -102,13 +102,13 @@ fn summary(machine: &MachineSummary) -> [&str; 5] {
     [name, provider_id.as_str(), owner_ref, last_operation.state.as_str(), last_operation.kind.as_str()]
 }
 
-/// When an object was made, in seconds since 1970.
+/// Returns the creation time of an object as a Unix timestamp in seconds.
 pub(super) fn created(object: &impl Object) -> String {
     object.created_at().map_or(0, jiff::Timestamp::as_second).to_string()
 }
 
-/// The reference's number for a status; none for a word that is not one.
-fn standing(status: &ConditionStatus) -> Option<i64> {
+/// Returns MCM's number for a status; `None` for an unknown status.
+fn condition_value(status: &ConditionStatus) -> Option<i64> {
     match status {
         ConditionStatus::False => Some(0),
         ConditionStatus::True => Some(1),
@@ -117,14 +117,17 @@ fn standing(status: &ConditionStatus) -> Option<i64> {
     }
 }
 
-/// Counts scrapes at which a kind could not be shown, because it has not been read yet.
-pub(super) struct Unread(Option<IntCounter>);
+/// Counter of scrapes without the objects of a kind, because the cache was not synced.
+pub(super) struct UnsyncedCounter(Option<IntCounter>);
 
-impl Unread {
+impl UnsyncedCounter {
     pub(super) fn family(metrics: &Metrics, binary: &str) -> Option<IntCounterVec> {
-        let opts = Opts::new("mcm_misc_scrape_failure_total", "Scrapes at which a kind could not be shown, by kind.")
-            .const_label("binary", binary);
-        shown(metrics, IntCounterVec::new(opts, &["kind"]))
+        let opts = Opts::new(
+            "mcm_misc_scrape_failure_total",
+            "Scrapes without the objects of a kind, because the cache was not synced.",
+        )
+        .const_label("binary", binary);
+        registered(metrics, IntCounterVec::new(opts, &["kind"]))
     }
 
     pub(super) fn of(family: Option<&IntCounterVec>, kind: &str) -> Self {

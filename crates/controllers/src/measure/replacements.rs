@@ -1,12 +1,12 @@
-//! Machines that were replaced because they fell ill.
+//! Number of unhealthy Machines that were replaced.
 
 use api::{Machine, MachinePhase, OperationType};
 use prometheus::IntCounter;
 use runtime::Metrics;
 
-use super::shown;
+use super::registered;
 
-/// Counts them, in the manager's registry. Cheap to clone.
+/// Counter of replaced Machines in the manager's registry. Clones share the counter.
 #[derive(Clone)]
 pub(crate) struct Replacements {
     stale: Option<IntCounter>,
@@ -16,16 +16,16 @@ impl Replacements {
     pub(crate) fn register(metrics: &Metrics) -> Self {
         let stale = IntCounter::new(
             "mcm_machine_stale_machines_total",
-            "Machines that were deleted by their set because their health check had failed.",
+            "Machines that their MachineSet deleted because the health check failed.",
         );
-        Self { stale: shown(metrics, stale) }
+        Self { stale: registered(metrics, stale) }
     }
 
-    /// A set has deleted this machine.
+    /// Counts a Machine that its MachineSet deleted, if it was Failed because of its health.
     pub(crate) fn deleted(&self, machine: &Machine) {
-        let ill = *machine.phase() == MachinePhase::Failed
+        let unhealthy = *machine.phase() == MachinePhase::Failed
             && machine.status.last_operation.kind == OperationType::HealthCheck;
-        if let Some(stale) = self.stale.as_ref().filter(|_| ill) {
+        if let Some(stale) = self.stale.as_ref().filter(|_| unhealthy) {
             stale.inc();
         }
     }

@@ -1,10 +1,10 @@
-//! Machine sets as they are.
+//! Metrics of MachineSets.
 
 use api::{MachineSet, Object};
 use runtime::cache::Cache;
 use runtime::metrics::{Family, Page};
 
-use super::objects::{CachedObjects, FAILED_MACHINE, Unread, created};
+use super::objects::{CachedObjects, FAILED_MACHINE, UnsyncedCounter, created};
 
 const ITEMS: Family<0> = Family::gauge("mcm_machine_set_items_total", "MachineSets in the namespace.", []);
 const INFO: Family<6> = Family::gauge(
@@ -26,7 +26,7 @@ const CONDITION: Family<3> = Family::gauge(
 );
 const FAILED: Family<7> = Family::gauge(
     "mcm_machine_set_failed_machines",
-    "1 for each machine that a MachineSet names as failed.",
+    "1 for each failed Machine in the status of a MachineSet.",
     FAILED_MACHINE,
 );
 
@@ -34,11 +34,11 @@ const fn of_each(name: &'static str, help: &'static str) -> Family<2> {
     Family::gauge(name, help, ["name", "namespace"])
 }
 
-/// A number that each set has.
+/// A numeric field of a MachineSet.
 type Number = (Family<2>, fn(&MachineSet) -> i32);
 
 const NUMBERS: [Number; 6] = [
-    (of_each("mcm_machine_set_info_spec_replicas", "Machines a MachineSet is to have."), |set| set.spec.replicas),
+    (of_each("mcm_machine_set_info_spec_replicas", "spec.replicas of a MachineSet."), |set| set.spec.replicas),
     (of_each("mcm_machine_set_info_spec_min_ready_seconds", "spec.minReadySeconds of a MachineSet."), |set| {
         set.spec.min_ready_seconds
     }),
@@ -47,19 +47,22 @@ const NUMBERS: [Number; 6] = [
         |set| set.status.available_replicas,
     ),
     (
-        of_each("mcm_machine_set_status_fully_labelled_replicas", "Machines of a MachineSet with all its labels."),
+        of_each(
+            "mcm_machine_set_status_fully_labelled_replicas",
+            "Machines of a MachineSet with all labels of its template.",
+        ),
         |set| set.status.fully_labeled_replicas,
     ),
     (of_each("mcm_machine_set_status_ready_replicas", "Machines of a MachineSet that are Running."), |set| {
         set.status.ready_replicas
     }),
-    // The reference shows the ready ones here.
+    // MCM exports the number of ready Machines under this name.
     (of_each("mcm_machine_set_status_replicas", "Machines of a MachineSet."), |set| set.status.replicas),
 ];
 
-pub(super) fn show(page: &mut Page<'_>, all: &Cache<MachineSet>, unread: &Unread) {
+pub(super) fn show(page: &mut Page<'_>, all: &Cache<MachineSet>, unsynced: &UnsyncedCounter) {
     let seen = CachedObjects::of(all);
-    seen.count(page, &ITEMS, unread);
+    seen.count(page, &ITEMS, unsynced);
     page.family(&INFO, |series| {
         for set in seen.iter() {
             let (created, class) = (created(set), &set.spec.machine_class);

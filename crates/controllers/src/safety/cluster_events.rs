@@ -1,15 +1,15 @@
-//! What the loops say to people.
+//! Events about all Machines.
 //!
-//! What concerns all machines is told on the Lease of the controller: it is in the namespace that operators look at, it outlives
-//! every Machine, and its Events already tell who leads.
+//! They are emitted on the Lease of the machine controller: it is in the namespace of the Machines, it exists as long
+//! as the controller, and it already has the Events about leader election.
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use planner::Event;
 
 use crate::machine_controller::MachineController;
 
-/// Tells something that concerns all machines.
-pub(super) fn tell_all(controller: &MachineController, event: &Event) {
+/// Emits an Event on the Lease of the machine controller.
+pub(super) fn emit_on_lease(controller: &MachineController, event: &Event) {
     let about = ObjectReference {
         api_version: Some("coordination.k8s.io/v1".to_owned()),
         kind: Some("Lease".to_owned()),
@@ -17,5 +17,5 @@ pub(super) fn tell_all(controller: &MachineController, event: &Event) {
         name: Some(api::names::MACHINE_CONTROLLER_LEASE.to_owned()),
         ..ObjectReference::default()
     };
-    crate::events::emit(&controller.events, about, event);
+    controller.events.emit(about, event.clone());
 }

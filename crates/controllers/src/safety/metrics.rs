@@ -1,18 +1,19 @@
-//! What the loops say in numbers.
+//! Metrics of the safety loops.
 
 use jiff::SignedDuration;
 use prometheus::{Gauge, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts};
 use runtime::Metrics;
 
-use crate::measure::shown;
+use crate::measure::registered;
 
-/// Numbers of the safety loops. Cheap to clone. One that could not be registered is counted for nobody, and said so in the log.
+/// The metrics of the safety loops. Clones share all metrics. A metric that could not be registered is `None`, and
+/// logged.
 #[derive(Clone)]
 pub(super) struct SafetyMetrics {
     frozen: Option<IntGauge>,
     clock_skew: Option<Gauge>,
     freezes: Option<IntCounterVec>,
-    accused: Option<IntGaugeVec>,
+    orphans: Option<IntGaugeVec>,
     deleted: Option<IntCounter>,
 }
 
@@ -20,37 +21,40 @@ impl SafetyMetrics {
     pub(super) fn register(metrics: &Metrics) -> Self {
         let opts = |name: &str, help: &str| Opts::new(name, help);
         Self {
-            frozen: shown(
+            frozen: registered(
                 metrics,
                 IntGauge::new(
                     "mcm_machine_controller_frozen",
-                    "1 while nothing is made and no machine is marked Failed",
+                    "1 while no VMs are created and no Machine is marked Failed",
                 ),
             ),
-            clock_skew: shown(
+            clock_skew: registered(
                 metrics,
                 Gauge::new(
                     "millwright_clock_skew_seconds",
-                    "Seconds by which the clock of this process is ahead of an API server's, at least",
+                    "Minimum number of seconds by which the clock of this process is ahead of an API server's",
                 ),
             ),
-            freezes: shown(
+            freezes: registered(
                 metrics,
-                IntCounterVec::new(opts("millwright_freezes_total", "times we froze, by cause"), &["cause"]),
+                IntCounterVec::new(
+                    opts("millwright_freezes_total", "Number of times the machine controller was frozen, by cause"),
+                    &["cause"],
+                ),
             ),
-            accused: shown(
+            orphans: registered(
                 metrics,
                 IntGaugeVec::new(
                     opts(
                         "millwright_orphan_vms",
-                        "VMs that seem to have no Machine, or another name than their Machine",
+                        "VMs that seem to be orphans, or whose name differs from the name of their Machine",
                     ),
                     &["state"],
                 ),
             ),
-            deleted: shown(
+            deleted: registered(
                 metrics,
-                IntCounter::new("millwright_orphan_vms_deleted_total", "VMs deleted because they had no Machine"),
+                IntCounter::new("millwright_orphan_vms_deleted_total", "Orphan VMs that were deleted"),
             ),
         }
     }
@@ -70,16 +74,16 @@ impl SafetyMetrics {
         }
     }
 
-    pub(super) fn thawed(&self) {
+    pub(super) fn unfroze(&self) {
         if let Some(frozen) = &self.frozen {
             frozen.set(0);
         }
     }
 
-    pub(super) fn accused(&self, suspected: usize, held_back: usize, misnamed: usize) {
-        if let Some(accused) = &self.accused {
+    pub(super) fn orphans(&self, suspected: usize, held_back: usize, misnamed: usize) {
+        if let Some(orphans) = &self.orphans {
             for (state, count) in [("suspected", suspected), ("held_back", held_back), ("misnamed", misnamed)] {
-                accused.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
+                orphans.with_label_values(&[state]).set(i64::try_from(count).unwrap_or(i64::MAX));
             }
         }
     }

@@ -1,12 +1,12 @@
-//! The loops that keep a mistake of ours from costing machines; what they decide is in `planner::safety`.
+//! The safety loops: they limit the damage of outages and mistakes. Their decisions are made in `planner::safety`.
 //!
 //! | file | loop | key |
 //! | --- | --- | --- |
-//! | `api_servers` | do we see? | one |
-//! | `orphans` | which VMs belong to nobody? | one |
-//! | `unmanaged_nodes` | which Nodes are none of our business? | a Node |
+//! | `api_servers` | freezes the machine controller while the API servers are unreachable | one |
+//! | `orphans` | deletes orphan VMs | one |
+//! | `unmanaged_nodes` | marks Nodes without a Machine | a Node |
 //!
-//! A loop with one key never finishes without saying when it runs next, so that none can be lost.
+//! A loop with one key always returns when it runs next, so that it never ends.
 
 mod api_servers;
 mod cluster_events;
@@ -33,13 +33,13 @@ use connectivity::ClockCheck;
 use metrics::SafetyMetrics;
 use orphans::Memory;
 
-/// The key of a loop that has but one.
+/// The key of the loops that have only one.
 const ALL: &str = "all";
 
-/// What the loops work with. Clones are the same.
+/// The safety loops. Clones share all state.
 #[derive(Clone)]
 pub struct Safety {
-    /// Whether we see.
+    /// Connectivity to the API servers.
     pub connectivity: ApiConnectivity,
     api_servers: Queue<&'static str>,
     vms: Queue<&'static str>,
@@ -52,7 +52,7 @@ pub struct Safety {
 }
 
 impl Safety {
-    /// Loops that have not begun.
+    /// Creates the loops, not started.
     pub(crate) fn new(policy: &SafetyPolicy, metrics: &Metrics, clock: &Clock, random: &Random) -> Self {
         let retries = RetryPolicy::default();
         Self {
@@ -68,7 +68,7 @@ impl Safety {
         }
     }
 
-    /// Compares the own clock with those of the API servers, whenever it is asked whether decisions may rest on what is seen.
+    /// Compares the clock of this process with those of the API servers whenever the connectivity is read.
     pub(crate) fn watch_clocks(&self, servers: &[ServerTime]) {
         let queue = self.api_servers.clone();
         let (servers, clock, limit) = (servers.to_vec(), self.clock.clone(), self.policy.clock_skew);
@@ -80,7 +80,7 @@ impl Safety {
         });
     }
 
-    /// Whose changes wake the loops.
+    /// Registers the handlers that wake the loops.
     pub(crate) fn listen(&self, machines: &mut Reflector<Machine>, nodes: Option<&mut Reflector<NodeView>>) {
         let loops = self.clone();
         machines.on_delta(move |key, delta| loops.machine_changed(key, delta));
@@ -102,7 +102,7 @@ impl Safety {
         });
     }
 
-    /// What the loops wait for.
+    /// Returns the state of the queues.
     pub(crate) fn queues(&self) -> [QueueState; 3] {
         [self.api_servers.state(), self.vms.state(), self.nodes.state()]
     }
@@ -116,7 +116,7 @@ impl Safety {
     }
 
     fn machine_changed(&self, key: &Key, delta: &Delta<Machine>) {
-        if orphans::is_reason_to_look(&self.memory, key, delta) {
+        if orphans::is_reason_to_scan(&self.memory, key, delta) {
             self.vms.add(ALL);
         }
         let [before, now] =
@@ -129,10 +129,10 @@ impl Safety {
     }
 }
 
-/// Takes a first look, then starts the loops. Whoever decides about machines starts after this.
+/// Runs the first checks, then starts the loops. The workers of Machines start after this.
 pub(crate) async fn begin(controller: &Arc<MachineController>) {
-    controller.safety.memory.hand_over(controller);
-    api_servers::take_first_look(controller);
+    controller.safety.memory.restore_and_publish(controller);
+    api_servers::check_nodes(controller);
     api_servers::reconcile(controller.clone()).await;
     let (safety, tasks) = (&controller.safety, &controller.shared.tasks);
     safety.api_servers.open();
@@ -140,15 +140,15 @@ pub(crate) async fn begin(controller: &Arc<MachineController>) {
     let worker = controller.clone();
     spawn_workers(tasks, safety.api_servers.clone(), 1, move |_| api_servers::reconcile(worker.clone()));
     let worker = controller.clone();
-    // A scan waits for driver calls: each may stand in line for as long as it may take.
-    let patience = runtime::watchdog::PATIENCE + controller.shared.policy.driver_call_timeout.saturating_mul(2);
-    spawn_workers(tasks, safety.vms.clone(), Workers { size: 1, patience }, move |_| {
+    // A scan waits for driver calls. Each may wait in the queue for the timeout of a call.
+    let stuck_after = runtime::watchdog::STUCK_AFTER + controller.shared.policy.driver_call_timeout.saturating_mul(2);
+    spawn_workers(tasks, safety.vms.clone(), Workers { concurrency: 1, stuck_after }, move |_| {
         orphans::reconcile(worker.clone())
     });
     if let Some(target) = &controller.target {
         crate::wiring::open(&safety.nodes, &target.nodes);
         let worker = controller.clone();
-        spawn_workers(tasks, safety.nodes.clone(), UNMANAGED_AT_ONCE, move |key| {
+        spawn_workers(tasks, safety.nodes.clone(), NODE_WORKERS, move |key| {
             unmanaged_nodes::reconcile(worker.clone(), key)
         });
     }
@@ -156,10 +156,10 @@ pub(crate) async fn begin(controller: &Arc<MachineController>) {
     safety.vms.add(ALL);
 }
 
-/// Each is at most one write, and nobody waits for them.
-const UNMANAGED_AT_ONCE: usize = 5;
+/// Number of workers for unmanaged Nodes. Each key costs at most one write.
+const NODE_WORKERS: usize = 5;
 
-/// Whether nothing may be concluded from what the caches show.
+/// Returns whether no decision may be based on the caches.
 fn is_disconnected(shared: &Shared) -> bool {
     shared.connectivity.now() == planner::machine::Connectivity::Frozen || shared.caches.trust() == Trust::Doubtful
 }

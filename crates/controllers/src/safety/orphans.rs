@@ -1,15 +1,16 @@
-//! Which VMs belong to nobody?
+//! Deletes orphan VMs.
 //!
-//! One scan lists the VMs of every class, through the same limiter as every call. A class that cannot be listed stops no other; the
-//! VMs of a class that no longer exists cannot be listed by anybody, which is why a class stays while a Machine uses it.
+//! A scan lists the VMs of every MachineClass, through the same limiter as all driver calls. If the VMs of a class
+//! cannot be listed, the scan continues with the other classes. The VMs of a class that no longer exists cannot be
+//! listed, so a class has a finalizer while a Machine uses it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::annotations::ORPHAN_VMS;
-use api::names::descriptions::OUT_OF_RANGE;
-use api::names::events::ours;
+use api::names::events::millwright;
+use api::texts::OUT_OF_RANGE;
 use api::{Machine, MachineClass, MachineName, Object, ProviderId};
 use driver::Code;
 use futures::future::join_all;
@@ -18,8 +19,8 @@ use parking_lot::Mutex;
 use planner::node::vm_name;
 use planner::safety::Record;
 use planner::safety::orphans::{
-    Charge, Findings, Group, Holders, Listed, Mismatch, Owner, Reach, Scan, Suspicions, TooLarge, VmList, judge,
-    without_known_vm,
+    Findings, Group, Holders, Listed, Mismatch, OrphanReason, Owner, Reach, Scan, Suspicions, TooLarge, VmList,
+    evaluate, without_known_vm,
 };
 use planner::safety::record::fitting;
 use planner::{Event, EventType};
@@ -29,63 +30,64 @@ use runtime::lease::Note;
 use runtime::queue::Outcome;
 use tokio::time::timeout;
 
-use super::cluster_events::tell_all;
+use super::cluster_events::emit_on_lease;
 use crate::cluster::Shared;
 use crate::indexes::MACHINES_BY_VM;
 use crate::machine_controller::MachineController;
 
-/// What is remembered between two scans. Clones are the same.
+/// The results of earlier scans. Clones share all state.
 #[derive(Clone, Default)]
 pub(super) struct Memory {
-    inside: Arc<Mutex<Inside>>,
+    state: Arc<Mutex<ScanState>>,
 }
 
 #[derive(Default)]
-struct Inside {
+struct ScanState {
     suspicions: Suspicions,
-    /// Those of the suspicions that fit the record for the next leader.
+    /// The suspicions that fit into the record for the next leader.
     recorded: Suspicions,
-    /// Machines that the API server has forgotten.
-    forgotten: BTreeSet<MachineName>,
-    /// There were more of them than the last leader could tell: until all VMs have been listed, everybody may be one.
-    forgotten_more: bool,
-    /// Those of them whose VM is gone, by the last list of all VMs: the next leader need not know them.
+    /// Machines that the API server lost, for example when etcd was restored. Their VMs are not orphans.
+    lost: BTreeSet<MachineName>,
+    /// The record of the previous leader did not contain all of them. Until all VMs were listed, every missing Machine
+    /// may be one.
+    more_lost: bool,
+    /// Lost Machines whose VM no longer exists, by the last list of all VMs. They are not recorded for the next leader.
     settled: BTreeSet<MachineName>,
-    /// The class of each machine that was seen to have a VM, for the day it is gone.
+    /// The class of each Machine with a VM, for use after the Machine was deleted.
     classes: BTreeMap<MachineName, String>,
-    /// Machines whose VM has another name in the cloud, as last reported.
+    /// Machines whose VM has another name in the cloud, as last reported in an Event.
     mismatches: BTreeMap<MachineName, Mismatch>,
     last: Option<Timestamp>,
 }
 
-/// Takes note of a change of a Machine, and says whether VMs should be looked at because of it: its VM may be left, or it has
-/// turned out to have several.
-pub(super) fn is_reason_to_look(memory: &Memory, key: &Key, delta: &Delta<Machine>) -> bool {
+/// Records a change of a Machine. Returns whether it is a reason to scan: the VM of a removed Machine may remain, or
+/// the Machine may have several VMs.
+pub(super) fn is_reason_to_scan(memory: &Memory, key: &Key, delta: &Delta<Machine>) -> bool {
     match delta {
         Delta::Removed { how, .. } | Delta::RemovedUndecodable { how, .. } => {
             if *how == Removal::Forgotten {
-                memory.inside.lock().forgotten.insert(key.name.as_ref().into());
+                memory.state.lock().lost.insert(key.name.as_ref().into());
             }
             true
         }
         Delta::Changed { old, new } => has_several(new) && !has_several(old),
-        Delta::Added(_) | Delta::Undecodable { .. } | Delta::Mended { .. } => false,
+        Delta::Added(_) | Delta::Undecodable { .. } | Delta::Fixed { .. } => false,
     }
 }
 
 fn has_several(machine: &Machine) -> bool {
     let last = &machine.status.last_operation;
-    // The reference says it in the text only.
+    // MCM reports this only in the description.
     last.error_code == OUT_OF_RANGE || last.description.contains(OUT_OF_RANGE)
 }
 
-/// Scans once, unless the last scan was a moment ago.
+/// Scans once, unless the interval since the last scan is too short.
 pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
     let (policy, now) = (&controller.shared.policy.safety, controller.shared.clock.now());
     if super::is_disconnected(&controller.shared) {
-        return Outcome::Again { after: policy.probe_every };
+        return Outcome::Again { after: policy.probe_interval };
     }
-    if let Some(rest) = controller.safety.memory.too_soon(policy.orphan_interval, now) {
+    if let Some(rest) = controller.safety.memory.time_until_due(policy.orphan_interval, now) {
         return Outcome::Again { after: rest };
     }
     let listing = match list(&controller).await {
@@ -95,38 +97,38 @@ pub(super) async fn reconcile(controller: Arc<MachineController>) -> Outcome {
             return Outcome::Again { after: policy.orphan_period };
         }
     };
-    let Some(mut findings) = judged(&controller, &listing).await else { return Outcome::Failed };
-    if !findings.condemned.is_empty() {
-        // The cache may be late. Whoever is about to delete asks the API server.
-        let asked = timeout(policy.freeze_after, controller.shared.machines.refresh()).await;
-        if !matches!(asked, Ok(Ok(()))) || super::is_disconnected(&controller.shared) {
-            tracing::warn!("VMs seem to have no Machine, but the API server could not be asked; trying again");
+    let Some(mut findings) = evaluated(&controller, &listing).await else { return Outcome::Failed };
+    if !findings.confirmed.is_empty() {
+        // The cache may be stale, so Machines are listed with quorum before VMs are deleted.
+        let refreshed = timeout(policy.freeze_after, controller.shared.machines.refresh()).await;
+        if !matches!(refreshed, Ok(Ok(()))) || super::is_disconnected(&controller.shared) {
+            tracing::warn!("failed to list Machines before the deletion of orphan VMs; retrying");
             return Outcome::Again { after: policy.orphan_interval };
         }
-        let Some(again) = judged(&controller, &listing).await else { return Outcome::Failed };
-        findings = again;
+        let Some(current) = evaluated(&controller, &listing).await else { return Outcome::Failed };
+        findings = current;
     }
-    controller.safety.memory.remember(&findings.suspicions);
-    tell(&controller, &findings);
-    join_all(findings.condemned.iter().map(|(id, charge)| delete(&controller, &listing, id, charge))).await;
+    controller.safety.memory.store(&findings.suspicions);
+    report(&controller, &findings);
+    join_all(findings.confirmed.iter().map(|(id, reason)| delete(&controller, &listing, id, reason))).await;
     let next = findings.next.map(|at| Duration::try_from(at.duration_since(now)).unwrap_or_default());
     Outcome::Again { after: next.map_or(policy.orphan_period, |next| next.min(policy.orphan_period)) }
 }
 
-/// Up to this many VMs are judged on the worker itself, which takes milliseconds.
-const JUDGED_INLINE: usize = 2000;
+/// Maximum number of VMs that are evaluated on the worker. This takes milliseconds.
+const EVALUATED_INLINE: usize = 2000;
 
-/// Judges the VMs, on a thread of its own if they are many. `None` if that failed.
-async fn judged(controller: &Arc<MachineController>, listing: &Arc<Listing>) -> Option<Findings> {
-    if listing.vms.vms().len() <= JUDGED_INLINE {
-        return Some(controller.safety.memory.judge(controller, listing));
+/// Evaluates the VMs, on a blocking thread if they are many. Returns `None` if this failed.
+async fn evaluated(controller: &Arc<MachineController>, listing: &Arc<Listing>) -> Option<Findings> {
+    if listing.vms.vms().len() <= EVALUATED_INLINE {
+        return Some(controller.safety.memory.evaluate(controller, listing));
     }
     let (controller, listing) = (controller.clone(), listing.clone());
-    let judged = tokio::task::spawn_blocking(move || controller.safety.memory.judge(&controller, &listing)).await;
-    judged.inspect_err(|why| tracing::error!(%why, "failed to judge the listed VMs")).ok()
+    let evaluated = tokio::task::spawn_blocking(move || controller.safety.memory.evaluate(&controller, &listing)).await;
+    evaluated.inspect_err(|why| tracing::error!(%why, "failed to evaluate the listed VMs")).ok()
 }
 
-/// All VMs that any class lists, and who could not be asked.
+/// The VMs of all classes, and whether all could be listed.
 struct Listing {
     vms: VmList,
     classes: BTreeMap<String, Arc<MachineClass>>,
@@ -139,26 +141,29 @@ async fn list(controller: &MachineController) -> Result<Listing, TooLarge> {
     let mut vms = VmList::default();
     for class in &classes {
         let listed = match controller.credentials.of(class).await {
-            Ok(secret) => controller.limiter.list(class, secret).await.map_err(|error| error.code()),
+            Ok(secret) => controller.driver_calls.list(class, secret).await.map_err(|error| error.code()),
             Err(why) => {
-                tracing::warn!(class = class.name(), %why, "cannot look for VMs without a Machine");
+                tracing::warn!(class = class.name(), %why, "failed to read Secrets of MachineClass; skipping it");
                 Err(Code::FailedPrecondition)
             }
         };
         match listed {
             Ok(owners) => vms.add(class.name(), owners, &controller.shared.policy.safety)?,
             Err(Code::Unimplemented) => {
-                tracing::debug!(class = class.name(), "its driver has no list, so VMs without a Machine are not found");
+                tracing::debug!(
+                    class = class.name(),
+                    "the driver cannot list VMs; skipped MachineClass in the scan for orphan VMs"
+                );
                 reach = Reach::Partial;
             }
             Err(code) => {
                 reach = Reach::Partial;
-                tracing::warn!(class = class.name(), %code, "its VMs could not be listed");
-                let message = format!("its VMs could not be listed ({code}), so none without a Machine can be found");
-                tell_on(
+                tracing::warn!(class = class.name(), %code, "failed to list VMs of MachineClass");
+                let message = format!("failed to list VMs: {code}. Orphan VMs of this class are not detected");
+                emit_on_class(
                     controller,
                     class,
-                    &Event { event_type: EventType::Warning, reason: ours::ORPHAN_SCAN_FAILED, message },
+                    &Event { event_type: EventType::Warning, reason: millwright::ORPHAN_SCAN_FAILED, message },
                 );
             }
         }
@@ -168,117 +173,112 @@ async fn list(controller: &MachineController) -> Result<Listing, TooLarge> {
 }
 
 impl Memory {
-    /// How long until the next scan may run; notes that it runs now if it may.
-    fn too_soon(&self, interval: Duration, now: Timestamp) -> Option<Duration> {
-        let mut inside = self.inside.lock();
-        let passed = inside.last.and_then(|last| Duration::try_from(now.duration_since(last)).ok());
+    /// Returns the time until the next scan is due. If it is due now, records its start and returns `None`.
+    fn time_until_due(&self, interval: Duration, now: Timestamp) -> Option<Duration> {
+        let mut state = self.state.lock();
+        let passed = state.last.and_then(|last| Duration::try_from(now.duration_since(last)).ok());
         let rest = passed.and_then(|passed| interval.checked_sub(passed)).filter(|rest| !rest.is_zero());
         if rest.is_none() {
-            inside.last = Some(now);
+            state.last = Some(now);
         }
         rest
     }
 
-    fn judge(&self, controller: &MachineController, listing: &Listing) -> Findings {
-        let mut inside = self.inside.lock();
+    fn evaluate(&self, controller: &MachineController, listing: &Listing) -> Findings {
+        let mut state = self.state.lock();
         let owners: BTreeMap<MachineName, Owner> =
-            listing.vms.vms().values().map(|vm| (vm.machine.clone(), inside.owner(controller, &vm.machine))).collect();
-        inside.classes.retain(|name, _| owners.contains_key(name));
+            listing.vms.vms().values().map(|vm| (vm.machine.clone(), state.owner(controller, &vm.machine))).collect();
+        state.classes.retain(|name, _| owners.contains_key(name));
         if listing.reach == Reach::Whole {
-            inside.forgotten_more = false;
-            inside.settled = inside.forgotten.iter().filter(|name| !owners.contains_key(*name)).cloned().collect();
+            state.more_lost = false;
+            state.settled = state.lost.iter().filter(|name| !owners.contains_key(*name)).cloned().collect();
         }
         let machines = controller.shared.machines.list();
         let (now, outages) = controller.shared.connectivity.time();
-        judge(&Scan {
+        evaluate(&Scan {
             vms: listing.vms.vms(),
             owners: &owners,
             holders: &Holders::of(machines.iter().map(|machine| &**machine)),
             undecodable: &undecodable(&controller.shared),
             reach: listing.reach,
-            before: &inside.suspicions,
+            before: &state.suspicions,
             outages: &outages,
             policy: &controller.shared.policy,
             now,
         })
     }
 
-    /// Goes on where the last leader ended, and leaves to the next what has been found out.
-    pub(super) fn hand_over(&self, controller: &MachineController) {
+    /// Restores the record of the previous leader, and publishes a record for the next one in the Lease.
+    pub(super) fn restore_and_publish(&self, controller: &MachineController) {
         let Some(notes) = controller.leadership.notes() else {
             tracing::info!(
-                "without leader election, what a restored etcd has forgotten is known until the end of this process only"
+                "without leader election, Machines lost by a restore of etcd are known only until this process ends"
             );
             return;
         };
-        if let Some(record) = notes.found(ORPHAN_VMS).as_deref().and_then(Record::read) {
-            self.take_over(&record, &controller.shared);
+        if let Some(record) = notes.received(ORPHAN_VMS).as_deref().and_then(Record::read) {
+            self.restore(&record, &controller.shared);
         }
         let (memory, connectivity) = (self.clone(), controller.shared.connectivity.clone());
-        notes.keep(ORPHAN_VMS, move || {
+        notes.publish(ORPHAN_VMS, move || {
             // A renewal of the lease does not wait for a scan.
-            let Some(inside) = memory.inside.try_lock() else { return Note::AsBefore };
-            let forgotten = inside.forgotten.difference(&inside.settled);
+            let Some(state) = memory.state.try_lock() else { return Note::Keep };
+            let lost = state.lost.difference(&state.settled);
             let (now, outages) = connectivity.time();
-            let record = Record::of(&inside.recorded, forgotten, &outages, now);
-            record.and_then(|record| record.text()).map_or(Note::Nothing, Note::Text)
+            let record = Record::of(&state.recorded, lost, &outages, now);
+            record.and_then(|record| record.text()).map_or(Note::Remove, Note::Set)
         });
     }
 
-    fn take_over(&self, record: &Record, shared: &Shared) {
+    fn restore(&self, record: &Record, shared: &Shared) {
         let (now, outages) = shared.connectivity.time();
         let suspicions = record.suspicions(&outages, &shared.policy.safety, now);
-        let (forgotten, more) = record.forgotten();
-        let (accused, forgot) = (suspicions.len(), forgotten.len());
-        tracing::info!(
-            accused,
-            forgotten = forgot,
-            more,
-            "took over what the last leader knew of VMs without a Machine"
-        );
-        let mut inside = self.inside.lock();
-        inside.recorded.extend(suspicions.clone());
-        inside.suspicions.extend(suspicions);
-        inside.forgotten.extend(forgotten.iter().cloned());
-        inside.forgotten_more |= more;
+        let (lost, more) = record.forgotten();
+        let (suspected, lost_machines) = (suspicions.len(), lost.len());
+        tracing::info!(suspected, lost_machines, incomplete = more, "restored suspected orphan VMs from the Lease");
+        let mut state = self.state.lock();
+        state.recorded.extend(suspicions.clone());
+        state.suspicions.extend(suspicions);
+        state.lost.extend(lost.iter().cloned());
+        state.more_lost |= more;
     }
 
-    fn remember(&self, suspicions: &Suspicions) {
+    fn store(&self, suspicions: &Suspicions) {
         let recorded = fitting(suspicions);
-        let mut inside = self.inside.lock();
-        inside.recorded = recorded;
-        inside.suspicions.clone_from(suspicions);
+        let mut state = self.state.lock();
+        state.recorded = recorded;
+        state.suspicions.clone_from(suspicions);
     }
 
     fn forget(&self, id: &ProviderId) {
-        let mut inside = self.inside.lock();
-        inside.recorded.remove(id);
-        inside.suspicions.remove(id);
+        let mut state = self.state.lock();
+        state.recorded.remove(id);
+        state.suspicions.remove(id);
     }
 
     fn class_of(&self, machine: &MachineName) -> Option<String> {
-        self.inside.lock().classes.get(machine).cloned()
+        self.state.lock().classes.get(machine).cloned()
     }
 }
 
-impl Inside {
+impl ScanState {
     fn owner(&mut self, controller: &MachineController, name: &MachineName) -> Owner {
         let key = Key::new(controller.shared.namespace.as_str(), name.as_str());
         match controller.shared.machines.look_up(&key) {
             Lookup::Present(machine) => {
                 self.classes.insert(name.clone(), machine.spec.class.name.clone());
-                self.forgotten.remove(name);
-                match controller.limiter.look(&key, &machine.uid()) {
-                    (Some(_), _) => Owner::Unsettled,
+                self.lost.remove(name);
+                match controller.driver_calls.snapshot(&key, &machine.uid()) {
+                    (Some(_), _) => Owner::Undetermined,
                     (None, _) => Owner::of(&machine),
                 }
             }
-            Lookup::Undecodable(_) => Owner::Unsettled,
-            Lookup::Absent if self.forgotten_more || self.forgotten.contains(name) => {
-                self.forgotten.insert(name.clone());
-                Owner::Forgotten
+            Lookup::Undecodable(_) => Owner::Undetermined,
+            Lookup::Absent if self.more_lost || self.lost.contains(name) => {
+                self.lost.insert(name.clone());
+                Owner::Lost
             }
-            Lookup::Absent => Owner::Nobody,
+            Lookup::Absent => Owner::NotFound,
         }
     }
 }
@@ -293,14 +293,14 @@ fn is_orphan(
     listing: &Listing,
     id: &ProviderId,
     machine: &MachineName,
-    charge: &Charge,
+    reason: &OrphanReason,
 ) -> bool {
-    let owner = controller.safety.memory.inside.lock().owner(controller, machine);
-    let same_charge = match charge {
-        Charge::NoMachine => owner == Owner::Nobody,
-        Charge::SecondOf(own) => owner == Owner::Has(own.clone()),
+    let owner = controller.safety.memory.state.lock().owner(controller, machine);
+    let same_reason = match reason {
+        OrphanReason::NoMachine => owner == Owner::NotFound,
+        OrphanReason::Duplicate(own) => owner == Owner::Has(own.clone()),
     };
-    same_charge
+    same_reason
         && controller.shared.machines.find(&MACHINES_BY_VM, &vm_name(id)).is_empty()
         && without_known_vm(&undecodable(&controller.shared), listing.vms.vms()).is_none()
         && !super::is_disconnected(&controller.shared)
@@ -308,17 +308,17 @@ fn is_orphan(
 }
 
 /// Deletes one VM, unless it is no longer an orphan: before the call is queued, and again before it is sent.
-async fn delete(controller: &MachineController, listing: &Listing, id: &ProviderId, charge: &Charge) {
+async fn delete(controller: &MachineController, listing: &Listing, id: &ProviderId, reason: &OrphanReason) {
     let Some(vm) = listing.vms.vms().get(id) else { return };
-    let is_orphan = || is_orphan(controller, listing, id, &vm.machine, charge);
+    let is_orphan = || is_orphan(controller, listing, id, &vm.machine, reason);
     if !is_orphan() {
         return;
     }
-    let remembered = controller.safety.memory.class_of(&vm.machine).and_then(|class| listing.classes.get(&class));
-    let Some(class) = remembered.or_else(|| listing.classes.get(&*vm.class)) else { return };
+    let known_class = controller.safety.memory.class_of(&vm.machine).and_then(|class| listing.classes.get(&class));
+    let Some(class) = known_class.or_else(|| listing.classes.get(&*vm.class)) else { return };
     let deleted = match controller.credentials.of(class).await {
         Ok(secret) => {
-            let deleted = controller.limiter.delete_orphan(stub(class, vm, id), class, secret, is_orphan).await;
+            let deleted = controller.driver_calls.delete_orphan(stub(class, vm, id), class, secret, is_orphan).await;
             deleted.map_err(|error| error.code())
         }
         Err(_) => Err(Code::FailedPrecondition),
@@ -327,32 +327,36 @@ async fn delete(controller: &MachineController, listing: &Listing, id: &Provider
         Ok(_) | Err(Code::NotFound) => {
             controller.safety.metrics.deleted();
             controller.safety.memory.forget(id);
-            tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), because = %charge, "deleted a VM that belonged to nobody");
-            let message = format!("deleted VM {id} of machine {:?}, because {charge}", vm.machine.as_str());
-            tell_on(controller, class, &Event { event_type: EventType::Normal, reason: ours::ORPHAN_DELETED, message });
+            tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), because = %reason, "deleted orphan VM");
+            let message = format!("deleted VM {id} of machine {:?}, because {reason}", vm.machine.as_str());
+            emit_on_class(
+                controller,
+                class,
+                &Event { event_type: EventType::Normal, reason: millwright::ORPHAN_DELETED, message },
+            );
         }
         Err(Code::Canceled) if !is_orphan() => {
-            tracing::info!(vm = id.as_str(), machine = vm.machine.as_str(), "kept VM that is no longer an orphan");
+            tracing::info!(vm = id.as_str(), machine = vm.machine.as_str(), "skipped VM that is no longer an orphan");
             return;
         }
         Err(code) => {
-            tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), %code, "failed to delete a VM that belongs to nobody");
+            tracing::warn!(vm = id.as_str(), machine = vm.machine.as_str(), %code, "failed to delete orphan VM");
             let message = format!(
-                "VM {id} of machine {:?} could not be deleted ({code}), although {charge}",
+                "failed to delete VM {id} of machine {:?}: {code}. The VM is an orphan, because {reason}",
                 vm.machine.as_str()
             );
-            tell_on(
+            emit_on_class(
                 controller,
                 class,
-                &Event { event_type: EventType::Warning, reason: ours::ORPHAN_NOT_DELETED, message },
+                &Event { event_type: EventType::Warning, reason: millwright::ORPHAN_NOT_DELETED, message },
             );
         }
     }
-    // Should a machine of that name have been made meanwhile, it must ask again.
+    // If a Machine of that name was created meanwhile, it must query its VM again.
     controller.queue.add(Key::new(controller.shared.namespace.as_str(), vm.machine.as_str()));
 }
 
-/// No more than a driver may rely on.
+/// Returns a Machine with the fields that a driver may rely on.
 fn stub(class: &MachineClass, vm: &Listed, id: &ProviderId) -> Arc<Machine> {
     let mut machine = Machine::default();
     vm.machine.as_str().clone_into(&mut machine.metadata.name);
@@ -361,37 +365,40 @@ fn stub(class: &MachineClass, vm: &Listed, id: &ProviderId) -> Arc<Machine> {
     Arc::new(machine)
 }
 
-/// Says who is held back, and why: a VM that stays without a Machine must be somebody's decision.
-fn tell(controller: &MachineController, findings: &Findings) {
-    let held_back = findings.held_back();
+/// Reports the findings: metrics, and a log message and an Event for each group of VMs whose deletion is held back.
+fn report(controller: &MachineController, findings: &Findings) {
+    let held_back = findings.skipped_by_reason();
     let count: usize = held_back.iter().map(Group::count).sum();
-    let suspected = findings.spared.len() - count + findings.condemned.len();
-    controller.safety.metrics.accused(suspected, count, findings.mismatches.len());
+    let suspected = findings.skipped.len() - count + findings.confirmed.len();
+    controller.safety.metrics.orphans(suspected, count, findings.mismatches.len());
     report_mismatches(controller, findings);
-    if let Some(young) = findings.young() {
-        tracing::info!("{young}");
+    if let Some(too_recent) = findings.too_recent() {
+        tracing::info!(why = %too_recent, "delayed deletion of orphan VMs");
     }
     for group in held_back {
-        tracing::error!("{group}");
+        tracing::error!(why = %group, "skipped deletion of orphan VMs");
         let event =
-            Event { event_type: EventType::Warning, reason: ours::ORPHANS_HELD_BACK, message: group.to_string() };
-        tell_all(controller, &event);
+            Event { event_type: EventType::Warning, reason: millwright::ORPHANS_HELD_BACK, message: group.to_string() };
+        emit_on_lease(controller, &event);
     }
 }
 
-/// Reports a list that is not judged. What earlier scans suspected is kept.
+/// Reports a list that is too large to be evaluated. Earlier suspicions are kept.
 fn report_too_large(controller: &MachineController, too_large: &TooLarge) {
     tracing::error!(entries = too_large.entries, why = %too_large, "skipped scan for orphan VMs");
-    controller.safety.metrics.accused(0, too_large.entries, 0);
+    controller.safety.metrics.orphans(0, too_large.entries, 0);
     let message = too_large.to_string();
-    tell_all(controller, &Event { event_type: EventType::Warning, reason: ours::ORPHANS_HELD_BACK, message });
+    emit_on_lease(
+        controller,
+        &Event { event_type: EventType::Warning, reason: millwright::ORPHANS_HELD_BACK, message },
+    );
 }
 
-/// Reports each VM whose name is not that of its Machine once, as long as neither name changes.
+/// Reports each VM whose name differs from the name of its Machine, once per pair of names.
 fn report_mismatches(controller: &MachineController, findings: &Findings) {
     let before = {
-        let mut inside = controller.safety.memory.inside.lock();
-        std::mem::replace(&mut inside.mismatches, findings.mismatches.clone())
+        let mut state = controller.safety.memory.state.lock();
+        std::mem::replace(&mut state.mismatches, findings.mismatches.clone())
     };
     for (name, mismatch) in &findings.mismatches {
         let key = Key::new(controller.shared.namespace.as_str(), name.as_str());
@@ -399,15 +406,15 @@ fn report_mismatches(controller: &MachineController, findings: &Findings) {
             continue;
         }
         let (vm, named) = (mismatch.vm.as_str(), mismatch.named.as_str());
-        tracing::warn!(vm, machine = name.as_str(), named, "kept VM whose name in the cloud is not its Machine's");
+        tracing::warn!(vm, machine = name.as_str(), named, "VM has another name in the cloud than its Machine");
         if let Some(machine) = controller.shared.machines.get(&key) {
             let message = mismatch.to_string();
-            let event = Event { event_type: EventType::Warning, reason: ours::VM_NAME_MISMATCH, message };
-            crate::events::emit(&controller.events, machine.object_ref(), &event);
+            let event = Event { event_type: EventType::Warning, reason: millwright::VM_NAME_MISMATCH, message };
+            controller.events.emit(machine.object_ref(), event);
         }
     }
 }
 
-fn tell_on(controller: &MachineController, class: &MachineClass, event: &Event) {
-    crate::events::emit(&controller.events, class.object_ref(), event);
+fn emit_on_class(controller: &MachineController, class: &MachineClass, event: &Event) {
+    controller.events.emit(class.object_ref(), event.clone());
 }

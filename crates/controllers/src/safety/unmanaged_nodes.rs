@@ -1,4 +1,4 @@
-//! Which Nodes are none of our business?
+//! Marks Nodes without a Machine, so that other controllers ignore them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use api::names::labels;
 use api::view::NodeView;
 use api::{Machine, Object};
 use planner::node::NodeWrite;
-use planner::safety::unmanaged::{Management, Owner, judge};
+use planner::safety::unmanaged::{Management, Owner, decide};
 use runtime::Key;
 use runtime::cache::Lookup;
 use runtime::lease::Leadership;
@@ -18,27 +18,29 @@ use crate::indexes::MACHINES_BY_NODE;
 use crate::machine_controller::{MachineController, Target};
 use crate::write::{Guard, WriteError};
 
-/// Looks at one Node.
+/// Reconciles one Node.
 pub(super) async fn reconcile(controller: Arc<MachineController>, key: Key) -> Outcome {
     let Some(target) = &controller.target else { return Outcome::Done };
     let Some(node) = target.nodes.get(&key) else { return Outcome::Done };
     if super::is_disconnected(&controller.shared) {
-        return Outcome::Again { after: controller.shared.policy.safety.probe_every };
+        return Outcome::Again { after: controller.shared.policy.safety.probe_interval };
     }
     let claimant = claimant(&controller.shared, &node);
     let owner = match &claimant {
         Claimant::Linked => Owner::Linked,
         Claimant::Claims(machine) => Owner::Claimed(machine),
-        Claimant::None => Owner::Nobody,
+        Claimant::None => Owner::None,
     };
     let (now, outages) = controller.shared.connectivity.time();
-    match judge(&node, owner, &outages, &controller.shared.policy, now) {
-        Management::Leave => Outcome::Done,
+    match decide(&node, owner, &outages, &controller.shared.policy, now) {
+        Management::Unchanged => Outcome::Done,
         Management::Wait { until } => {
             Outcome::Again { after: Duration::try_from(until.duration_since(now)).unwrap_or_default() }
         }
-        Management::Release(node) => write(&controller.leadership, target, &node, "belongs to no Machine").await,
-        Management::Reclaim(node) => write(&controller.leadership, target, &node, "is ours after all").await,
+        Management::Release(node) => write(&controller.leadership, target, &node, "marked Node as unmanaged").await,
+        Management::Reclaim(node) => {
+            write(&controller.leadership, target, &node, "removed unmanaged mark from Node").await
+        }
     }
 }
 
@@ -49,8 +51,8 @@ enum Claimant {
 }
 
 fn claimant(shared: &Shared, node: &NodeView) -> Claimant {
-    let unreadable = shared.machines.undecodable();
-    let may_be_linked = unreadable.iter().any(|object| {
+    let undecodable = shared.machines.undecodable();
+    let may_be_linked = undecodable.iter().any(|object| {
         object.labels.get(labels::NODE).is_some_and(|name| name == node.name())
             || node.label(labels::MACHINE_NAME) == Some(object.name.as_str())
     });
@@ -66,24 +68,24 @@ fn claimant(shared: &Shared, node: &NodeView) -> Claimant {
     }
 }
 
-async fn write(leadership: &Leadership, target: &Target, write: &NodeWrite, what: &str) -> Outcome {
+async fn write(leadership: &Leadership, target: &Target, write: &NodeWrite, message: &str) -> Outcome {
     if let Err(why) = leadership.check() {
-        tracing::debug!(node = %write.name, %why, "not ours to write");
+        tracing::debug!(node = %write.name, %why, "skipped write; not the leader");
         return Outcome::Failed;
     }
-    let held = target.writer.hold(Guard::of_node(write), &"mark a Node as ours or not ours").await;
+    let held = target.writer.hold(Guard::of_node(write), &"update the unmanaged mark of a Node").await;
     let written = match held {
         Ok(mut node) => node.write(write).await,
         Err(stale) => Err(stale),
     };
     match written {
         Ok(_) => {
-            tracing::info!(node = %write.name, "{what}");
+            tracing::info!(node = %write.name, "{message}");
             Outcome::Done
         }
-        Err(WriteError::Stale { .. }) => Outcome::Failed, // what to do is decided again, on what there is now
+        Err(WriteError::Stale { .. }) => Outcome::Failed, // decided again on the current Node
         Err(error) => {
-            tracing::info!(node = %write.name, why = %error, "planning afresh");
+            tracing::info!(node = %write.name, why = %error, "failed to update unmanaged mark of Node; retrying");
             Outcome::Failed
         }
     }

@@ -1,10 +1,11 @@
-//! When a component begins to act.
+//! Starts a component once it may act.
 //!
-//! Not before it has seen everything it decides from, not before it leads, and not before what it sees is newer than its
-//! victory: the caches of a standby are warm, but may lag behind the last writes of the leader before it. So they are read again with
-//! quorum once the lease is won, and only then the first key is taken.
+//! A component acts when its caches are complete, when it leads, and when its caches are newer than its election: the
+//! caches of a standby may lag behind the last writes of the previous leader. So the caches are read again with quorum
+//! after the election.
 //!
-//! Until then queues are closed ([`Queue::closed`]). When a component starts to work, it opens its queues and adds every cached object once.
+//! Until then the queues are closed ([`Queue::closed`]). When a component starts, it opens its queues and adds every
+//! cached object once.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,22 +16,22 @@ use runtime::lease::Leadership;
 use runtime::queue::{Queue, spawn_workers};
 
 use crate::cluster::Shared;
-use crate::fleet::Fleet;
 use crate::machine_controller::MachineController;
+use crate::manager::Manager;
 use crate::{deployment, in_use_protection, machine, machineset, overshoot, safety};
 
-/// Classes and Secrets are few, and nobody waits long for them.
+/// Number of workers for MachineClasses and Secrets. There are few of them.
 const CLASS_WORKERS: usize = 2;
 
-/// Waits until the machine controller may act, then works until asked to stop.
+/// Waits until the machine controller may act, then starts its workers.
 pub(super) async fn machines(controller: Arc<MachineController>, concurrency: usize) {
     let shared = &controller.shared;
-    let arrived = shared.clock.now();
+    let started = shared.clock.now();
     if !may_act(shared, "machine controller", &controller.needed, &controller.leadership).await {
         return;
     }
-    let vacant_since = controller.leadership.vacant_since().unwrap_or(arrived);
-    shared.connectivity.unattended(vacant_since, &shared.policy.safety, shared.clock.now());
+    let vacant_since = controller.leadership.previous_renewal().unwrap_or(started);
+    shared.connectivity.without_leader(vacant_since, &shared.policy.safety, shared.clock.now());
     safety::begin(&controller).await;
     open(&controller.queue, &shared.machines);
     open(&controller.in_use_protection.classes, &controller.classes);
@@ -47,39 +48,39 @@ pub(super) async fn machines(controller: Arc<MachineController>, concurrency: us
     spawn_workers(tasks, secrets, CLASS_WORKERS, move |key| in_use_protection::reconcile_secret(worker.clone(), key));
 }
 
-/// Waits until the manager may act, then works until asked to stop.
-pub(super) async fn fleet(shared: Arc<Shared>, fleet: Arc<Fleet>, concurrency: usize) {
-    if !may_act(&shared, "manager", &fleet.needed, &fleet.leadership).await {
+/// Waits until the manager may act, then starts its workers.
+pub(super) async fn manager(shared: Arc<Shared>, manager: Arc<Manager>, concurrency: usize) {
+    if !may_act(&shared, "manager", &manager.needed, &manager.leadership).await {
         return;
     }
-    open(&fleet.set_queue, &fleet.sets);
-    open(&fleet.deployment_queue, &fleet.deployments);
-    fleet.overshoot_queue.open();
+    open(&manager.set_queue, &manager.sets);
+    open(&manager.deployment_queue, &manager.deployments);
+    manager.overshoot_queue.open();
     let tasks = &shared.tasks;
-    let (seen, manager) = (shared.clone(), fleet.clone());
-    spawn_workers(tasks, fleet.set_queue.clone(), concurrency, move |key| {
-        machineset::reconcile(seen.clone(), manager.clone(), key)
+    let (seen, worker) = (shared.clone(), manager.clone());
+    spawn_workers(tasks, manager.set_queue.clone(), concurrency, move |key| {
+        machineset::reconcile(seen.clone(), worker.clone(), key)
     });
-    let (seen, manager) = (shared.clone(), fleet.clone());
-    spawn_workers(tasks, fleet.deployment_queue.clone(), concurrency, move |key| {
-        deployment::reconcile(seen.clone(), manager.clone(), key)
+    let (seen, worker) = (shared.clone(), manager.clone());
+    spawn_workers(tasks, manager.deployment_queue.clone(), concurrency, move |key| {
+        deployment::reconcile(seen.clone(), worker.clone(), key)
     });
-    let (seen, manager) = (shared.clone(), fleet.clone());
-    fleet.overshoot_queue.add(overshoot::everything());
-    spawn_workers(tasks, fleet.overshoot_queue.clone(), 1, move |key| {
-        overshoot::reconcile(seen.clone(), manager.clone(), key)
+    let (seen, worker) = (shared.clone(), manager.clone());
+    manager.overshoot_queue.add(overshoot::everything());
+    spawn_workers(tasks, manager.overshoot_queue.clone(), 1, move |key| {
+        overshoot::reconcile(seen.clone(), worker.clone(), key)
     });
 }
 
-/// Opens a queue and adds all cached objects, also those that cannot be decoded. The queue is opened first: an object that changes while the
-/// cache is read is added by its event.
+/// Opens a queue and adds all cached objects, also those that cannot be decoded. The queue is opened first: an object
+/// that changes while the cache is read is added by its event.
 pub(crate) fn open<K: Cached>(queue: &Queue<Key>, cache: &Cache<K>) {
     queue.open();
     cache.list().iter().for_each(|object| queue.add(Key::new(object.namespace(), object.name())));
     cache.undecodable().iter().for_each(|object| queue.add(object.key()));
 }
 
-/// Returns once this component may act: `false` if it never will.
+/// Waits until this component may act. Returns false if it never will.
 async fn may_act(shared: &Shared, component: &'static str, needed: &Caches, leadership: &Leadership) -> bool {
     let ready = async {
         report_while_waiting(needed, needed.all_synced()).await?;
@@ -95,25 +96,25 @@ async fn may_act(shared: &Shared, component: &'static str, needed: &Caches, lead
         () = stopping.cancelled() => Ok(false),
         ready = ready => ready,
     };
-    let begins = ready == Ok(true);
-    if begins {
+    let may_act = ready == Ok(true);
+    if may_act {
         let (namespace, machines) = (&shared.namespace, shared.machines.len());
-        tracing::info!(component, %namespace, machines, "all caches are up to date; beginning to work");
+        tracing::info!(component, %namespace, machines, "started component");
     }
-    begins
+    may_act
 }
 
-/// Says, every half minute, what the start is waiting for: a controller that hangs in silence looks like one that works.
+/// Logs every 30 seconds what the start waits for.
 async fn report_while_waiting<T>(caches: &Caches, work: impl Future<Output = T>) -> T {
-    const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
+    const LOG_INTERVAL: Duration = Duration::from_secs(30);
     tokio::pin!(work);
     loop {
         tokio::select! {
             biased;
             done = &mut work => return done,
-            () = tokio::time::sleep(SAY_AGAIN_AFTER) => {
-                for sentence in caches.waiting_for() {
-                    tracing::info!("{sentence}");
+            () = tokio::time::sleep(LOG_INTERVAL) => {
+                for cache in caches.waiting_for() {
+                    tracing::info!(cache, "waiting for caches");
                 }
             }
         }

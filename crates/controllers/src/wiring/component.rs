@@ -1,9 +1,9 @@
 //! The two components of a process.
 //!
-//! The reference is two processes: the machine controller, which talks to drivers, and the manager of sets and deployments. Either of
-//! ours can stand beside the other one of theirs, so nothing that one component needs to be safe may come from the other: each
-//! has a lease, clients with limits of its own, a registry and Events. What one process that runs both may share, and does, is what
-//! it *sees*: the caches.
+//! MCM consists of two processes: the machine controller, which calls drivers, and the manager of MachineSets and
+//! MachineDeployments. Each component of Millwright also works together with the other component of MCM, so neither
+//! depends on the other for its safety: each has its own lease, clients with their own rate limits, metrics registry
+//! and Events. A process that runs both shares only the caches.
 
 use kube::Client;
 use runtime::client::ServerTime;
@@ -11,43 +11,44 @@ use runtime::events::EventSink;
 use runtime::lease::Leadership;
 use runtime::metrics::{Metrics, MetricsError};
 
-/// What one component acts with.
+/// A component, with the clients and sinks that it uses.
 #[derive(Clone)]
 pub struct Component {
-    /// Its ways to the API servers.
+    /// Its clients for the API servers.
     pub clients: Clients,
-    /// Whether it may act. It begins when this is won, and everything that acts asks it first.
+    /// Whether it leads. It starts when it leads, and checks this before each step.
     pub leadership: Leadership,
-    /// Where its Events go.
+    /// Emits its Events.
     pub events: EventSink,
-    /// Where its measurements go.
+    /// Its metrics registry.
     pub metrics: Metrics,
-    /// How many objects of a kind it works on at once (`--concurrent-syncs`).
+    /// Number of objects of a kind that it reconciles concurrently (`--concurrent-syncs`).
     pub concurrency: usize,
 }
 
 impl Component {
-    /// Stands where a component would that this process does not run: never leads, is measured where nobody looks.
-    fn that_never_acts(beside: &Self) -> Result<Self, MetricsError> {
-        Ok(Self { leadership: Leadership::never(), metrics: Metrics::new()?, ..beside.clone() })
+    /// Returns a stand-in for a component that this process does not run. It never leads, and its metrics are not
+    /// served.
+    fn idle(other: &Self) -> Result<Self, MetricsError> {
+        Ok(Self { leadership: Leadership::never(), metrics: Metrics::new()?, ..other.clone() })
     }
 }
 
-/// Ways to the API servers, with the limits of whoever uses them.
+/// Clients for the API servers, with the rate limits of their component.
 #[derive(Clone)]
 pub struct Clients {
-    /// The control cluster, for our own kinds.
+    /// The control cluster, for the Machine API.
     pub control: Client,
-    /// The control cluster, for Secrets: with a bucket of its own, so that reading them never holds up a Machine.
+    /// The control cluster, for Secrets. It has its own rate limit, so that reads of Secrets do not delay Machines.
     pub control_core: Client,
-    /// The cluster that nodes join; `None` to run without one.
+    /// The target cluster; `None` to run without one.
     pub target: Option<Client>,
-    /// The clocks of these API servers.
+    /// The times that these API servers reported.
     pub server_times: Vec<ServerTime>,
 }
 
 impl Clients {
-    /// One client for everything, where control and target are one cluster and nobody is throttled.
+    /// Uses one client for everything: control and target are one cluster, and there is no rate limit.
     pub fn one(client: &Client) -> Self {
         Self {
             control: client.clone(),
@@ -57,61 +58,61 @@ impl Clients {
         }
     }
 
-    /// The same, with nodes that join elsewhere, or nowhere.
+    /// Replaces the target cluster; `None` to run without one.
     #[must_use]
-    pub fn towards(self, target: Option<Client>) -> Self {
+    pub fn with_target(self, target: Option<Client>) -> Self {
         Self { target, ..self }
     }
 }
 
-/// Which components a process runs.
+/// The components that a process runs.
 #[derive(Clone)]
 #[allow(clippy::large_enum_variant, reason = "there is one in a process")]
 pub enum Components {
-    /// Machines, their classes and nodes, sets and deployments.
+    /// Both components.
     Both {
         /// The machine controller.
         machines: Component,
         /// The manager.
-        fleet: Component,
+        manager: Component,
     },
-    /// Machines, their classes and nodes: what talks to a driver.
+    /// The machine controller only: Machines, MachineClasses and Nodes.
     Machines(Component),
-    /// Sets and deployments.
-    Fleet(Component),
+    /// The manager only: MachineSets and MachineDeployments.
+    Manager(Component),
 }
 
 impl Components {
-    /// Each component changed, for whoever has to stand between it and the world.
+    /// Changes each component.
     #[must_use]
     pub fn map(self, change: impl Fn(Component) -> Component) -> Self {
         match self {
-            Self::Both { machines, fleet } => Self::Both { machines: change(machines), fleet: change(fleet) },
+            Self::Both { machines, manager } => Self::Both { machines: change(machines), manager: change(manager) },
             Self::Machines(machines) => Self::Machines(change(machines)),
-            Self::Fleet(fleet) => Self::Fleet(change(fleet)),
+            Self::Manager(manager) => Self::Manager(change(manager)),
         }
     }
 
-    /// The machine controller, if it is run here.
+    /// Returns the machine controller, if this process runs it.
     pub(super) fn machines(&self) -> Option<&Component> {
         match self {
             Self::Both { machines, .. } | Self::Machines(machines) => Some(machines),
-            Self::Fleet(_) => None,
+            Self::Manager(_) => None,
         }
     }
 
-    /// The machine controller, or what stands in its place.
+    /// Returns the machine controller, or a stand-in that never leads.
     pub(super) fn machines_or_idle(&self) -> Result<Component, MetricsError> {
         match self {
             Self::Both { machines, .. } | Self::Machines(machines) => Ok(machines.clone()),
-            Self::Fleet(fleet) => Component::that_never_acts(fleet),
+            Self::Manager(manager) => Component::idle(manager),
         }
     }
 
-    /// The manager, if it is run here.
-    pub(super) fn fleet(&self) -> Option<&Component> {
+    /// Returns the manager, if this process runs it.
+    pub(super) fn manager(&self) -> Option<&Component> {
         match self {
-            Self::Both { fleet, .. } | Self::Fleet(fleet) => Some(fleet),
+            Self::Both { manager, .. } | Self::Manager(manager) => Some(manager),
             Self::Machines(_) => None,
         }
     }

@@ -1,4 +1,4 @@
-//! A driver that is replaced by another version.
+//! Retries failed driver calls when a driver is replaced by another version.
 
 use std::time::Duration;
 
@@ -6,17 +6,17 @@ use runtime::{Backoff, Exponential, Random};
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// Waits between two changes that are followed.
+/// Waits between two retries.
 const WAITS: Exponential = Exponential::new(Duration::from_secs(1), Duration::from_mins(5));
 const JITTER: f64 = 0.5;
-/// If this time passes without a change, the next one is followed at once again.
+/// If no change occurs for this time, the backoff is reset.
 const STABLE_AFTER: Duration = Duration::from_mins(10);
 
-/// Calls `retry` after each change of the driver, the first time at once and then with backoff.
+/// Calls `retry` after each change of the driver, the first time immediately and then with backoff.
 ///
-/// A change resets the backoff of all failed driver calls, because another driver may succeed. A driver that reports another
-/// version on every connection would otherwise be called without backoff. Changes that occur during a wait are followed
-/// together at its end, so the last version is never missed.
+/// A change resets the backoff of all failed driver calls, because another driver may succeed. Without a backoff of its
+/// own, a driver that reports another version on every connection would be called continuously. Changes that occur
+/// during a wait cause one call of `retry` at its end, so that no version is missed.
 pub(super) async fn follow(mut changes: watch::Receiver<u64>, random: Random, mut retry: impl FnMut()) {
     let (mut backoff, mut last) = (Backoff::new(WAITS), None::<Instant>);
     while changes.changed().await.is_ok() {
@@ -40,7 +40,7 @@ mod tests {
 
     /// Shows REM-13.
     #[tokio::test(start_paused = true)]
-    async fn changes_are_followed_with_backoff_when_they_repeat() {
+    async fn retries_back_off_when_changes_repeat() {
         let (sender, receiver) = watch::channel(0_u64);
         let (tasks, count) = (Tasks::new(), Arc::new(AtomicUsize::new(0)));
         let counted = count.clone();
@@ -58,7 +58,7 @@ mod tests {
             }
         };
         play(1).await;
-        assert_eq!(followed(), 1, "the first change is followed at once");
+        assert_eq!(followed(), 1, "the first change is followed immediately");
         play(3600).await;
         assert!((10..22).contains(&followed()), "{} in an hour", followed());
 
@@ -72,6 +72,6 @@ mod tests {
         play(1).await;
         tokio::time::sleep(Duration::from_secs(1)).await;
         play(1).await;
-        assert_eq!(followed(), before + 3, "after a stable period the waits begin again");
+        assert_eq!(followed(), before + 3, "the backoff is reset after a stable period");
     }
 }

@@ -1,23 +1,26 @@
-//! From clients to running controllers.
+//! Builds and starts the controllers of one cluster.
 //!
-//! Caches are declared first, then each controller says whose changes wake it (`machine::wake`), then the caches are fed; workers
-//! start once all of them have synced and, for a leader, have been read afresh after it won.
+//! The caches are unstarted first. Then each controller registers its handlers (`machine::wake`), and then the
+//! reflectors start to fill the caches. The workers start once all caches are complete and, after a leader election,
+//! were read again with quorum.
 //!
-//! There are two components, as in the reference: the machine controller, and the manager of sets and deployments ([`Components`]). A process
-//! that runs both shares the caches of machines and nodes between them, and nothing else: each begins when it leads.
+//! There are two components, as in MCM: the machine controller, and the manager of MachineSets and MachineDeployments
+//! ([`Components`]). A process that runs both shares the caches of Machines and Nodes between them, and nothing else.
+//! Each component starts when it leads.
 
 mod begin;
+mod caches;
 mod component;
+pub mod defaults;
 mod driver_changes;
 mod reflectors;
 
 use std::sync::Arc;
 
-use api::view::{NodeView, SecretView};
-use api::{Machine, MachineClass};
-use kube::Client;
+use api::MachineClass;
+use api::view::SecretView;
 use planner::Policy;
-use runtime::cache::{Cache, Caches, Reflector, RetrySignal};
+use runtime::cache::{Cache, RetrySignal};
 use runtime::client::Api;
 use runtime::metrics::MetricsError;
 use runtime::queue::{Queue, RetryPolicy};
@@ -28,181 +31,193 @@ use crate::cluster::{Cluster, Shared};
 use crate::credentials::Credentials;
 use crate::decision::Journal;
 use crate::drain::{Drains, DrainsParts};
-use crate::fleet::{Declared, Fleet, FleetParts};
+use crate::driver_calls::{CallMetrics, Context, DriverCalls, Limiter, OpenCalls, RequestBuilder};
 use crate::in_use_protection::{self, InUseProtection};
-use crate::indexes::{
-    CLASSES_BY_SECRET, MACHINES_BY_CLASS, MACHINES_BY_DEPLOYMENT, MACHINES_BY_NODE, MACHINES_BY_OWNER, MACHINES_BY_VM,
-    NODES_BY_MACHINE, ORPHAN_MACHINES, WAITING_BY_DEPLOYMENT,
-};
-use crate::limiter::{CallLimiter, LimiterParts};
-use crate::machine_controller::{MachineController, Target};
+use crate::machine_controller::MachineController;
+use crate::machine_memory::MachineMemory;
+use crate::manager::{Manager, ManagerParts, UnstartedManager};
 use crate::measure::{self, LifecycleMetrics};
 use crate::replacement_lock::ReplacementLocks;
-use crate::safety::{ApiConnectivity, Safety};
+use crate::safety::Safety;
 use crate::tokens::Tokens;
-use crate::vm_state::VmStateCache;
 use crate::write::Writer;
 use crate::{Drivers, Listener, machine};
 pub(crate) use begin::open;
+use caches::{ControllerCaches, ControllerReflectors};
 pub use component::{Clients, Component, Components};
-use reflectors::Reflectors;
+use reflectors::ReflectorTasks;
 
-/// What the controllers of one cluster are made from.
+/// What the controllers of one cluster are built from.
 pub struct Parts {
-    /// The namespace of the control cluster to look after.
+    /// The namespace of the control cluster.
     pub namespace: String,
-    /// Who acts, and with what.
+    /// The components that this process runs.
     pub components: Components,
-    /// How the caches are filled.
+    /// The clients that fill the caches.
     pub watches: Clients,
-    /// The drivers at hand.
+    /// The drivers of this process.
     pub drivers: Drivers,
     /// Limits and periods.
     pub policy: Policy,
-    /// How many driver calls run at once for one credential.
-    pub driver_places: usize,
-    /// The time.
+    /// Maximum number of concurrent driver calls per credential.
+    pub driver_calls_per_credential: usize,
+    /// The clock.
     pub clock: Clock,
     /// Randomness for jitter.
     pub random: Random,
-    /// The owner of everything that is started.
+    /// The owner of all tasks that are started.
     pub tasks: Tasks,
-    /// Who is told of every decision.
+    /// Receives every decision.
     pub listener: Option<Listener>,
 }
 
-/// Starts the controllers. They list and watch at once, and act as soon as they lead and have seen everything.
+/// Starts the controllers. Their caches list and watch immediately. A component acts once it leads and its caches are
+/// complete.
+#[allow(clippy::needless_pass_by_value, reason = "the parts of a cluster are used once")]
 pub fn start(parts: Parts) -> Result<Arc<Cluster>, MetricsError> {
-    let reflectors = Reflectors {
+    let component = parts.components.machines_or_idle()?;
+    let queue = Queue::new("machine", RetryPolicy::default(), &component.metrics, &parts.random).closed();
+    let safety = Safety::new(&parts.policy.safety, &component.metrics, &parts.clock, &parts.random);
+    safety.watch_clocks(&parts.watches.server_times);
+
+    let (caches, mut reflectors) = caches::declare(&parts, &component);
+    let mut manager = declare_manager(&parts, &caches);
+    let shared = Arc::new(shared(&parts, &caches, manager.as_ref(), &safety));
+    let rollouts = manager.as_ref().map(|unstarted| unstarted.manager.rollouts.clone());
+    let controller = machine_controller(&parts, &component, &shared, caches, safety, queue);
+    let controller = MachineController { rollouts, ..controller };
+
+    if parts.components.machines().is_some() {
+        register_handlers(&controller, &mut reflectors);
+    }
+    if let Some(manager) = &mut manager {
+        manager.listen(&shared.machines, &mut reflectors.machines, reflectors.nodes.as_mut());
+    }
+    let reflector_tasks = ReflectorTasks {
         clock: parts.clock.clone(),
         random: parts.random.clone(),
         tasks: parts.tasks.clone(),
         retry_signal: RetrySignal::default(),
     };
-    let (runs_machines, component) = (parts.components.machines().is_some(), parts.components.machines_or_idle()?);
-    let queue = Queue::new("machine", RetryPolicy::default(), &component.metrics, &parts.random).closed();
-    let vm_states = VmStateCache::default();
-    let safety = Safety::new(&parts.policy.safety, &component.metrics, &parts.clock, &parts.random);
-    safety.watch_clocks(&parts.watches.server_times);
-    let mut needed = Caches::new();
+    let manager = start_reflectors(&parts, &component, &controller, &reflector_tasks, reflectors, manager);
+    let drains = drains(&parts, &component, &controller, reflector_tasks.retry_signal);
+    let machine_controller = Arc::new(MachineController { drains, ..controller });
 
-    let (machines, mut machine_reflector) = machine_cache(&parts.namespace);
-    let (classes, mut class_reflector) = class_cache(&parts.namespace);
-    let (secrets, mut secret_reflector) = secret_cache(&parts.namespace);
-    needed.add(&machines);
-    let mut nodes = parts.watches.target.clone().map(|watch| {
-        let (nodes, reflector) = node_cache();
-        needed.add(&nodes);
-        (target(&component, &watch, nodes), reflector, watch)
-    });
-    let machine_writer = Writer::new(Api::namespaced(component.clients.control.clone(), &parts.namespace), &machines);
-    let needed_by_fleet = needed.clone();
-    if runs_machines {
-        needed.add(&classes);
-        needed.add(&secrets);
-    }
-    let mut declared = parts.components.fleet().map(|component| {
-        let Parts { namespace, policy, clock, random, .. } = &parts;
-        let (machines, nodes) = (&machine_writer, nodes.as_ref().map(|(target, ..)| &target.writer));
-        Declared::of(FleetParts { namespace, policy, component, machines, nodes, clock, random }, needed_by_fleet)
-    });
-    let credentials = credentials(&parts, &component, &secrets);
+    let cluster = Cluster { shared, machine_controller, manager };
+    start_components(&cluster, &parts);
+    Ok(Arc::new(cluster))
+}
 
-    let (policy, connectivity) = (Arc::new(parts.policy.clone()), &safety.connectivity);
-    let lifecycle = LifecycleMetrics::new(runs_machines.then_some(&component.metrics), &parts.clock);
-    if runs_machines {
-        measure::show_machines(&component.metrics, &machines, &classes, &lifecycle, policy.measurements_kept);
-    }
-    let seen = CallInputs { machines: &machines, classes: &classes, credentials: &credentials, connectivity };
-    let journal = Journal::new(parts.listener.clone(), &parts.clock);
-    let limiter = limiter(&parts, &component, &policy, seen, &vm_states, &queue, (&lifecycle, &journal));
-    let in_use_protection = in_use_protection(&parts, &component, &classes, &secrets);
-    if runs_machines {
-        in_use_protection::wake::on_machines(&mut machine_reflector, &in_use_protection, &classes);
-        in_use_protection::wake::on_classes(&mut class_reflector, &in_use_protection, &secrets);
-        in_use_protection::wake::on_secrets(&mut secret_reflector, &in_use_protection, &classes);
-        machine::wake::on_machines(&mut machine_reflector, &queue, &machines, &limiter);
-        wake_for_class((&mut class_reflector, &mut secret_reflector), seen, &queue, &vm_states, &limiter);
-        if let Some((_, reflector, _)) = &mut nodes {
-            machine::wake::on_nodes(reflector, &queue, &machines, &parts.namespace);
-        }
-        safety.listen(&mut machine_reflector, nodes.as_mut().map(|(_, reflector, _)| reflector));
-        reflectors.spawn("machineclasses", class_reflector, parts.watches.control.clone());
-        reflectors.spawn("secrets", secret_reflector, parts.watches.control_core.clone());
-        component.metrics.follow_caches(&needed);
-    }
-    if let Some(declared) = &mut declared {
-        declared.listen(&machines, &mut machine_reflector, nodes.as_mut().map(|(_, reflector, _)| reflector));
-    }
-    let fleet = declared.map(|declared| spawn_fleet(&reflectors, declared, &parts.watches.control));
-    let target = nodes.map(|nodes| spawn_nodes(&reflectors, nodes));
-    reflectors.spawn("machines", machine_reflector, parts.watches.control.clone());
+/// Declares the manager, if this process runs it.
+fn declare_manager(parts: &Parts, caches: &ControllerCaches) -> Option<UnstartedManager> {
+    let Parts { namespace, policy, clock, random, components, .. } = parts;
+    let component = components.manager()?;
+    let (machines, machine_writer) = (&caches.machines, &caches.machine_writer);
+    let node_writer = caches.target.as_ref().map(|target| &target.writer);
+    let parts = ManagerParts { namespace, policy, component, machines, machine_writer, node_writer, clock, random };
+    Some(UnstartedManager::new(parts, caches.shared.clone()))
+}
 
-    let drained = target.as_ref().filter(|_| runs_machines);
-    let drains = drained.map(|target| drains(target, &limiter, &component, &lifecycle, &queue, &policy, &reflectors));
-    let shared = Arc::new(Shared {
-        namespace: parts.namespace,
-        machines,
-        nodes: target.as_ref().map(|target| target.nodes.clone()),
-        caches: fleet.as_ref().map_or_else(|| needed.clone(), |fleet| needed.with(&fleet.needed)),
+/// Returns what both components share.
+fn shared(parts: &Parts, caches: &ControllerCaches, manager: Option<&UnstartedManager>, safety: &Safety) -> Shared {
+    let needed = &caches.needed;
+    Shared {
+        namespace: parts.namespace.clone(),
+        machines: caches.machines.clone(),
+        nodes: caches.target.as_ref().map(|target| target.nodes.clone()),
+        caches: manager.map_or_else(|| needed.clone(), |unstarted| needed.with(&unstarted.manager.needed)),
         connectivity: safety.connectivity.clone(),
-        policy,
-        clock: parts.clock,
-        tasks: parts.tasks,
-        journal,
-    });
-    let machine_controller = Arc::new(MachineController {
+        policy: Arc::new(parts.policy.clone()),
+        clock: parts.clock.clone(),
+        tasks: parts.tasks.clone(),
+        journal: Journal::new(parts.listener.clone(), &parts.clock),
+    }
+}
+
+/// Builds the machine controller, still without drains and without the rollouts of the manager.
+fn machine_controller(
+    parts: &Parts,
+    component: &Component,
+    shared: &Arc<Shared>,
+    caches: ControllerCaches,
+    safety: Safety,
+    queue: Queue<Key>,
+) -> MachineController {
+    let ControllerCaches { machine_writer, classes, secrets, target, needed, .. } = caches;
+    let Clients { control, control_core, target: target_client, .. } = &component.clients;
+    let credentials =
+        Credentials::new(control_core.clone(), secrets.clone(), &parts.clock, &component.metrics, &parts.random);
+    let lifecycle = lifecycle_metrics(parts, shared, &classes);
+    let memory = MachineMemory::default();
+    let tokens =
+        target_client.as_ref().map(|client| Tokens::new(client.clone(), Entropy::system(), parts.clock.clone()));
+    let requests = RequestBuilder {
         shared: shared.clone(),
-        control: component.clients.control,
+        classes: classes.clone(),
+        credentials: credentials.clone(),
+        memory: memory.clone(),
+        tokens: tokens.clone(),
+    };
+    let driver_calls = driver_calls(parts, component, &queue, requests, lifecycle.clone());
+    MachineController {
+        shared: shared.clone(),
+        control: control.clone(),
         target,
         machine_writer,
+        in_use_protection: in_use_protection(parts, component, &classes, &secrets),
         classes,
         secrets,
         credentials,
         needed,
-        vm_states,
-        limiter,
+        memory,
+        tokens,
+        driver_calls,
         lifecycle,
-        in_use_protection,
-        drains,
+        drains: None,
         replacement_locks: ReplacementLocks::new(queue.clone()),
-        rollouts: fleet.as_ref().map(|fleet| fleet.rollouts.clone()),
+        rollouts: None,
         queue,
         safety,
-        leadership: component.leadership,
-        events: component.events,
-    });
-    let cluster = Cluster { shared, machine_controller, fleet };
-    spawn_components(&cluster, &parts.drivers, &parts.components, &parts.random);
-    Ok(Arc::new(cluster))
-}
-
-/// Starts each component that this process runs.
-fn spawn_components(cluster: &Cluster, drivers: &Drivers, components: &Components, random: &Random) {
-    let Cluster { shared, machine_controller, fleet } = cluster;
-    if let Some(component) = components.machines() {
-        drivers.changes().for_each(|changes| follow_driver(machine_controller, changes, random.fork()));
-        shared.tasks.spawn("machine controller", begin::machines(machine_controller.clone(), component.concurrency));
-    }
-    if let (Some(fleet), Some(component)) = (fleet, components.fleet()) {
-        shared.tasks.spawn("manager", begin::fleet(shared.clone(), fleet.clone(), component.concurrency));
+        leadership: component.leadership.clone(),
+        events: component.events.clone(),
     }
 }
 
-fn spawn_fleet(reflectors: &Reflectors, declared: Declared, watch: &Client) -> Arc<Fleet> {
-    reflectors.spawn("machinesets", declared.reflectors.sets, watch.clone());
-    reflectors.spawn("machinedeployments", declared.reflectors.deployments, watch.clone());
-    Arc::new(declared.fleet)
+/// Registers the metrics of Machines, if this process runs the machine controller.
+fn lifecycle_metrics(parts: &Parts, shared: &Shared, classes: &Cache<MachineClass>) -> LifecycleMetrics {
+    let metrics = parts.components.machines().map(|component| &component.metrics);
+    let lifecycle = LifecycleMetrics::new(metrics, &parts.clock);
+    if let Some(metrics) = metrics {
+        measure::register_machine_controller(
+            metrics,
+            &shared.machines,
+            classes,
+            &lifecycle,
+            shared.policy.measurements_kept,
+        );
+    }
+    lifecycle
 }
 
-fn spawn_nodes(reflectors: &Reflectors, (target, reflector, watch): (Target, Reflector<NodeView>, Client)) -> Target {
-    reflectors.spawn("nodes", reflector, watch);
-    target
-}
-
-fn credentials(parts: &Parts, component: &Component, secrets: &Cache<SecretView>) -> Credentials {
-    let core = component.clients.control_core.clone();
-    Credentials::new(core, secrets.clone(), &parts.clock, &component.metrics, &parts.random)
+fn driver_calls(
+    parts: &Parts,
+    component: &Component,
+    queue: &Queue<Key>,
+    requests: RequestBuilder,
+    lifecycle: LifecycleMetrics,
+) -> DriverCalls {
+    let shared = requests.shared.clone();
+    let limiter = Limiter::start(parts.driver_calls_per_credential, &shared, queue, &parts.random);
+    DriverCalls::new(Context {
+        drivers: parts.drivers.clone(),
+        metrics: CallMetrics::register(&component.metrics, &limiter),
+        limiter,
+        open_calls: OpenCalls::new(requests.memory.clone(), queue.clone(), parts.clock.clone()),
+        requests,
+        lifecycle,
+        leadership: component.leadership.clone(),
+        shared,
+    })
 }
 
 fn in_use_protection(
@@ -217,120 +232,92 @@ fn in_use_protection(
     Arc::new(InUseProtection::new(class_writer, secret_writer, &component.metrics, &parts.random))
 }
 
-/// A class and its Secrets wake the machines that need them.
-fn wake_for_class(
-    (classes, secrets): (&mut Reflector<MachineClass>, &mut Reflector<SecretView>),
-    seen: CallInputs<'_>,
-    queue: &Queue<Key>,
-    vm_states: &VmStateCache,
-    limiter: &CallLimiter,
-) {
-    machine::wake::on_classes(classes, queue, seen.machines, limiter);
-    machine::wake::on_lists(classes, queue, vm_states);
-    machine::wake::on_lists(secrets, queue, vm_states);
-    machine::wake::on_secrets(secrets, queue, seen.machines, seen.classes, seen.credentials);
+/// Registers the handlers through which changes wake the machine controller.
+fn register_handlers(controller: &MachineController, reflectors: &mut ControllerReflectors) {
+    let MachineController { in_use_protection, classes, secrets, queue, driver_calls, memory, .. } = controller;
+    let machines = &controller.shared.machines;
+    in_use_protection::wake::on_machines(&mut reflectors.machines, in_use_protection, classes);
+    in_use_protection::wake::on_classes(&mut reflectors.classes, in_use_protection, secrets);
+    in_use_protection::wake::on_secrets(&mut reflectors.secrets, in_use_protection, classes);
+    machine::wake::on_machines(&mut reflectors.machines, queue, machines, driver_calls);
+    machine::wake::on_classes(&mut reflectors.classes, queue, machines, driver_calls);
+    machine::wake::on_lists(&mut reflectors.classes, queue, memory);
+    machine::wake::on_lists(&mut reflectors.secrets, queue, memory);
+    machine::wake::on_secrets(&mut reflectors.secrets, queue, machines, classes, &controller.credentials);
+    if let Some(nodes) = &mut reflectors.nodes {
+        machine::wake::on_nodes(nodes, queue, machines, &controller.shared.namespace);
+    }
+    controller.safety.listen(&mut reflectors.machines, reflectors.nodes.as_mut());
 }
 
-/// Another driver than before may do what the last one could not.
-fn follow_driver(controller: &MachineController, changes: watch::Receiver<u64>, random: Random) {
-    let (limiter, queue, stopping) =
-        (controller.limiter.clone(), controller.queue.clone(), controller.shared.tasks.stopping());
-    controller.shared.tasks.spawn("driver changes", async move {
-        let retry = || limiter.try_all_again().into_iter().for_each(|machine| queue.add(machine));
-        stopping.run_until_cancelled(driver_changes::follow(changes, random, retry)).await;
-    });
-}
-
-/// What a driver call is put together from.
-#[derive(Clone, Copy)]
-struct CallInputs<'a> {
-    machines: &'a Cache<Machine>,
-    classes: &'a Cache<MachineClass>,
-    credentials: &'a Credentials,
-    connectivity: &'a ApiConnectivity,
-}
-
-fn limiter(
+/// Starts the reflectors of the components that this process runs. Returns the manager, if it is one of them.
+fn start_reflectors(
     parts: &Parts,
     component: &Component,
-    policy: &Arc<Policy>,
-    seen: CallInputs<'_>,
-    vm_states: &VmStateCache,
-    queue: &Queue<Key>,
-    (lifecycle, journal): (&LifecycleMetrics, &Journal),
-) -> CallLimiter {
-    let tokens = |client: &Client| Tokens::new(client.clone(), Entropy::system(), parts.clock.clone());
-    CallLimiter::new(LimiterParts {
-        drivers: parts.drivers.clone(),
-        places: parts.driver_places,
-        policy: policy.clone(),
-        machines: seen.machines.clone(),
-        classes: seen.classes.clone(),
-        credentials: seen.credentials.clone(),
-        tokens: component.clients.target.as_ref().map(tokens),
-        connectivity: seen.connectivity.clone(),
-        vm_states: vm_states.clone(),
+    controller: &MachineController,
+    tasks: &ReflectorTasks,
+    reflectors: ControllerReflectors,
+    manager: Option<UnstartedManager>,
+) -> Option<Arc<Manager>> {
+    let Clients { control, control_core, target, .. } = &parts.watches;
+    if parts.components.machines().is_some() {
+        tasks.spawn("machineclasses", reflectors.classes, control.clone());
+        tasks.spawn("secrets", reflectors.secrets, control_core.clone());
+        component.metrics.follow_caches(&controller.needed);
+    }
+    let manager = manager.map(|unstarted| {
+        tasks.spawn("machinesets", unstarted.reflectors.sets, control.clone());
+        tasks.spawn("machinedeployments", unstarted.reflectors.deployments, control.clone());
+        Arc::new(unstarted.manager)
+    });
+    if let (Some(nodes), Some(client)) = (reflectors.nodes, target) {
+        tasks.spawn("nodes", nodes, client.clone());
+    }
+    tasks.spawn("machines", reflectors.machines, control.clone());
+    manager
+}
+
+/// Returns the drains, if this process runs the machine controller with a target cluster.
+fn drains(
+    parts: &Parts,
+    component: &Component,
+    controller: &MachineController,
+    retry_signal: RetrySignal,
+) -> Option<Drains> {
+    let target = controller.target.as_ref().filter(|_| parts.components.machines().is_some())?;
+    Some(Drains::new(DrainsParts {
+        client: target.client.clone(),
+        driver_calls: controller.driver_calls.clone(),
         leadership: component.leadership.clone(),
-        queue: queue.clone(),
-        journal: journal.clone(),
-        metrics: component.metrics.clone(),
-        lifecycle: lifecycle.clone(),
+        queue: controller.queue.clone(),
+        caps: parts.policy.drain.caps,
+        metrics: &component.metrics,
+        lifecycle: &controller.lifecycle,
         clock: parts.clock.clone(),
         random: parts.random.clone(),
         tasks: parts.tasks.clone(),
-    })
+        retry_signal,
+    }))
 }
 
-fn target(component: &Component, watch: &Client, nodes: Cache<NodeView>) -> Target {
-    let client = component.clients.target.as_ref().unwrap_or(watch).clone();
-    Target { writer: Writer::new(Api::all(client.clone()), &nodes), client, nodes }
+/// Starts each component that this process runs.
+fn start_components(cluster: &Cluster, parts: &Parts) {
+    let Cluster { shared, machine_controller, manager } = cluster;
+    if let Some(component) = parts.components.machines() {
+        parts.drivers.changes().for_each(|changes| follow_driver(machine_controller, changes, parts.random.fork()));
+        shared.tasks.spawn("machine controller", begin::machines(machine_controller.clone(), component.concurrency));
+    }
+    if let (Some(manager), Some(component)) = (manager, parts.components.manager()) {
+        shared.tasks.spawn("manager", begin::manager(shared.clone(), manager.clone(), component.concurrency));
+    }
 }
 
-fn node_cache() -> (Cache<NodeView>, Reflector<NodeView>) {
-    Cache::<NodeView>::builder().index(NODES_BY_MACHINE).ignore_updates(NodeView::differs_only_in_heartbeats).build()
-}
-
-fn drains(
-    target: &Target,
-    limiter: &CallLimiter,
-    component: &Component,
-    lifecycle: &LifecycleMetrics,
-    queue: &Queue<Key>,
-    policy: &Policy,
-    reflectors: &Reflectors,
-) -> Drains {
-    Drains::new(DrainsParts {
-        client: target.client.clone(),
-        limiter: limiter.clone(),
-        leadership: component.leadership.clone(),
-        queue: queue.clone(),
-        caps: policy.drain.caps,
-        metrics: &component.metrics,
-        lifecycle,
-        clock: reflectors.clock.clone(),
-        random: reflectors.random.clone(),
-        tasks: reflectors.tasks.clone(),
-        retry_signal: reflectors.retry_signal.clone(),
-    })
-}
-
-fn machine_cache(namespace: &str) -> (Cache<Machine>, Reflector<Machine>) {
-    Cache::<Machine>::builder()
-        .namespace(namespace)
-        .index(MACHINES_BY_NODE)
-        .index(MACHINES_BY_VM)
-        .index(MACHINES_BY_CLASS)
-        .index(MACHINES_BY_OWNER)
-        .index(ORPHAN_MACHINES)
-        .index(MACHINES_BY_DEPLOYMENT)
-        .index(WAITING_BY_DEPLOYMENT)
-        .build()
-}
-
-fn class_cache(namespace: &str) -> (Cache<MachineClass>, Reflector<MachineClass>) {
-    Cache::<MachineClass>::builder().namespace(namespace).index(CLASSES_BY_SECRET).build()
-}
-
-fn secret_cache(namespace: &str) -> (Cache<SecretView>, Reflector<SecretView>) {
-    Cache::<SecretView>::builder().namespace(namespace).metadata_only().build()
+/// Retries failed calls when the version of a driver changes: the new version may succeed.
+fn follow_driver(controller: &MachineController, changes: watch::Receiver<u64>, random: Random) {
+    let (driver_calls, queue, stopping) =
+        (controller.driver_calls.clone(), controller.queue.clone(), controller.shared.tasks.stopping());
+    controller.shared.tasks.spawn("driver changes", async move {
+        let retry = || driver_calls.reset_all_backoffs().into_iter().for_each(|machine| queue.add(machine));
+        stopping.run_until_cancelled(driver_changes::follow(changes, random, retry)).await;
+    });
 }

@@ -1,24 +1,24 @@
-//! Watches as tracked tasks.
+//! Reflectors as tracked tasks.
 
 use std::time::Duration;
 
 use kube::Client;
-use runtime::cache::{Reflector, RetrySignal};
+use runtime::cache::{Cached, Reflector, RetrySignal};
 use runtime::{Clock, Random, Tasks};
 
-/// For how long a reflector may be silent. The longest of its waits, a watch without a word, is abandoned after minutes.
+/// Time without progress after which a reflector counts as stuck. Its longest wait, a silent watch, ends after minutes.
 const PATIENCE: Duration = Duration::from_mins(30);
 
-/// Runs reflectors as tracked tasks, each with randomness of its own.
-pub(super) struct Reflectors {
+/// Runs reflectors as tracked tasks, each with its own randomness.
+pub(super) struct ReflectorTasks {
     pub(super) clock: Clock,
     pub(super) random: Random,
     pub(super) tasks: Tasks,
     pub(super) retry_signal: RetrySignal,
 }
 
-impl Reflectors {
-    pub(super) fn spawn<K: runtime::cache::Cached>(&self, kind: &'static str, reflector: Reflector<K>, client: Client) {
+impl ReflectorTasks {
+    pub(super) fn spawn<K: Cached>(&self, kind: &'static str, reflector: Reflector<K>, client: Client) {
         let reflector = reflector.with_retry_signal(&self.retry_signal);
         let run = reflector.run(client, self.clock.clone(), self.random.fork(), self.tasks.stopping());
         let watchdog = self.tasks.watchdog().clone();

@@ -1,119 +1,98 @@
-//! Why a write did not go through, and how it is tried again.
+//! Errors of writes, and when they are retried.
 
 use std::fmt;
 
-use runtime::client::{ApiError, Effect, RetryClass};
+use runtime::client::{ApiError, Effect, ErrorClass};
 use runtime::lease::NotLeading;
 use runtime::queue::Outcome;
 
 use crate::decision::Ending;
-use crate::requests::again_after;
+use crate::outcome::after_error;
 
-/// Why a step, and the rest of the plan after it, was not carried out.
+/// Why a step failed. The remaining steps of the plan are not carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WriteError {
     /// Nothing was sent.
     #[error("{0}")]
     NotLeading(#[from] NotLeading),
-    /// Nothing was sent, because somebody of us was faster.
-    #[error("did not {step}: what it was decided on has changed since")]
+    /// Nothing was sent, because the cache shows a newer version of the object.
+    #[error("did not {step}: the object has changed since the decision")]
     Stale { step: String },
-    /// The API server was asked before something that cannot be undone.
-    #[error("the {0} is gone or going, which the cache had not shown yet")]
-    NoLonger(&'static str),
+    /// A read before a step that cannot be undone has shown that the object is deleted.
+    #[error("the {0} is deleted or being deleted, and the cache did not show it yet")]
+    Deleted(&'static str),
     #[error("failed to {step}: {api_error}")]
     Api {
         step: String,
         api_error: ApiError,
-        /// The API server's own words, where it found any.
-        said: String,
+        /// Message of the API server, if there is one.
+        message: String,
     },
-    #[error("the write to {step} changed nothing, so the API server does not keep what we write")]
+    #[error("failed to {step}: the API server accepted the write, but did not change the object")]
     NothingChanged { step: String },
-    #[error("a step needs {0}, which is not there")]
+    #[error("a step requires {0}, which does not exist")]
     Missing(&'static str),
-}
-
-/// How a write that did not go through is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Retry {
-    /// The object is not what was decided on: decide again, on what there is now.
-    Stale,
-    /// The object is gone.
-    Gone,
-    /// It never left, the API server asked for patience, or nobody knows what came of it: the same again.
-    Transient,
-    /// The API server does not want it: the same again, though somebody has to change something first.
-    Refused,
-    /// By whoever leads.
-    NotLeading,
 }
 
 impl WriteError {
     pub(crate) fn of(step: &dyn fmt::Display, error: &kube::Error) -> Self {
         let api_error = ApiError::of(error);
-        let said = match error {
+        let message = match error {
             kube::Error::Api(status) => status.message.clone(),
             _ => api_error.to_string(),
         };
-        Self::Api { step: step.to_string(), api_error, said }
+        Self::Api { step: step.to_string(), api_error, message }
     }
 
-    /// A request that was not a write and is read already.
-    pub(crate) fn answered(step: &dyn fmt::Display, api_error: ApiError) -> Self {
-        Self::Api { step: step.to_string(), said: api_error.to_string(), api_error }
+    /// Creates the error of a read.
+    pub(crate) fn of_read(step: &dyn fmt::Display, api_error: ApiError) -> Self {
+        Self::Api { step: step.to_string(), message: api_error.to_string(), api_error }
     }
 
-    /// How it is tried again.
-    pub(crate) fn retry(&self) -> Retry {
+    /// Returns whether the object has changed since the decision.
+    pub(crate) fn is_stale(&self) -> bool {
         match self {
-            Self::NotLeading(_) => Retry::NotLeading,
-            Self::Stale { .. } => Retry::Stale,
-            Self::NoLonger(_) => Retry::Gone,
-            Self::NothingChanged { .. } | Self::Missing(_) => Retry::Refused,
-            Self::Api { api_error, .. } => match api_error.class {
-                RetryClass::Conflict | RetryClass::Withdrawn => Retry::Stale,
-                RetryClass::NotFound => Retry::Gone,
-                RetryClass::Throttled { .. }
-                | RetryClass::Dropped
-                | RetryClass::Unreachable
-                | RetryClass::Transient
-                | RetryClass::Undecodable => Retry::Transient,
-                RetryClass::AlreadyExists
-                | RetryClass::Gone
-                | RetryClass::Forbidden
-                | RetryClass::Unauthorized
-                | RetryClass::Invalid => Retry::Refused,
-            },
+            Self::Stale { .. } => true,
+            Self::Api { api_error, .. } => matches!(api_error.class, ErrorClass::Conflict | ErrorClass::Withdrawn),
+            Self::NotLeading(_) | Self::Deleted(_) | Self::NothingChanged { .. } | Self::Missing(_) => false,
         }
     }
 
-    /// When the key comes back: after the queue's own growing pause, and not before the server's word where it gave one.
-    pub(crate) fn outcome(&self) -> Outcome {
-        self.api_error().map_or(Outcome::Failed, again_after)
+    /// Returns whether the object does not exist any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Self::Deleted(_) => true,
+            Self::Api { api_error, .. } => api_error.class == ErrorClass::NotFound,
+            Self::NotLeading(_) | Self::Stale { .. } | Self::NothingChanged { .. } | Self::Missing(_) => false,
+        }
     }
 
-    /// What is told of it.
+    /// Returns when the key is reconciled again: with the backoff of the queue, and not before a time that the API server named.
+    pub(crate) fn outcome(&self) -> Outcome {
+        self.api_error().map_or(Outcome::Failed, after_error)
+    }
+
+    /// Returns the result of the decision that contained the step.
     pub(crate) fn ending(&self) -> Ending {
         match self {
-            Self::NotLeading(_) | Self::Stale { .. } | Self::NoLonger(_) => Ending::Postponed(self.to_string()),
-            Self::Api { api_error, .. } => Ending::refused(api_error, self.to_string()),
+            Self::NotLeading(_) | Self::Stale { .. } | Self::Deleted(_) => Ending::Postponed(self.to_string()),
+            Self::Api { api_error, .. } => Ending::of_error(api_error, self.to_string()),
             Self::NothingChanged { .. } | Self::Missing(_) => Ending::Failed(self.to_string()),
         }
     }
 
-    /// Whether the API server may hold something else than our cache shows: the write may have gone through, or another program was
-    /// faster.
-    pub(crate) fn leaves_doubt(&self) -> bool {
+    /// Returns whether the API server may have another version of the object than the cache: the write may have succeeded, or another
+    /// client has written.
+    pub(crate) fn is_uncertain(&self) -> bool {
         match self {
             Self::Api { api_error, .. } => {
-                api_error.class == RetryClass::Conflict || api_error.class.effect() == Effect::Unknown
+                api_error.class == ErrorClass::Conflict || api_error.class.effect() == Effect::Unknown
             }
             _ => false,
         }
     }
 
-    /// What the API server said against it, for those who go on without it.
+    /// Returns the error of the API server.
     pub(crate) fn api_error(&self) -> Option<&ApiError> {
         match self {
             Self::Api { api_error, .. } => Some(api_error),

@@ -1,4 +1,4 @@
-//! One object while its write lock is held.
+//! An object whose write lock is held.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,27 +10,28 @@ use serde_json::Value;
 
 use super::guard::{preconditions, stamp};
 use super::locks::WriteLock;
-use super::{Guard, Kind, Part, Retry, WriteError, Writer};
+use super::{Guard, Kind, Part, WriteError, Writer};
 
-/// The right to write to one object until it is dropped. A write lock lasts for a request or two, and those have deadlines.
+/// An object whose write lock is held until this is dropped. The lock is held for one or two requests, and requests have deadlines.
 pub(crate) struct Held<'a, K: Kind> {
     writer: &'a Writer<K>,
     name: &'a str,
     uid: &'a str,
-    /// What was decided on, then what the last write made of it.
+    /// The version of the decision, then the version of the last write.
     version: Option<String>,
     step: &'a (dyn fmt::Display + Sync),
     _lock: WriteLock,
 }
 
-/// The answer to a write.
+/// Response to a write.
 pub(crate) struct Written<K> {
     pub(crate) object: Arc<K>,
     step: Option<String>,
 }
 
 impl<K> Written<K> {
-    /// A write that changes nothing is an error where the next attempt would be the same, and at once.
+    /// Returns the object, or an error if the write changed nothing. To be used if the controller would otherwise repeat the write
+    /// immediately.
     pub(crate) fn kept(self) -> Result<Arc<K>, WriteError> {
         match self.step {
             Some(step) => Err(WriteError::NothingChanged { step }),
@@ -39,25 +40,25 @@ impl<K> Written<K> {
     }
 }
 
-/// What came of a deletion.
+/// Result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Deletion {
-    /// The object is gone.
+    /// The object is deleted.
     Done,
-    /// It was gone before.
+    /// The object did not exist.
     AlreadyGone,
-    /// Finalizers hold it.
+    /// The object has finalizers and is being deleted.
     Terminating,
 }
 
-/// Who has the name of an object.
+/// Result of reading an object by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// The very object that was meant.
+    /// The object has the expected uid.
     Itself,
-    /// Another one.
+    /// Another object has the name.
     Another,
-    /// None.
+    /// No object has the name.
     Nothing,
 }
 
@@ -72,53 +73,53 @@ impl<'a, K: Kind> Held<'a, K> {
         Self { writer, name, uid, version: version.map(str::to_owned), step, _lock: lock }
     }
 
-    /// What is known to have changed since it was decided on is not sent: it would only be refused.
+    /// Fails if the cache shows another version of the object. The API server would reject the write.
     pub(super) fn check(&self) -> Result<(), WriteError> {
         let Some(version) = self.version.as_deref() else { return Ok(()) };
-        let known = self.writer.shown(self.name);
+        let known = self.writer.cached(self.name);
         let is_stale =
             known.is_some_and(|object| object.uid().as_str() == self.uid && object.resource_version() != version);
         if is_stale { Err(WriteError::Stale { step: self.step.to_string() }) } else { Ok(()) }
     }
 
-    /// Sends a patch; the next one is guarded by what this one made of the object.
+    /// Patches the object. The next write has the resulting version as precondition.
     pub(crate) async fn patch(&mut self, part: Part, body: Value) -> Result<Written<K>, WriteError> {
-        self.patch_telling(part, body, |_| {}).await
+        self.patch_with(part, body, |_| {}).await
     }
 
-    /// The same, for whoever has to know the answer before the cache tells everybody.
-    pub(crate) async fn patch_telling(
+    /// Patches the object and calls `on_written` before the response is put into the cache.
+    pub(crate) async fn patch_with(
         &mut self,
         part: Part,
         mut body: Value,
-        tell: impl FnOnce(&K),
+        on_written: impl FnOnce(&K),
     ) -> Result<Written<K>, WriteError> {
         self.check()?;
         stamp(&mut body, self.uid, self.version.as_deref());
         let (api, parameters) = (&self.writer.api, PatchParams::default());
-        let answer = match part {
+        let response = match part {
             Part::Object => api.patch(self.name, &parameters, &Patch::Merge(&body)).await,
             Part::Status => api.patch_status(self.name, &parameters, &Patch::Merge(&body)).await,
             Part::StrategicStatus => api.patch_status(self.name, &parameters, &Patch::Strategic(&body)).await,
         };
-        let answer = answer.map_err(|error| WriteError::of(self.step, &error))?;
-        // The write that takes the last finalizer is the object's end, and its answer shows the version before it.
-        let gone = answer.is_deleting() && !answer.has_finalizers();
-        let unchanged = !gone && self.version.as_deref() == Some(answer.resource_version());
+        let written = response.map_err(|error| WriteError::of(self.step, &error))?;
+        // The write that removes the last finalizer deletes the object, and its response has the version before.
+        let deleted = written.is_deleting() && !written.has_finalizers();
+        let unchanged = !deleted && self.version.as_deref() == Some(written.resource_version());
         if let Some(version) = &mut self.version {
-            answer.resource_version().clone_into(version);
+            written.resource_version().clone_into(version);
         }
-        tell(&answer);
-        self.writer.wrote(&answer);
-        Ok(Written { object: Arc::new(answer), step: unchanged.then(|| self.step.to_string()) })
+        on_written(&written);
+        self.writer.wrote(&written);
+        Ok(Written { object: Arc::new(written), step: unchanged.then(|| self.step.to_string()) })
     }
 
-    /// Asks for the deletion of this very object.
+    /// Deletes the object.
     pub(crate) async fn delete(&self) -> Result<Deletion, WriteError> {
         self.delete_by(&self.writer.api).await
     }
 
-    /// The same, if `check` holds when the request is about to leave.
+    /// Deletes the object, if `check` returns true when the request is sent.
     pub(crate) async fn delete_if(&self, check: SendCheck) -> Result<Deletion, WriteError> {
         self.delete_by(&self.writer.api.checked(check)).await
     }
@@ -133,35 +134,34 @@ impl<'a, K: Kind> Held<'a, K> {
             }
             Ok(Either::Right(_)) => Deletion::Done,
             Err(error) => match WriteError::of(self.step, &error) {
-                error if error.retry() == Retry::Gone => Deletion::AlreadyGone,
+                error if error.is_gone() => Deletion::AlreadyGone,
                 error => return Err(error),
             },
         };
-        self.is_gone();
+        self.mark_deleted();
         Ok(deletion)
     }
 
-    /// Finds out what a conflict means: that this object is no more, or only that somebody wrote to it at the same time. Taking the one for
-    /// the other would strike it from the cache for good.
-    pub(crate) async fn catch_up(&self) -> Result<Found, WriteError> {
+    /// Reads the object after a conflict: it was either deleted or changed by another client. The cache is updated accordingly.
+    pub(crate) async fn refresh(&self) -> Result<Found, WriteError> {
         let api = &self.writer.api;
         let found = api.get_opt(self.name).await.map_err(|error| WriteError::of(self.step, &error))?;
-        let who = match &found {
+        let result = match &found {
             Some(object) if object.uid().as_str() == self.uid => Found::Itself,
             Some(_) => Found::Another,
             None => Found::Nothing,
         };
-        if who != Found::Itself {
-            self.is_gone();
+        if result != Found::Itself {
+            self.mark_deleted();
         }
         if let Some(object) = &found {
             self.writer.wrote(object);
         }
-        Ok(who)
+        Ok(result)
     }
 
-    /// The API server has said that this very object is no more.
-    pub(crate) fn is_gone(&self) {
+    /// Removes the object from the cache, because the API server has reported that it does not exist.
+    pub(crate) fn mark_deleted(&self) {
         self.writer.deleted(self.name, self.uid);
     }
 }

@@ -1,4 +1,4 @@
-//! One of us at a time on an object.
+//! Locks that allow one writer of this process per object.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use tokio::sync::OwnedMutexGuard;
 
 type Queues = Arc<Mutex<BTreeMap<String, Arc<tokio::sync::Mutex<()>>>>>;
 
-/// Who writes to which object of one kind, by name: a cluster's objects are in one namespace, or in none. Clones share it.
+/// Write locks of the objects of one kind, by name: all objects are in one namespace, or in none. Clones share the locks.
 #[derive(Clone, Default)]
 pub(super) struct WriteLocks(Queues);
 
-/// The right to write to one object until it is dropped.
+/// Write lock of one object. It is released when it is dropped.
 pub(super) struct WriteLock {
     queues: Queues,
     name: String,
@@ -20,7 +20,7 @@ pub(super) struct WriteLock {
 }
 
 impl WriteLocks {
-    /// Waits until nobody else of us writes to this object.
+    /// Waits until no other task writes the object.
     pub(super) async fn take(&self, name: &str) -> WriteLock {
         let queue = self.0.lock().entry(name.to_owned()).or_default().clone();
         WriteLock { queues: self.0.clone(), name: name.to_owned(), held: Some(queue.lock_owned().await) }
@@ -31,7 +31,7 @@ impl Drop for WriteLock {
     fn drop(&mut self) {
         let mut queues = self.queues.lock();
         self.held = None;
-        // Whoever waits holds it as well.
+        // Each waiting task has a clone of the queue.
         if queues.get(&self.name).is_some_and(|queue| Arc::strong_count(queue) == 1) {
             queues.remove(&self.name);
         }
@@ -48,7 +48,7 @@ mod tests {
 
     /// Shows THR-6b.
     #[tokio::test(start_paused = true)]
-    async fn two_writers_of_one_object_wait_for_each_other_and_nobody_else_waits() {
+    async fn only_writers_of_the_same_object_wait_for_each_other() {
         let write_locks = WriteLocks::default();
         let first = write_locks.take("a").await;
         assert!(write_locks.take("b").now_or_never().is_some());
@@ -56,6 +56,6 @@ mod tests {
         assert!(tokio::time::timeout(Duration::from_secs(1), &mut second).await.is_err());
         drop(first);
         drop(second.await);
-        assert!(write_locks.0.lock().is_empty(), "nothing is kept of objects to which nobody writes");
+        assert!(write_locks.0.lock().is_empty(), "locks of idle objects are dropped");
     }
 }

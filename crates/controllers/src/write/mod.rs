@@ -1,14 +1,18 @@
-//! The one way in which controllers write.
+//! Writes to the API server. All controllers write through a [`Writer`].
 //!
-//! Several of our controllers write to the same objects: to a Node the machine's own reconcile, its drain, the roll-out of its deployment
-//! and the check for unmanaged nodes; to a Machine its own reconcile, its set and its deployment; to sets and deployments their own
-//! reconciles and the overshoot safety. What is written is guarded by the version that was decided on, so side by side they would refuse
-//! each other's writes. So a [`Writer`] takes the object's write lock, and finds out without a request whether somebody was faster: then
-//! the decision is made again, on what there is now. What other programs write in between, our own other component in a process of its own
-//! among them, is still the API server's to refuse.
+//! Several controllers of this process write the same objects:
 //!
-//! The answer is in the cache before the lock is released, because whoever is next looks there. What did not work is one `WriteError`,
-//! whatever the kind, and says how it is tried again.
+//! | object | writers |
+//! | --- | --- |
+//! | Node | reconcile of the Machine, its drain, rollout of the MachineDeployment, check for unmanaged Nodes |
+//! | Machine | its own reconcile, its MachineSet, its MachineDeployment |
+//! | MachineSet, MachineDeployment | their own reconciles, overshoot protection |
+//!
+//! A write has the version of the decision as precondition, so concurrent writes would cause conflicts. A [`Writer`] therefore takes the
+//! write lock of the object and compares the version with the cache before it sends a request. If the object has changed, the write fails
+//! and the controller decides again. Concurrent writes of other processes are rejected by the API server.
+//!
+//! The response is put into the cache before the lock is released, so that the next writer decides on it.
 
 mod error;
 mod guard;
@@ -29,42 +33,42 @@ use runtime::client::{Api, ApiError, SendCheck};
 use serde::Serialize;
 use serde_json::Value;
 
-pub(crate) use error::{Retry, WriteError};
+pub(crate) use error::WriteError;
 pub(crate) use guard::{Guard, Part};
 pub(crate) use held::{Deletion, Found, Held, Written};
 use locks::WriteLocks;
 
-/// A kind that can be written.
+/// Kind of objects that can be written.
 pub trait Kind: Object + Cached + Clone + Debug {}
 
 impl<K: Object + Cached + Clone + Debug> Kind for K {}
 
-/// Writes objects of one kind, with the client of one component. Clones share the write locks.
+/// Writes objects of one kind with the client of one component. Clones share the write locks.
 #[derive(Clone)]
 pub struct Writer<K: Kind> {
     api: Api<K>,
-    /// `None` for objects without a lasting cache: then nothing is known to be stale, and no answer is kept.
+    /// `None` for objects without a permanent cache: then versions are not compared, and responses are not cached.
     cache: Option<Cache<K>>,
     locks: WriteLocks,
 }
 
 impl<K: Kind> Writer<K> {
-    /// Writes to what this cache shows.
+    /// Creates a writer for the objects of a cache.
     pub(crate) fn new(api: Api<K>, cache: &Cache<K>) -> Self {
         Self { api, cache: Some(cache.clone()), locks: WriteLocks::default() }
     }
 
-    /// Writes to objects without a lasting cache.
+    /// Creates a writer for objects without a permanent cache.
     pub(crate) fn uncached(api: Api<K>) -> Self {
         Self { api, cache: None, locks: WriteLocks::default() }
     }
 
-    /// The same objects and the same locks, for the other component and its client.
-    pub(crate) fn through(&self, api: Api<K>) -> Self {
+    /// Returns a writer for the other component, with its client and with the same locks.
+    pub(crate) fn with_client(&self, api: Api<K>) -> Self {
         Self { api, ..self.clone() }
     }
 
-    /// Waits until nobody else of us writes to the object, and looks whether somebody has since it was decided on.
+    /// Waits for the write lock. Fails if the object has changed since the decision.
     pub(crate) async fn hold<'a>(
         &'a self,
         guard: Guard<'a>,
@@ -76,7 +80,7 @@ impl<K: Kind> Writer<K> {
         Ok(held)
     }
 
-    /// One patch of one object.
+    /// Locks an object and patches it.
     pub(crate) async fn patch(
         &self,
         guard: Guard<'_>,
@@ -87,7 +91,7 @@ impl<K: Kind> Writer<K> {
         self.hold(guard, step).await?.patch(part, body).await
     }
 
-    /// Makes an object. Nobody else of us knows its name yet, so there is nothing to lock.
+    /// Creates an object. It needs no lock, because no other controller of this process knows its name.
     pub(crate) async fn create(
         &self,
         body: &(impl Serialize + Sync),
@@ -96,7 +100,7 @@ impl<K: Kind> Writer<K> {
         self.create_by(&self.api, body, step).await
     }
 
-    /// The same, if `check` holds when the request is about to leave.
+    /// Creates an object, if `check` returns true when the request is sent.
     pub(crate) async fn create_if(
         &self,
         check: SendCheck,
@@ -113,12 +117,12 @@ impl<K: Kind> Writer<K> {
         step: &(dyn fmt::Display + Sync),
     ) -> Result<Arc<K>, WriteError> {
         let created = api.create_from(&PostParams::default(), body).await;
-        let answer = created.map_err(|error| WriteError::of(step, &error))?;
-        self.wrote(&answer);
-        Ok(Arc::new(answer))
+        let created = created.map_err(|error| WriteError::of(step, &error))?;
+        self.wrote(&created);
+        Ok(Arc::new(created))
     }
 
-    /// Asks the API server itself for an object. One that it finds is in the cache before the watch shows it.
+    /// Reads an object from the API server and puts it into the cache, possibly before the watch does.
     pub(crate) async fn read(&self, name: &str) -> Result<Option<Arc<K>>, ApiError> {
         let found = self.api.get_opt(name).await.map_err(|error| ApiError::of(&error))?;
         if let Some(object) = &found {
@@ -127,13 +131,13 @@ impl<K: Kind> Writer<K> {
         Ok(found.map(Arc::new))
     }
 
-    fn shown(&self, name: &str) -> Option<Arc<K>> {
+    fn cached(&self, name: &str) -> Option<Arc<K>> {
         self.cache.as_ref()?.get(&self.key(name))
     }
 
-    fn wrote(&self, answer: &K) {
+    fn wrote(&self, object: &K) {
         if let Some(cache) = &self.cache {
-            cache.wrote(answer.clone());
+            cache.wrote(object.clone());
         }
     }
 

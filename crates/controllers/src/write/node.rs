@@ -1,7 +1,7 @@
-//! Writes to Nodes, as plans describe them.
+//! Writes to Nodes.
 //!
-//! Metadata and spec are a merge patch, the status a strategic one, in which conditions are merged by type and the kubelet's stay
-//! out of it. Each is guarded by what the decision was based on, the second by what the first one made of it.
+//! Metadata and spec are written with a merge patch, the status with a strategic merge patch: conditions are merged by type, so those of
+//! the kubelet are not sent. The first write has the version of the decision as precondition, the second the version of the first.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use planner::node::NodeWrite;
 use super::{Guard, Held, Part, WriteError};
 
 impl<'a> Guard<'a> {
-    /// What a write to a Node was decided on.
+    /// Returns the preconditions of a write to a Node.
     pub(crate) fn of_node(write: &'a NodeWrite) -> Self {
         Self { name: &write.name, uid: write.uid.as_str(), version: write.resource_version.as_deref() }
     }
 }
 
 impl Held<'_, NodeView> {
-    /// Writes what is to be written, in one request for the object and one for its status. Answers with the Node as it is now.
+    /// Writes a Node: one request for the object and one for its status, as needed. Returns the Node after the last write.
     pub(crate) async fn write(&mut self, write: &NodeWrite) -> Result<Option<Arc<NodeView>>, WriteError> {
         let parts = [(Part::Object, write.object_patch()), (Part::StrategicStatus, write.status_patch())];
         let mut last = None;

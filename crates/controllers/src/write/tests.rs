@@ -5,22 +5,22 @@ use fake_apiserver::faults::{Rule, RuleId, Verb};
 use fake_apiserver::{Options, Server};
 use rstest::rstest;
 use runtime::cache::Reflector;
-use runtime::client::{ClientSpec, UserAgent, in_process};
+use runtime::client::{ClientSpec, ErrorClass, UserAgent, in_process};
 use runtime::{Clock, Metrics};
 use serde_json::json;
 
 use super::*;
 
-const STEP: &str = "change it";
+const STEP: &str = "change the Machine";
 
-/// A server with one machine, and two components that write to it.
+/// An API server with one Machine, and two components that write it.
 struct WriterFixture {
     server: Server,
     writer: Writer<Machine>,
     other: Writer<Machine>,
     cache: Cache<Machine>,
-    /// Nothing is watched: what the cache shows is what a test or a write has put there.
-    _unwatched: Reflector<Machine>,
+    /// The reflector does not run: the cache contains what tests and writes put there.
+    _reflector: Reflector<Machine>,
 }
 
 async fn fixture() -> WriterFixture {
@@ -46,21 +46,21 @@ async fn fixture() -> WriterFixture {
     };
     let (cache, reflector) = Cache::<Machine>::builder().namespace("pool").build();
     let writer = Writer::new(api("one"), &cache);
-    let other = writer.through(api("other"));
+    let other = writer.with_client(api("other"));
     writer.read("m").await.unwrap().unwrap();
-    WriterFixture { server, writer, other, cache, _unwatched: reflector }
+    WriterFixture { server, writer, other, cache, _reflector: reflector }
 }
 
 impl WriterFixture {
-    fn shown(&self) -> Option<Arc<Machine>> {
+    fn cached(&self) -> Option<Arc<Machine>> {
         self.cache.get(&Key::new("pool", "m"))
     }
 
     fn seen(&self) -> Arc<Machine> {
-        self.shown().unwrap()
+        self.cached().unwrap()
     }
 
-    /// Writes that reached the server.
+    /// Returns the number of writes that reached the API server.
     fn writes(&self) -> u64 {
         let counts = self.server.request_counts();
         counts.iter().filter(|(tally, _)| ["patch", "delete"].contains(&tally.verb.as_str())).map(|(_, n)| n).sum()
@@ -73,7 +73,7 @@ fn label(value: &str) -> Value {
 
 /// Shows THR-6b.
 #[tokio::test(start_paused = true)]
-async fn what_is_known_to_be_stale_is_refused_without_a_request() {
+async fn stale_object_is_rejected_without_a_request() {
     let fixture = fixture().await;
     let seen = fixture.seen();
     fixture.other.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.unwrap();
@@ -83,17 +83,17 @@ async fn what_is_known_to_be_stale_is_refused_without_a_request() {
     assert!(matches!(fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await, Err(WriteError::Stale { .. })));
     assert_eq!(fixture.writes(), sent);
     fixture.writer.patch(Guard::any_version(&*seen), Part::Object, label("3"), &STEP).await.unwrap();
-    assert_eq!(fixture.seen().label("a"), Some("3"), "fields that are nobody else's are written to any version");
+    assert_eq!(fixture.seen().label("a"), Some("3"), "a write without a version succeeds");
 }
 
 /// Shows THR-6b.
 #[tokio::test(start_paused = true)]
-async fn two_components_take_the_same_write_lock_and_the_second_sees_what_the_first_wrote() {
+async fn second_component_waits_and_sees_the_write_of_the_first() {
     let fixture = fixture().await;
     let seen = fixture.seen();
     let mut first = fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
     let mut second = Box::pin(fixture.other.patch(Guard::as_seen(&*seen), Part::Object, label("2"), &STEP));
-    assert!(tokio::time::timeout(Duration::from_mins(1), &mut second).await.is_err(), "it has to wait");
+    assert!(tokio::time::timeout(Duration::from_mins(1), &mut second).await.is_err(), "the lock is held");
     first.patch(Part::Object, label("1")).await.unwrap();
     drop(first);
     assert!(matches!(second.await, Err(WriteError::Stale { .. })));
@@ -101,25 +101,25 @@ async fn two_components_take_the_same_write_lock_and_the_second_sees_what_the_fi
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_is_in_the_cache_before_the_lock_is_released_and_guards_the_next_write() {
+async fn response_is_cached_and_guards_the_next_write() {
     let fixture = fixture().await;
     let seen = fixture.seen();
     let mut held = fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
-    let mut told = None;
-    let tell = |answer: &Machine| {
-        told = Some(answer.resource_version().to_owned());
+    let mut version = None;
+    let on_written = |written: &Machine| {
+        version = Some(written.resource_version().to_owned());
         assert_eq!(fixture.seen().label("a"), None, "the cache does not show it yet");
     };
-    held.patch_telling(Part::Object, label("1"), tell).await.unwrap();
+    held.patch_with(Part::Object, label("1"), on_written).await.unwrap();
     assert_eq!(fixture.seen().label("a"), Some("1"));
-    assert_eq!(told.as_deref(), Some(fixture.seen().resource_version()));
+    assert_eq!(version.as_deref(), Some(fixture.seen().resource_version()));
     let status = json!({ "status": { "currentStatus": { "phase": "Running" } } });
     held.patch(Part::Status, status).await.unwrap().kept().unwrap();
     assert_eq!(fixture.seen().phase(), &api::MachinePhase::Running);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_changes_nothing_can_be_told_from_one_that_did() {
+async fn write_that_changes_nothing_is_an_error() {
     let fixture = fixture().await;
     let (seen, nothing) = (fixture.seen(), json!({ "metadata": { "labels": { "a": null } } }));
     let written = fixture.writer.patch(Guard::as_seen(&*seen), Part::Object, nothing, &STEP).await.unwrap();
@@ -129,57 +129,58 @@ async fn a_write_that_changes_nothing_can_be_told_from_one_that_did() {
 }
 
 #[rstest]
-#[case::conflict(Rule::conflict, Retry::Stale)]
-#[case::forbidden(Rule::forbid, Retry::Refused)]
-#[case::server_error(Rule::fail, Retry::Transient)]
-#[case::answer_lost(Rule::lose_answer, Retry::Transient)]
-#[case::throttled(|rule: Rule| rule.throttle(None), Retry::Transient)]
+#[case::conflict(Rule::conflict, ErrorClass::Conflict)]
+#[case::forbidden(Rule::forbid, ErrorClass::Forbidden)]
+#[case::server_error(Rule::fail, ErrorClass::Transient)]
+#[case::response_lost(Rule::lose_answer, ErrorClass::Transient)]
+#[case::throttled(|rule: Rule| rule.throttle(None), ErrorClass::Throttled { after: None })]
 #[tokio::test(start_paused = true)]
-async fn each_refusal_of_a_write_has_its_retry_class(#[case] deal: fn(Rule) -> RuleId, #[case] expected: Retry) {
+async fn failed_write_has_the_class_of_the_error(#[case] fault: fn(Rule) -> RuleId, #[case] expected: ErrorClass) {
     let fixture = fixture().await;
     let seen = fixture.seen();
-    // All writes: a patch that is forbidden is tried as an update.
-    deal(fixture.server.faults().on(Verb::WRITES));
+    // All writes: a patch that is forbidden is repeated as an update.
+    fault(fixture.server.faults().on(Verb::WRITES));
     let error = fixture.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.err().unwrap();
-    assert_eq!(error.retry(), expected, "{error}");
-    assert!(error.to_string().starts_with("failed to change it: "), "{error}");
-    assert_eq!(fixture.seen().resource_version(), seen.resource_version(), "the cache shows what was answered");
+    assert_eq!(error.api_error().map(|error| error.class), Some(expected), "{error}");
+    assert_eq!((error.is_stale(), error.is_gone()), (expected == ErrorClass::Conflict, false), "{error}");
+    assert!(error.to_string().starts_with("failed to change the Machine: "), "{error}");
+    assert_eq!(fixture.seen().resource_version(), seen.resource_version(), "the cache is unchanged");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deletion_and_a_look_at_what_is_left_reach_the_cache() {
+async fn deletion_and_refresh_update_the_cache() {
     let fixture = fixture().await;
     let seen = fixture.seen();
     let held = fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
-    assert_eq!(held.catch_up().await.unwrap(), Found::Itself);
+    assert_eq!(held.refresh().await.unwrap(), Found::Itself);
     assert_eq!(held.delete().await.unwrap(), Deletion::Done);
-    assert!(fixture.shown().is_none());
+    assert!(fixture.cached().is_none());
     assert_eq!(held.delete().await.unwrap(), Deletion::AlreadyGone);
-    assert_eq!(held.catch_up().await.unwrap(), Found::Nothing);
+    assert_eq!(held.refresh().await.unwrap(), Found::Nothing);
     drop(held);
     let gone = fixture.writer.patch(Guard::as_seen(&*seen), Part::Object, label("1"), &STEP).await.err().unwrap();
-    assert_eq!(gone.retry(), Retry::Gone);
+    assert!(gone.is_gone(), "{gone}");
     let body = json!({
         "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine", "metadata": { "name": "m" },
         "spec": { "class": { "kind": "MachineClass", "name": "small" } },
     });
-    let made = fixture.writer.create(&body, &STEP).await.unwrap();
-    assert_eq!(fixture.seen().uid(), made.uid());
+    let created = fixture.writer.create(&body, &STEP).await.unwrap();
+    assert_eq!(fixture.seen().uid(), created.uid());
     let again = fixture.writer.create(&body, &STEP).await.err().unwrap();
-    assert_eq!(again.api_error().map(|error| error.class), Some(runtime::client::RetryClass::AlreadyExists));
+    assert_eq!(again.api_error().map(|error| error.class), Some(ErrorClass::AlreadyExists));
     let held = fixture.writer.hold(Guard::as_seen(&*seen), &STEP).await.unwrap();
-    assert_eq!(held.catch_up().await.unwrap(), Found::Another, "the name is another's now");
-    assert_eq!(fixture.seen().uid(), made.uid());
+    assert_eq!(held.refresh().await.unwrap(), Found::Another, "another object has the name");
+    assert_eq!(fixture.seen().uid(), created.uid());
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_without_a_cache_is_guarded_by_its_uid_and_refused_with_the_same_class() {
+async fn write_without_a_cache_is_guarded_by_the_uid() {
     let fixture = fixture().await;
     let uncached = Writer { cache: None, ..fixture.writer.clone() };
     let seen = fixture.seen();
     let another = Guard { uid: "another", ..Guard::any_version(&*seen) };
     let error = uncached.hold(another, &STEP).await.unwrap().delete().await.err().unwrap();
-    assert_eq!(error.retry(), Retry::Stale, "{error}");
+    assert!(error.is_stale(), "{error}");
     let held = uncached.hold(Guard::any_version(&*seen), &STEP).await.unwrap();
     assert_eq!(held.delete().await.unwrap(), Deletion::Done);
     assert_eq!(held.delete().await.unwrap(), Deletion::AlreadyGone);

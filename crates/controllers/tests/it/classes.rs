@@ -1,4 +1,4 @@
-//! MachineClasses that are missing, late or mended.
+//! MachineClasses that are missing, late or corrected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,10 +24,11 @@ fn code(cluster: &TestCluster, name: &str) -> String {
     cluster.machine(name).map(|m| m.status.last_operation.error_code).unwrap_or_default()
 }
 
+/// Shows LIM-18.
 #[tokio::test(start_paused = true)]
-async fn a_class_is_called_missing_only_after_a_list_that_could_have_shown_it() {
+async fn class_is_reported_missing_only_after_a_list() {
     let cluster = TestCluster::new(1);
-    // The watch of classes says nothing for a while, that of machines speaks.
+    // The watch of MachineClasses is delayed, the watch of Machines is not.
     cluster
         .server
         .faults()
@@ -40,14 +41,15 @@ async fn a_class_is_called_missing_only_after_a_list_that_could_have_shown_it() 
     cluster.server.insert(&class("late", &json!({ "createLatency": "2s", "bootLatency": "1s" }))).unwrap();
     cluster.create_of_class("m-0", "late").await;
     let begin = cluster.clock.now();
-    cluster.until("it is made", |w| !w.cloud.vms_of("m-0").is_empty()).await;
+    cluster.until("the VM is created", |w| !w.cloud.vms_of("m-0").is_empty()).await;
     assert!(cluster.clock.now().duration_since(begin).as_secs() < 60);
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(cluster.told("MachineClassNotFound"), Vec::<String>::new());
+    assert_eq!(cluster.event_messages("MachineClassNotFound"), Vec::<String>::new());
 }
 
+/// Shows LIM-18.
 #[tokio::test(start_paused = true)]
-async fn a_class_that_does_not_exist_is_told_after_one_list_for_all_who_name_it() {
+async fn missing_class_is_reported_after_one_list() {
     let cluster = TestCluster::new(2);
     let _process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -59,46 +61,46 @@ async fn a_class_that_does_not_exist_is_told_after_one_list_for_all_who_name_it(
         w.machine(&format!("m-{n}"))
             .is_some_and(|m| m.status.last_operation.description == "MachineClass \"nowhere\" does not exist")
     };
-    cluster.until("all say so", |w| (0..20).all(|n| told(w, n))).await;
+    cluster.until("all report it", |w| (0..20).all(|n| told(w, n))).await;
     tokio::time::sleep(Duration::from_hours(1)).await;
     let lists = cluster.requests().iter().filter(|request| request.starts_with("list machineclasses")).count();
-    assert!(lists <= 20, "no more than one for each: {lists}");
+    assert!(lists <= 20, "at most one list per Machine: {lists}");
 }
 
 /// Shows MC-W22.
 #[tokio::test(start_paused = true)]
-async fn a_class_that_is_mended_ends_the_back_off_of_those_who_failed_because_of_it() {
+async fn corrected_class_ends_the_backoff_of_its_machines() {
     let cluster = TestCluster::new(3);
     cluster.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::InvalidArgument)));
     let _process = cluster.start();
     cluster.create("m-0").await;
-    cluster.until("the cloud refuses it", |w| code(w, "m-0") == "InvalidArgument").await;
+    cluster.until("the driver call fails", |w| code(w, "m-0") == "InvalidArgument").await;
     let begin = cluster.clock.now();
     change(&cluster, "small", &json!({ "providerSpec": { "bootLatency": "1s" } })).await;
-    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
-    assert!(took < 60, "the back-off is three minutes: {took} s");
+    assert!(took < 60, "the backoff is three minutes: {took} s");
 }
 
 /// Shows MC-W22.
 #[tokio::test(start_paused = true)]
-async fn a_full_class_that_is_changed_is_tried_again_at_once_by_all_its_machines() {
+async fn changed_exhausted_class_is_retried_immediately() {
     let cluster = TestCluster::new(4);
     cluster.server.insert(&class("full", &json!({ "createLatency": "2s", "bootLatency": "1s", "quota": 0 }))).unwrap();
     let _process = cluster.start();
     for n in 0..3 {
         cluster.create_of_class(&format!("m-{n}"), "full").await;
     }
-    cluster.until("all say why", |w| (0..3).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
+    cluster.until("all report the error", |w| (0..3).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
     let begin = cluster.clock.now();
     change(&cluster, "full", &json!({ "providerSpec": { "quota": 9 } })).await;
     let running = |w: &TestCluster| (0..3).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running));
-    cluster.until("all run", running).await;
+    cluster.until("all are Running", running).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!(took < 60, "the class would be held back for ten minutes: {took} s");
 }
 
-/// A cloud behind a driver that may be replaced by another version.
+/// A driver that may be replaced by another version.
 struct Replaceable {
     cloud: VirtualCloud,
     changes: watch::Sender<u64>,
@@ -125,7 +127,7 @@ impl Driver for Replaceable {
 
 /// Shows MC-W22.
 #[tokio::test(start_paused = true)]
-async fn another_driver_ends_the_back_off_of_those_who_failed() {
+async fn new_driver_version_ends_the_backoff() {
     let cluster = TestCluster::new(5);
     cluster.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::Internal)));
     let changes = watch::Sender::new(0);
@@ -134,7 +136,7 @@ async fn another_driver_ends_the_back_off_of_those_who_failed() {
     cluster.until("the driver fails", |w| code(w, "m-0") == "Internal").await;
     let begin = cluster.clock.now();
     changes.send_modify(|changes| *changes += 1);
-    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
-    assert!(took < 60, "the back-off is three minutes: {took} s");
+    assert!(took < 60, "the backoff is three minutes: {took} s");
 }

@@ -1,4 +1,4 @@
-//! Each component acts under its own right, and needs only what it acts upon.
+//! Each component has its own lease, and reads only the kinds that it needs.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::test_cluster::{CONTROLLER, Leaders, NAMESPACE, TestCluster};
 
-/// A set of two machines, and a machine of nobody's.
+/// Creates a MachineSet with two Machines, and a Machine without an owner.
 async fn two_wishes(cluster: &TestCluster) {
     let set = json!({
         "metadata": { "name": "set" },
@@ -38,7 +38,7 @@ fn machines(cluster: &TestCluster) -> usize {
     cluster.server.objects("machines.machine.sapcloud.io").len()
 }
 
-/// Which kinds it has asked for.
+/// Returns whether the process has read objects of a kind.
 fn asked_for(cluster: &TestCluster, kind: &str) -> bool {
     let ours = |agent: &str| agent.starts_with(CONTROLLER);
     cluster.server.requests().iter().any(|entry| ours(&entry.tally.user_agent) && entry.tally.resource == kind)
@@ -50,23 +50,23 @@ fn asked_for(cluster: &TestCluster, kind: &str) -> bool {
 #[case::only_the_machine_controller_leads(Leaders::Both(Leadership::unguarded(), Leadership::never()), 1, true)]
 #[case::only_the_manager_leads(Leaders::Both(Leadership::never(), Leadership::unguarded()), 3, false)]
 #[case::a_machine_controller(Leaders::Machines(Leadership::unguarded()), 1, true)]
-#[case::a_manager(Leaders::Fleet(Leadership::unguarded()), 3, false)]
+#[case::a_manager(Leaders::Manager(Leadership::unguarded()), 3, false)]
 #[tokio::test(start_paused = true)]
 async fn each_component_acts_under_its_own_lease(#[case] leaders: Leaders, #[case] made: usize, #[case] runs: bool) {
     let cluster = TestCluster::new(1);
     let _process = cluster.start_led_by(leaders);
     two_wishes(&cluster).await;
-    assert_eq!(machines(&cluster), made, "the set's two machines are the manager's to make");
-    assert_eq!(cluster.phase("alone") == Some(MachinePhase::Running), runs, "VMs are the machine controller's to make");
+    assert_eq!(machines(&cluster), made, "the manager creates the Machines of the MachineSet");
+    assert_eq!(cluster.phase("alone") == Some(MachinePhase::Running), runs, "the machine controller creates VMs");
     assert_eq!(cluster.cloud.vms().len(), if runs { made } else { 0 });
 }
 
 /// Shows LEA-8.
 #[rstest]
-#[case(Leaders::Fleet(Leadership::unguarded()), &["machines", "machinesets", "machinedeployments", "nodes"], &["machineclasses", "secrets"])]
+#[case(Leaders::Manager(Leadership::unguarded()), &["machines", "machinesets", "machinedeployments", "nodes"], &["machineclasses", "secrets"])]
 #[case(Leaders::Machines(Leadership::unguarded()), &["machines", "machineclasses", "secrets", "nodes"], &["machinesets", "machinedeployments"])]
 #[tokio::test(start_paused = true)]
-async fn a_component_asks_only_for_what_it_needs(
+async fn component_reads_only_what_it_needs(
     #[case] leaders: Leaders,
     #[case] needed: &[&str],
     #[case] foreign: &[&str],
@@ -75,10 +75,10 @@ async fn a_component_asks_only_for_what_it_needs(
     let _process = cluster.start_led_by(leaders);
     two_wishes(&cluster).await;
     for kind in needed {
-        assert!(asked_for(&cluster, kind), "it never looked at {kind}");
+        assert!(asked_for(&cluster, kind), "{kind} was not read");
     }
     for kind in foreign {
-        assert!(!asked_for(&cluster, kind), "it looked at {kind}");
+        assert!(!asked_for(&cluster, kind), "{kind} was read");
     }
 }
 
@@ -86,18 +86,18 @@ async fn a_component_asks_only_for_what_it_needs(
 #[rstest]
 #[case::a_machine_controller_without_classes(Leaders::Machines(Leadership::unguarded()), "machineclasses")]
 #[case::a_machine_controller_without_nodes(Leaders::Machines(Leadership::unguarded()), "nodes")]
-#[case::a_manager_without_nodes(Leaders::Fleet(Leadership::unguarded()), "nodes")]
-#[case::a_manager_without_machines(Leaders::Fleet(Leadership::unguarded()), "machines")]
+#[case::a_manager_without_nodes(Leaders::Manager(Leadership::unguarded()), "nodes")]
+#[case::a_manager_without_machines(Leaders::Manager(Leadership::unguarded()), "machines")]
 #[tokio::test(start_paused = true)]
-async fn nobody_works_before_all_it_decides_from_was_read(#[case] leaders: Leaders, #[case] kind: &str) {
+async fn component_writes_nothing_before_its_caches_are_synced(#[case] leaders: Leaders, #[case] kind: &str) {
     let cluster = TestCluster::new(6);
     let rule = cluster.server.faults().on(Verb::READS).of(kind).by_agent(CONTROLLER).forbid();
     let _process = cluster.start_led_by(leaders);
     two_wishes(&cluster).await;
-    assert!(cluster.server.faults().times_fired(rule) > 0, "it tried to read {kind}");
+    assert!(cluster.server.faults().times_fired(rule) > 0, "{kind} was requested");
     let reads = |request: &String| request.starts_with("list ") || request.starts_with("get ");
     let others: Vec<String> = cluster.requests().into_iter().filter(|request| !reads(request)).collect();
-    assert_eq!(others, [""; 0], "it wrote although it had not read {kind}");
+    assert_eq!(others, [""; 0], "nothing is written before {kind} is synced");
     assert_eq!(cluster.cloud.calls().len(), 0);
     cluster.server.faults().withdraw(rule);
     cluster.until("it works", |w| w.requests().iter().any(|request| !reads(request))).await;
@@ -105,11 +105,11 @@ async fn nobody_works_before_all_it_decides_from_was_read(#[case] leaders: Leade
 
 /// Shows LEA-8.
 #[tokio::test(start_paused = true)]
-async fn each_half_is_measured_where_the_other_is_not() {
+async fn each_component_has_its_own_metrics() {
     let cluster = TestCluster::new(3);
     let process = cluster.start_led_by(Leaders::Both(Leadership::unguarded(), Leadership::unguarded()));
     two_wishes(&cluster).await;
-    let (machines, fleet) = (process.metrics.encode().unwrap(), process.fleet_metrics.encode().unwrap());
+    let (machines, fleet) = (process.metrics.encode().unwrap(), process.manager_metrics.encode().unwrap());
     let queue = |name: &str| format!("mcm_workqueue_adds_total{{name=\"{name}\"}}");
     for name in ["machine", "machineclass", "secret", "machinesafetyorphanvms", "machinesafetyapiserver", "node"] {
         assert!(machines.contains(&queue(name)) && !fleet.contains(&queue(name)), "{name}");
@@ -122,9 +122,9 @@ async fn each_half_is_measured_where_the_other_is_not() {
 
 /// Shows LEA-9.
 #[tokio::test(start_paused = true)]
-async fn a_half_that_wins_later_begins_from_what_is_true_then() {
+async fn later_leader_relists_before_it_acts() {
     let cluster = TestCluster::new(4);
-    let (machines, fleet) = (cluster.stand("machines"), cluster.stand("fleet"));
+    let (machines, fleet) = (cluster.candidate("machines"), cluster.candidate("fleet"));
     let _process = cluster.start_led_by(Leaders::Both(machines.leadership.clone(), fleet.leadership.clone()));
     machines.begin(&cluster);
     tokio::time::sleep(Duration::from_mins(1)).await;
@@ -136,18 +136,18 @@ async fn a_half_that_wins_later_begins_from_what_is_true_then() {
         requests.iter().filter(|entry| entry.tally.verb == "list" && entry.tally.resource == kind).count()
     };
     for kind in ["machines", "nodes", "machinesets", "machinedeployments"] {
-        assert_eq!(lists(kind), 1, "{kind} had to be read again, once");
+        assert_eq!(lists(kind), 1, "{kind} is listed once more");
     }
-    assert_eq!(lists("secrets"), 0, "the manager decides nothing from Secrets");
+    assert_eq!(lists("secrets"), 0, "the manager does not read Secrets");
     assert_eq!(cluster.server.objects("machines.machine.sapcloud.io").len(), 3);
 }
 
 /// Shows LEA-10.
 #[rstest]
 #[case::a_short_call_is_waited_for("1s", Ended::Clean)]
-#[case::a_long_one_is_left_behind_and_keeps_the_lease("1m", Ended::LeftBehind(1))]
+#[case::a_long_one_is_left_behind_and_keeps_the_lease("1m", Ended::TimedOut(1))]
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_out_is_given_its_time(#[case] latency: &str, #[case] ended: Ended) {
+async fn shutdown_waits_for_driver_calls(#[case] latency: &str, #[case] ended: Ended) {
     let cluster = TestCluster::new(5);
     cluster
         .server
@@ -156,6 +156,6 @@ async fn a_call_that_is_out_is_given_its_time(#[case] latency: &str, #[case] end
     let process = cluster.start();
     cluster.create_of_class("m", "slow").await;
     let is_out = |call: &CallRecord| call.method == Method::Create && call.end == CallEnd::Open;
-    cluster.until("a VM is being made", |w| w.cloud.calls().iter().any(is_out)).await;
+    cluster.until("a VM is being created", |w| w.cloud.calls().iter().any(is_out)).await;
     assert_eq!(process.end(Duration::from_secs(5)).await, ended);
 }

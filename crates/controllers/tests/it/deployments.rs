@@ -1,4 +1,4 @@
-//! Deployments on an API server in memory, with the sets, machines and nodes they make.
+//! MachineDeployments with an in-memory API server, including their MachineSets, Machines and Nodes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -74,14 +74,14 @@ fn condition(cluster: &TestCluster, kind: &str) -> Option<String> {
     Some(found.reason)
 }
 
-/// All machines are of this class and run, and the deployment says so.
+/// Returns whether all Machines have this class and are Running, and the status is up to date.
 fn complete(cluster: &TestCluster, class: &str, count: usize) -> bool {
     running(cluster, class) == count
         && machines(cluster).len() == count
         && condition(cluster, "Progressing").as_deref() == Some("NewMachineSetAvailable")
 }
 
-/// The largest number of machines that were not being deleted, at any write since the beginning.
+/// Returns the maximum number of Machines without a deletion timestamp, over all writes.
 fn most_ever(cluster: &TestCluster) -> usize {
     let (mut there, mut most) = (BTreeSet::new(), 0);
     for change in cluster.server.changes(MACHINES, 0).unwrap() {
@@ -103,21 +103,21 @@ async fn settled(seed: u64, replicas: i32, strategy: &Value) -> TestCluster {
     cluster
 }
 
-/// On a server that answers at once nobody gets in anybody's way, whatever we do.
+/// An API server that responds immediately would hide conflicts.
 /// Shows THR-6b.
 #[tokio::test(start_paused = true)]
-async fn nobody_of_us_refuses_anothers_write_on_a_server_that_takes_its_time() {
+async fn controllers_cause_no_conflicts_on_a_slow_server() {
     const SIZE: usize = 20;
     for seed in 1..=2 {
         let cluster = settled(seed, 20, &rolling(&json!(6), &json!(2))).await;
         let (soonest, latest) = (Duration::from_millis(1), Duration::from_millis(80));
         cluster.server.faults().on(Verb::WRITES).by_agent(CONTROLLER).delay_between(soonest, latest);
         let _process = cluster.start();
-        cluster.until("all run", |w| complete(w, "small", SIZE)).await;
+        cluster.until("all are Running", |w| complete(w, "small", SIZE)).await;
         use_class(&cluster, "large").await;
         cluster.until("all are replaced", |w| complete(w, "large", SIZE)).await;
         edit(&cluster, json!({ "spec": { "replicas": 0 } })).await;
-        cluster.until("all are gone", |w| machines(w).is_empty()).await;
+        cluster.until("all are deleted", |w| machines(w).is_empty()).await;
         let of_our_kinds = |request: &&String| request.contains("machine") && request.ends_with("409");
         let requests = cluster.requests();
         let conflicts: Vec<&String> = requests.iter().filter(of_our_kinds).collect();
@@ -127,11 +127,11 @@ async fn nobody_of_us_refuses_anothers_write_on_a_server_that_takes_its_time() {
 
 /// Shows MD-D1, MD-D2, MD-D4.
 #[tokio::test(start_paused = true)]
-async fn a_deployment_rolls_within_its_limits_and_its_budget_of_requests() {
+async fn rollout_stays_within_limits_and_request_budget() {
     const SIZE: usize = 20;
     let cluster = settled(1, 20, &rolling(&json!(4), &json!(2))).await;
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", SIZE)).await;
+    cluster.until("all are Running", |w| complete(w, "small", SIZE)).await;
     tokio::time::sleep(Duration::from_secs(30)).await;
     cluster.server.forget_requests();
     use_class(&cluster, "large").await;
@@ -142,7 +142,7 @@ async fn a_deployment_rolls_within_its_limits_and_its_budget_of_requests() {
     assert!(conflicts.is_empty(), "{conflicts:#?}");
     assert!(
         requests.len() <= SIZE * 20,
-        "budget: 20 requests for each machine rolled, without tokens: {}\n{requests:#?}",
+        "budget: 20 requests per replaced Machine, without tokens: {}\n{requests:#?}",
         requests.len()
     );
     assert!(!requests.iter().any(|request| request.starts_with("get machine")), "no live reads: {requests:#?}");
@@ -153,23 +153,23 @@ async fn a_deployment_rolls_within_its_limits_and_its_budget_of_requests() {
             .is_some_and(|all| all.get(names::annotations::SCALE_DOWN_DISABLED).is_some())
             || node.pointer("/spec/taints").is_some_and(|taints| taints.to_string().contains("prefer-no-schedule"))
     };
-    assert_eq!(left.iter().filter(marked).count(), 0, "nothing is left on the nodes");
+    assert_eq!(left.iter().filter(marked).count(), 0, "the annotations of the Nodes are removed");
     cluster.server.forget_requests();
     tokio::time::sleep(Duration::from_hours(1)).await;
-    assert_eq!(cluster.requests(), Vec::<String>::new(), "at rest there is nothing to ask");
+    assert_eq!(cluster.requests(), Vec::<String>::new(), "no requests follow");
 }
 
 /// Shows MD-D4.
 #[tokio::test(start_paused = true)]
-async fn a_write_is_refused_when_somebody_else_wrote_after_the_one_before_it() {
+async fn write_is_rejected_after_a_concurrent_change() {
     let cluster = settled(4, 2, &rolling(&json!(1), &json!(0))).await;
-    // The first status write follows the finalizer and the set, and takes its time on the way.
+    // The first status write follows the finalizer and the MachineSet, and is delayed.
     let status = || cluster.server.faults().on(Verb::Patch).of("machinedeployments").by_agent(CONTROLLER);
     status().subresource("status").once().delay(Duration::from_secs(10));
     let _process = cluster.start();
-    cluster.until("its set is made", |w| !sets(w).is_empty()).await;
+    cluster.until("the MachineSet is created", |w| !sets(w).is_empty()).await;
     edit(&cluster, json!({ "metadata": { "annotations": { "somebody": "was-here" } } })).await;
-    cluster.until("all run", |w| complete(w, "small", 2)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 2)).await;
     let writes: Vec<String> =
         cluster.requests().into_iter().filter(|request| request.starts_with("patch machinedeployments")).collect();
     let refused = writes.iter().position(|request| request.ends_with("409"));
@@ -180,19 +180,19 @@ async fn a_write_is_refused_when_somebody_else_wrote_after_the_one_before_it() {
     );
     assert!(
         writes[..refused.unwrap()].iter().any(|request| request.ends_with("200")),
-        "one went before it: {writes:#?}"
+        "one write before it: {writes:#?}"
     );
     let later: Vec<_> = writes[refused.unwrap() + 1..].iter().filter(|request| !request.ends_with("200")).collect();
-    assert!(later.is_empty(), "what was made in between is known from then on: {later:#?}");
+    assert!(later.is_empty(), "the next version is known after the conflict: {later:#?}");
 }
 
 /// Shows MD-D16.
 #[tokio::test(start_paused = true)]
-async fn a_set_whose_name_a_stranger_has_gets_the_next_one_and_the_stranger_keeps_its_own() {
+async fn new_set_gets_the_next_name_after_a_name_collision() {
     let strategy = rolling(&json!(1), &json!(0));
     let alone = settled(5, 2, &strategy).await;
     let _process = alone.start();
-    alone.until("its set is made", |w| !sets(w).is_empty()).await;
+    alone.until("the MachineSet is created", |w| !sets(w).is_empty()).await;
     let taken = sets(&alone)[0].name().to_owned();
 
     let cluster = settled(5, 2, &strategy).await;
@@ -210,29 +210,29 @@ async fn a_set_whose_name_a_stranger_has_gets_the_next_one_and_the_stranger_keep
     });
     cluster.server.insert(&stranger).unwrap();
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", 2)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 2)).await;
     let (strangers, ours): (Vec<_>, Vec<_>) = sets(&cluster).into_iter().partition(|set| set.name() == taken);
     assert_eq!((strangers.len(), ours.len()), (1, 1));
     assert_eq!((strangers[0].spec.replicas, strangers[0].controller_owner()), (0, None));
     assert_eq!(deployment(&cluster).unwrap().status.collision_count, Some(1));
     let refused: Vec<String> = cluster.requests().into_iter().filter(|request| request.ends_with("409")).collect();
-    assert_eq!(refused, [""; 0], "it was not found out by failing");
+    assert_eq!(refused, [""; 0], "no create is rejected");
 }
 
 /// Shows ROL-2.
 #[tokio::test(start_paused = true)]
-async fn a_fleet_lives_under_a_role_that_grants_update_where_we_would_patch() {
+async fn patches_fall_back_to_updates_without_patch_permission() {
     const SIZE: usize = 4;
     let cluster = settled(3, 4, &rolling(&json!(2), &json!(1))).await;
     cluster.server.faults().on(Verb::Patch).by_agent(CONTROLLER).forbid();
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", SIZE)).await;
+    cluster.until("all are Running", |w| complete(w, "small", SIZE)).await;
     use_class(&cluster, "large").await;
     cluster.until("all are replaced", |w| complete(w, "large", SIZE)).await;
     edit(&cluster, json!({ "spec": { "replicas": 0 } })).await;
-    cluster.until("all are gone", |w| machines(w).is_empty() && w.server.objects("nodes").is_empty()).await;
+    cluster.until("all are deleted", |w| machines(w).is_empty() && w.server.objects("nodes").is_empty()).await;
     assert!(most_ever(&cluster) <= SIZE + 2);
-    // A refusal for each kind and part of it, and again after ten minutes; never one for each write.
+    // One rejected patch for each kind and part, and again after ten minutes, but not for each write.
     let requests = cluster.requests();
     let refused: Vec<&String> = requests.iter().filter(|request| request.ends_with("-> 403")).collect();
     assert!(refused.len() < 30, "{refused:#?}");
@@ -240,85 +240,87 @@ async fn a_fleet_lives_under_a_role_that_grants_update_where_we_would_patch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_goes_on_while_the_deployment_is_scaled() {
+async fn rollout_continues_while_the_deployment_is_scaled() {
     let cluster = settled(2, 6, &rolling(&json!("25%"), &json!("25%"))).await;
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", 6)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 6)).await;
     use_class(&cluster, "large").await;
     cluster.until("some are new", |w| running(w, "large") >= 2).await;
     edit(&cluster, json!({ "spec": { "replicas": 9 } })).await;
-    cluster.until("all are there and new", |w| complete(w, "large", 9)).await;
+    cluster.until("all are new and Running", |w| complete(w, "large", 9)).await;
     assert!(most_ever(&cluster) <= 9 + 3);
 }
 
-/// The model of a roll-out found it (`sim::rollout`): machines that were asked for and that nobody has seen yet are machines too.
+/// Found by the model of a rollout (`sim::rollout`): Machines with an outstanding create must be counted.
 /// Shows MD-S12.5.
 #[tokio::test(start_paused = true)]
-async fn a_template_that_changes_while_a_set_grows_makes_no_more_machines_than_the_limit() {
+async fn template_change_while_scaling_keeps_the_limit() {
     const SIZE: usize = 6;
     let cluster = settled(5, 6, &rolling(&json!(2), &json!(0))).await;
     cluster.server.insert(&class("larger", &quick())).unwrap();
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", SIZE)).await;
+    cluster.until("all are Running", |w| complete(w, "small", SIZE)).await;
     let slow = cluster.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER);
     slow.delay_between(Duration::from_secs(5), Duration::from_secs(6));
     use_class(&cluster, "large").await;
-    cluster.until("two are asked for", |w| sets(w).iter().any(|set| set.spec.replicas == 2)).await;
+    cluster.until("two are requested", |w| sets(w).iter().any(|set| set.spec.replicas == 2)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     use_class(&cluster, "larger").await;
-    cluster.until("all are there and new", |w| complete(w, "larger", SIZE)).await;
+    cluster.until("all are new and Running", |w| complete(w, "larger", SIZE)).await;
     assert_eq!(most_ever(&cluster), SIZE + 2);
 }
 
-/// Nobody knows of a create whose answer is lost whether it makes a machine after all; that is waited for, but not for good.
+/// A create whose response is lost may still create a Machine. The rollout waits for it for a limited time.
 /// Shows MD-S12.5.
 #[rstest::rstest]
 #[case::refused(true)]
 #[case::lost(false)]
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_goes_on_without_machines_that_were_asked_for_and_never_came(#[case] refused: bool) {
+async fn rollout_continues_after_lost_creates_lapse(#[case] refused: bool) {
     const SIZE: usize = 6;
     let cluster = settled(6, 6, &rolling(&json!(2), &json!(0))).await;
     cluster.server.insert(&class("larger", &quick())).unwrap();
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", SIZE)).await;
+    cluster.until("all are Running", |w| complete(w, "small", SIZE)).await;
     let creates = || cluster.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER);
     let fault = if refused { creates().forbid() } else { creates().disconnect() };
     use_class(&cluster, "large").await;
-    cluster.until("one is asked for", |w| w.server.faults().times_fired(fault) > 0).await;
+    cluster.until("one is requested", |w| w.server.faults().times_fired(fault) > 0).await;
     use_class(&cluster, "larger").await;
     cluster.server.faults().calm();
     let begin = cluster.clock.now();
-    cluster.until("all are there and new", |w| complete(w, "larger", SIZE)).await;
+    cluster.until("all are new and Running", |w| complete(w, "larger", SIZE)).await;
     assert!(most_ever(&cluster) <= SIZE + 2);
     let took = cluster.clock.now().duration_since(begin);
     assert!(took.as_mins() < if refused { 3 } else { 8 }, "{took}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_class_that_cannot_start_halts_the_roll_out_and_rolling_back_heals_it() {
+async fn rollback_fixes_a_rollout_that_cannot_progress() {
     let cluster = settled(3, 4, &rolling(&json!(1), &json!(1))).await;
     let _process = cluster.start();
     edit(&cluster, json!({ "spec": { "progressDeadlineSeconds": 120 } })).await;
-    cluster.until("all run", |w| complete(w, "small", 4)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 4)).await;
     use_class(&cluster, "nowhere").await;
     cluster
-        .until("it is said to be stuck", |w| condition(w, "Progressing").as_deref() == Some("ProgressDeadlineExceeded"))
+        .until("the deadline is exceeded", |w| {
+            condition(w, "Progressing").as_deref() == Some("ProgressDeadlineExceeded")
+        })
         .await;
     assert_eq!(running(&cluster, "small"), 3);
     edit(&cluster, json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await;
-    cluster.until("it is whole again", |w| complete(w, "small", 4)).await;
+    cluster.until("it is complete again", |w| complete(w, "small", 4)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pause_holds_a_roll_out_and_recreate_leaves_nobody_behind() {
+async fn pause_stops_a_rollout_and_recreate_replaces_all() {
     let cluster = settled(4, 4, &rolling(&json!(1), &json!(0))).await;
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", 4)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 4)).await;
     use_class(&cluster, "large").await;
     cluster.until("one is new", |w| running(w, "large") >= 1).await;
     edit(&cluster, json!({ "spec": { "paused": true } })).await;
-    cluster.until("it says so", |w| condition(w, "Progressing").as_deref() == Some("DeploymentPaused")).await;
+    cluster.until("the condition is set", |w| condition(w, "Progressing").as_deref() == Some("DeploymentPaused")).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     let sizes: Vec<i32> = sets(&cluster).iter().map(|set| set.spec.replicas).collect();
     tokio::time::sleep(Duration::from_mins(10)).await;
@@ -330,10 +332,10 @@ async fn a_pause_holds_a_roll_out_and_recreate_leaves_nobody_behind() {
 
 /// Shows MD-S19.
 #[tokio::test(start_paused = true)]
-async fn the_autoscaler_s_chosen_machines_go_and_no_others() {
+async fn machines_chosen_by_the_autoscaler_are_deleted() {
     let cluster = settled(5, 5, &rolling(&json!(1), &json!(0))).await;
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", 5)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 5)).await;
     let chosen: Vec<String> = machines(&cluster).iter().skip(1).step_by(2).map(|m| m.name().to_owned()).collect();
     let asked = api::Time::from(cluster.clock.now());
     let list: Vec<String> =
@@ -349,20 +351,20 @@ async fn the_autoscaler_s_chosen_machines_go_and_no_others() {
         }),
     )
     .await;
-    cluster.until("three are left", |w| complete(w, "small", 3)).await;
+    cluster.until("three remain", |w| complete(w, "small", 3)).await;
     assert!(machines(&cluster).iter().all(|machine| !chosen.contains(&machine.name().to_owned())));
     assert_eq!(deployment(&cluster).unwrap().annotation(names::annotations::TRIGGER_DELETION), None);
 }
 
 /// Shows MD-S21.
 #[tokio::test(start_paused = true)]
-async fn unknown_names_cost_one_list_and_delay_no_other_deployment() {
+async fn unknown_names_cause_one_list_and_delay_no_others() {
     let mut cluster = TestCluster::new(16);
     cluster.limit = Some(Qps { qps: 20.0, burst: 30 });
     cluster.server.insert(&class("quick", &quick())).unwrap();
     let _process = cluster.start();
     create(&cluster, 2, &rolling(&json!(1), &json!(0))).await;
-    cluster.until("all run", |w| complete(w, "small", 2)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 2)).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     cluster.server.forget_requests();
     let known = machines(&cluster)[0].name().to_owned();
@@ -386,7 +388,11 @@ async fn unknown_names_cost_one_list_and_delay_no_other_deployment() {
     });
     let begin = cluster.clock.now();
     deployments(&cluster).create(&PostParams::default(), &serde_json::from_value(other).unwrap()).await.unwrap();
-    cluster.until("the other has its machine", |w| machines(w).iter().any(|m| m.spec.class.name == "quick")).await;
+    cluster
+        .until("the other MachineDeployment has its Machine", |w| {
+            machines(w).iter().any(|m| m.spec.class.name == "quick")
+        })
+        .await;
     assert!(cluster.clock.now().duration_since(begin).as_secs() < 3);
     cluster.until("it is scaled up", |w| running(w, "small") == 4 && machines(w).len() == 5).await;
     let waited = cluster.clock.now().duration_since(begin);
@@ -398,69 +404,71 @@ async fn unknown_names_cost_one_list_and_delay_no_other_deployment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_invalid_deployment_is_told_mended_and_deleted() {
+async fn invalid_deployment_is_reported_corrected_and_deleted() {
     let cluster = settled(6, 2, &rolling(&json!(1), &json!(0))).await;
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", 2)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 2)).await;
     edit(&cluster, json!({ "spec": { "strategy": { "type": "Sideways" } } })).await;
-    cluster.until("it is told", |w| condition(w, "Invalid").is_some()).await;
+    cluster.until("it is reported", |w| condition(w, "Invalid").is_some()).await;
     assert_eq!(condition(&cluster, "Progressing").as_deref(), Some("NewMachineSetAvailable"));
     edit(&cluster, json!({ "spec": { "strategy": { "type": "RollingUpdate" } } })).await;
-    cluster.until("it is mended", |w| condition(w, "Invalid").is_none()).await;
+    cluster.until("it is valid again", |w| condition(w, "Invalid").is_none()).await;
     edit(&cluster, json!({ "spec": { "strategy": { "type": "Sideways" } } })).await;
     deployments(&cluster).delete("pool", &DeleteParams::default()).await.unwrap();
-    cluster.until("all is gone", |w| deployment(w).is_none() && sets(w).is_empty() && machines(w).is_empty()).await;
+    cluster
+        .until("all objects are deleted", |w| deployment(w).is_none() && sets(w).is_empty() && machines(w).is_empty())
+        .await;
 }
 
 /// Shows THR-6c.
 #[tokio::test(start_paused = true)]
-async fn a_set_that_changed_out_of_sight_is_looked_at_once_and_not_asked_about_again_and_again() {
+async fn set_with_a_stale_cache_is_read_once_after_a_conflict() {
     let cluster = settled(8, 2, &rolling(&json!(1), &json!(0))).await;
     let watches = cluster.server.faults().on(Verb::Watch).of("machinesets").by_agent(CONTROLLER);
     watches.stall_watch(After::Events(0));
     let _process = cluster.start();
-    cluster.until("all run", |w| running(w, "small") == 2).await;
+    cluster.until("all are Running", |w| running(w, "small") == 2).await;
     let name = sets(&cluster)[0].name().to_owned();
     let note = json!({ "metadata": { "annotations": { "somebody": "was here" } } });
     let api: Api<MachineSet> = Api::namespaced(cluster.client("person"), NAMESPACE);
     api.patch(&name, &PatchParams::default(), &Patch::Merge(&note)).await.unwrap();
     deployments(&cluster).delete("pool", &DeleteParams::default()).await.unwrap();
-    cluster.until("all is gone", |w| sets(w).is_empty() && machines(w).is_empty()).await;
+    cluster.until("all objects are deleted", |w| sets(w).is_empty() && machines(w).is_empty()).await;
     let refused =
         cluster.requests().iter().filter(|r| r.starts_with("delete machinesets") && r.ends_with("409")).count();
     assert_eq!(refused, 1, "{:#?}", cluster.requests());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deployment_deleted_without_its_dependents_leaves_its_machines_running() {
+async fn orphaned_machines_stay_running_and_are_adopted_again() {
     let cluster = settled(7, 2, &rolling(&json!(1), &json!(0))).await;
-    cluster.keep_house();
+    cluster.start_garbage_collector();
     let _process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", 2)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 2)).await;
     let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
     deployments(&cluster).delete("pool", &orphan).await.unwrap();
-    cluster.until("it is gone", |w| deployment(w).is_none()).await;
+    cluster.until("it is deleted", |w| deployment(w).is_none()).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!((sets(&cluster).len(), running(&cluster, "small")), (1, 2));
     create(&cluster, 2, &rolling(&json!(1), &json!(0))).await;
     cluster
         .until("it is adopted", |w| complete(w, "small", 2) && sets(w).iter().all(|s| s.controller_owner().is_some()))
         .await;
-    assert_eq!(sets(&cluster).len(), 1, "and nothing was rolled");
+    assert_eq!(sets(&cluster).len(), 1, "there is no rollout");
 }
 
 /// Shows MD-D25, MS-W13.
 #[tokio::test(start_paused = true)]
-async fn machines_that_nobody_deletes_freeze_their_set_until_they_are_gone() {
+async fn surplus_machines_freeze_their_set_until_they_are_gone() {
     let cluster = settled(8, 2, &rolling(&json!(1), &json!(0))).await;
     let process = cluster.start();
-    cluster.until("all run", |w| complete(w, "small", 2)).await;
+    cluster.until("all are Running", |w| complete(w, "small", 2)).await;
     process.kill().await;
     let (set, template) = {
         let set = sets(&cluster).remove(0);
         (set.clone(), machines(&cluster).remove(0))
     };
-    // Someone else's controller has run wild, and its machines cannot be deleted.
+    // Another controller creates Machines that cannot be deleted.
     for n in 0..4 {
         let mut machine = Machine { spec: template.spec.clone(), ..Machine::default() };
         machine.spec.provider_id = "".into();
@@ -480,6 +488,6 @@ async fn machines_that_nobody_deletes_freeze_their_set_until_they_are_gone() {
     assert_eq!(condition(&cluster, "Frozen").as_deref(), Some("OverShootingReplicaCount"));
     assert_eq!(sets(&cluster)[0].name(), set.name());
     cluster.server.faults().calm();
-    cluster.until("it thaws", |w| !frozen(w) && condition(w, "Frozen").is_none()).await;
-    cluster.until("all is as before", |w| complete(w, "small", 2)).await;
+    cluster.until("it is unfrozen", |w| !frozen(w) && condition(w, "Frozen").is_none()).await;
+    cluster.until("it is complete again", |w| complete(w, "small", 2)).await;
 }

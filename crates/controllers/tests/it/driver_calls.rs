@@ -1,10 +1,10 @@
-//! How long a driver call may take, and what a driver is shown of what it noted.
+//! Timeouts of driver calls, and the last known state that a driver gets back.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::annotations::EFFECTIVE_CREATION_TIMEOUT;
-use api::names::events::ours::DRIVER_ERROR;
+use api::names::events::millwright::DRIVER_ERROR;
 use api::{Code, MachinePhase};
 use driver::{Call, Capabilities, Created, Deleted, Driver, DriverError, Found, MachineRequest, Method};
 use driver_virtual::{CallEnd, Config, VirtualCloud};
@@ -20,21 +20,21 @@ fn calls(cluster: &TestCluster, method: Method) -> Vec<CallEnd> {
 
 /// Shows LIM-14.
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_takes_longer_than_a_machine_may_take_to_join_is_not_cut_off() {
+async fn long_delete_call_is_not_canceled() {
     let mut cluster = TestCluster::new(81);
     cluster.policy.creation_timeout = Duration::from_mins(1);
     cluster.server.insert(&class("slow", &json!({ "deleteLatency": "10m", "bootLatency": "5s" }))).unwrap();
     let _process = cluster.start();
     cluster.create_of_class("m-1", "slow").await;
-    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     cluster.delete("m-1").await;
-    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("m-1").is_none()).await;
     assert_eq!(calls(&cluster, Method::Delete), [CallEnd::Answered(Code::Ok)]);
 }
 
 /// Shows LIM-14.
 #[tokio::test(start_paused = true)]
-async fn a_create_may_take_as_long_as_its_own_machine_may_take_to_join() {
+async fn create_call_may_take_the_whole_creation_timeout() {
     let cluster = TestCluster::new(82);
     cluster.server.insert(&class("slow", &json!({ "createLatency": "30m", "bootLatency": "5s" }))).unwrap();
     let _process = cluster.start();
@@ -44,28 +44,28 @@ async fn a_create_may_take_as_long_as_its_own_machine_may_take_to_join() {
     });
     let machine = serde_json::from_value(machine).unwrap();
     cluster.machines().create(&kube::api::PostParams::default(), &machine).await.unwrap();
-    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
-    assert_eq!(calls(&cluster, Method::Create), [CallEnd::Answered(Code::Ok)], "it is not cut off");
+    cluster.until("it is Running", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert_eq!(calls(&cluster, Method::Create), [CallEnd::Answered(Code::Ok)], "it is not canceled");
 }
 
 /// Shows LIM-14.
 #[tokio::test(start_paused = true)]
-async fn a_creation_timeout_of_zero_gives_machines_up_as_the_reference_does_and_cuts_off_no_call() {
+async fn zero_creation_timeout_cancels_no_driver_call() {
     let mut cluster = TestCluster::new(83);
     cluster.policy.creation_timeout = Duration::ZERO;
     let _process = cluster.start();
     cluster.create("m-1").await;
     cluster.until("it is marked Failed", |w| w.phase("m-1") == Some(MachinePhase::Failed)).await;
-    assert_eq!(cluster.cloud.vms().len(), 1, "the create was heard: {:?}", calls(&cluster, Method::Create));
+    assert_eq!(cluster.cloud.vms().len(), 1, "the create was executed: {:?}", calls(&cluster, Method::Create));
     cluster.delete("m-1").await;
-    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("m-1").is_none()).await;
     assert!(cluster.cloud.vms().is_empty());
 }
 
-/// Leaves notes, and keeps what it is shown of them.
+/// A driver that returns last known states, and records those that it receives.
 struct Noting {
     cloud: VirtualCloud,
-    /// What the next calls do: fail with this code, and leave this note.
+    /// Results of the next calls: an error code, and a last known state.
     script: Mutex<Vec<(Option<Code>, Option<&'static str>)>>,
     shown: Mutex<Vec<(Method, String)>>,
 }
@@ -109,7 +109,7 @@ impl Driver for Noting {
 
 /// Shows MC-W11.
 #[tokio::test(start_paused = true)]
-async fn a_driver_is_shown_the_last_note_it_left_at_every_call_until_it_leaves_another() {
+async fn driver_gets_its_last_known_state_in_each_call() {
     let cluster = TestCluster::with_cloud(84, Config { capabilities: Capabilities::ALL, ..Config::default() });
     let script = vec![
         (Some(Code::Unavailable), Some("disk made")),
@@ -123,10 +123,10 @@ async fn a_driver_is_shown_the_last_note_it_left_at_every_call_until_it_leaves_a
     let noting = Arc::new(Noting { cloud: cluster.cloud.clone(), script: Mutex::new(script), shown: Mutex::default() });
     let _process = cluster.start_with(noting.clone());
     cluster.create("m-1").await;
-    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     assert_eq!(cluster.machine("m-1").unwrap().status.last_known_state, "VM made");
     cluster.delete("m-1").await;
-    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("m-1").is_none()).await;
     let shown: Vec<_> = noting.shown.lock().iter().map(|(method, note)| (*method, note.clone())).collect();
     let expected = [
         (Method::Create, ""),
@@ -141,7 +141,7 @@ async fn a_driver_is_shown_the_last_note_it_left_at_every_call_until_it_leaves_a
     assert_eq!(shown, expected.map(|(method, note)| (method, note.to_owned())));
 }
 
-/// How the first create ends.
+/// Result of the first create.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FirstCreate {
     Fails,
@@ -182,19 +182,19 @@ impl Driver for Unlucky {
 #[case(FirstCreate::Hangs)]
 #[case(FirstCreate::Panics)]
 #[tokio::test(start_paused = true)]
-async fn a_call_that_failed_timed_out_or_panicked_is_not_out_any_more(#[case] first: FirstCreate) {
+async fn failed_or_panicked_call_is_not_in_flight_any_more(#[case] first: FirstCreate) {
     let cluster = TestCluster::new(85);
     let driver = Arc::new(Unlucky { cloud: cluster.cloud.clone(), first: Mutex::new(Some(first)) });
     let process = cluster.start_with(driver.clone());
     cluster.create("m-1").await;
-    cluster.until("the create was made", |_| driver.first.lock().is_none()).await;
-    let limiter = process.cluster.machine_controller().limiter();
-    cluster.until("no call is out", |_| limiter.state().calls.is_empty()).await;
+    cluster.until("the create was sent", |_| driver.first.lock().is_none()).await;
+    let driver_calls = process.cluster.machine_controller().driver_calls();
+    cluster.until("no call is out", |_| driver_calls.state().calls.is_empty()).await;
     let machine = cluster.machine("m-1").unwrap();
-    let (call, known) = limiter.look(&runtime::Key::new(NAMESPACE, "m-1"), &api::Object::uid(&machine));
+    let (call, known) = driver_calls.snapshot(&runtime::Key::new(NAMESPACE, "m-1"), &api::Object::uid(&machine));
     assert_eq!(call, None);
     match first {
-        FirstCreate::Fails => cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await,
+        FirstCreate::Fails => cluster.until("it is Running", |w| w.phase("m-1") == Some(MachinePhase::Running)).await,
         FirstCreate::Hangs | FirstCreate::Panics => {
             assert!(matches!(known.vm, planner::machine::VmState::Failed(_)), "{:?}", known.vm);
         }
@@ -208,25 +208,25 @@ async fn driver_panic_costs_one_call_and_not_the_process() {
     let driver = Arc::new(Unlucky { cloud: cluster.cloud.clone(), first: Mutex::new(Some(FirstCreate::Panics)) });
     let process = cluster.start_with(driver.clone());
     cluster.create("m-1").await;
-    cluster.until("it says why", |w| code(w, "m-1") == "Internal").await;
+    cluster.until("the error is reported", |w| code(w, "m-1") == "Internal").await;
     assert!(!process.is_stopping(), "other machines are still managed");
     let description = cluster.machine("m-1").unwrap().status.last_operation.description;
     assert!(description.contains("the driver panicked; the result of the call is unknown"), "{description}");
-    cluster.until("an Event says why", |w| !w.told(DRIVER_ERROR).is_empty()).await;
+    cluster.until("an Event is emitted", |w| !w.event_messages(DRIVER_ERROR).is_empty()).await;
     let metrics = process.metrics.encode().unwrap();
     assert!(metrics.contains("millwright_workqueue_panics_total{name=\"machine\"} 1"), "{metrics}");
     let before = cluster.cloud.calls().len();
-    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     let calls = cluster.cloud.calls();
     assert_eq!(
         calls[before].method,
         Method::Status,
-        "the result is unknown, so the cloud is asked before the next create"
+        "the result is unknown, so a status call precedes the next create"
     );
     assert_eq!(cluster.cloud.vms_of("m-1").len(), 1);
 }
 
-/// A driver whose create never ends, and which notes the deadline that it was given.
+/// A driver whose create never ends, and which records its deadline.
 struct Hanging {
     cloud: VirtualCloud,
     ends: Mutex<Option<tokio::time::Instant>>,
@@ -251,10 +251,10 @@ impl Driver for Hanging {
 
 /// Shows LIM-27.
 #[tokio::test(start_paused = true)]
-async fn wait_for_a_call_ends_when_the_call_does_after_slow_preparation() {
+async fn wait_for_a_call_includes_a_slow_preparation() {
     let cluster = TestCluster::new(87);
     let driver = Arc::new(Hanging { cloud: cluster.cloud.clone(), ends: Mutex::default() });
-    // The user data asks for a bootstrap token, which is written to the target cluster before the call leaves.
+    // The user data contains a placeholder for a bootstrap token, which is created before the call is sent.
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "joining", "namespace": NAMESPACE },
         "stringData": { "userData": "<<BOOTSTRAP_TOKEN>>" },
@@ -266,10 +266,10 @@ async fn wait_for_a_call_ends_when_the_call_does_after_slow_preparation() {
     cluster.server.faults().on(Verb::Create).of("secrets").delay(Duration::from_secs(3));
     let process = cluster.start_with(driver.clone());
     cluster.create_of_class("m-1", "joining").await;
-    cluster.until("the call has left", |_| driver.ends.lock().is_some()).await;
-    let limiter = process.cluster.machine_controller().limiter();
+    cluster.until("the call was sent", |_| driver.ends.lock().is_some()).await;
+    let driver_calls = process.cluster.machine_controller().driver_calls();
     let machine = cluster.machine("m-1").unwrap();
-    let (call, _) = limiter.look(&runtime::Key::new(NAMESPACE, "m-1"), &api::Object::uid(&machine));
+    let (call, _) = driver_calls.snapshot(&runtime::Key::new(NAMESPACE, "m-1"), &api::Object::uid(&machine));
     let ends = driver.ends.lock().unwrap();
     let left = call.unwrap().until.duration_since(cluster.clock.now());
     assert_eq!(Duration::try_from(left).unwrap(), ends - cluster.clock.instant());

@@ -1,4 +1,4 @@
-//! Machines whose nodes fall ill: one at a time per deployment, and nobody polls.
+//! Machines with unhealthy Nodes: they are replaced one at a time per MachineDeployment, without polling.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ fn name(n: usize) -> String {
     format!("m-{n}")
 }
 
-/// A deployment whose machines all run.
+/// Creates a MachineDeployment whose Machines are all Running.
 async fn deployment(cluster: &TestCluster) {
     for n in 0..MACHINES {
         cluster.create(&name(n)).await;
         let label = json!({ "metadata": { "labels": { (labels::NAME): "pool" } } });
         cluster.machines().patch(&name(n), &PatchParams::default(), &Patch::Merge(label)).await.unwrap();
     }
-    cluster.until("all run", |w| (0..MACHINES).all(|n| w.phase(&name(n)) == Some(MachinePhase::Running))).await;
+    cluster.until("all are Running", |w| (0..MACHINES).all(|n| w.phase(&name(n)) == Some(MachinePhase::Running))).await;
 }
 
 fn dark(cluster: &TestCluster) {
@@ -39,27 +39,27 @@ fn in_phase(cluster: &TestCluster, phase: &MachinePhase) -> usize {
 
 /// Shows MC-H9, MC-W59.
 #[tokio::test(start_paused = true)]
-async fn in_a_dark_zone_one_machine_is_marked_failed_at_a_time_and_the_next_as_soon_as_it_is_gone() {
+async fn machines_of_a_lost_zone_are_marked_failed_one_by_one() {
     let cluster = TestCluster::new(1);
     let _process = cluster.start();
     deployment(&cluster).await;
     dark(&cluster);
-    cluster.until("all are ill", |w| in_phase(w, &MachinePhase::Unknown) == MACHINES).await;
+    cluster.until("all are Unknown", |w| in_phase(w, &MachinePhase::Unknown) == MACHINES).await;
     cluster.until("one is marked Failed", |w| in_phase(w, &MachinePhase::Failed) > 0).await;
     tokio::time::sleep(Duration::from_mins(30)).await;
-    assert_eq!(in_phase(&cluster, &MachinePhase::Failed), 1, "the others wait for it");
+    assert_eq!(in_phase(&cluster, &MachinePhase::Failed), 1, "the others wait");
 
-    // Its set would delete it.
+    // In place of its MachineSet.
     let first = (0..MACHINES).find(|n| cluster.phase(&name(*n)) == Some(MachinePhase::Failed)).unwrap();
     cluster.delete(&name(first)).await;
-    cluster.until("it is gone", |w| w.machine(&name(first)).is_none()).await;
+    cluster.until("it is deleted", |w| w.machine(&name(first)).is_none()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
-    assert_eq!(in_phase(&cluster, &MachinePhase::Failed), 1, "the next one was woken, it did not poll");
+    assert_eq!(in_phase(&cluster, &MachinePhase::Failed), 1, "an event triggered the next one");
 }
 
 /// Shows MC-W67, MC-W71.
 #[tokio::test(start_paused = true)]
-async fn as_many_as_the_limit_allows_are_given_up_and_never_more_even_while_writes_fail() {
+async fn replacement_limit_holds_while_writes_fail() {
     for seed in 1..=4 {
         let mut cluster = TestCluster::new(seed);
         cluster.policy.max_replacements = Limit::Percent(50);
@@ -77,17 +77,17 @@ async fn as_many_as_the_limit_allows_are_given_up_and_never_more_even_while_writ
 
 /// Shows MC-H3.
 #[tokio::test(start_paused = true)]
-async fn a_zone_that_comes_back_in_time_loses_nobody() {
+async fn no_machine_is_marked_failed_when_the_zone_recovers() {
     let cluster = TestCluster::new(3);
     let _process = cluster.start();
     deployment(&cluster).await;
     dark(&cluster);
-    cluster.until("all are ill", |w| in_phase(w, &MachinePhase::Unknown) == MACHINES).await;
+    cluster.until("all are Unknown", |w| in_phase(w, &MachinePhase::Unknown) == MACHINES).await;
     tokio::time::sleep(Duration::from_mins(9)).await;
     for n in 0..MACHINES {
         cluster.cloud.vms_of(&name(n)).iter().for_each(|vm| cluster.cloud.revive(&vm.id));
     }
-    cluster.until("all run", |w| in_phase(w, &MachinePhase::Running) == MACHINES).await;
+    cluster.until("all are Running", |w| in_phase(w, &MachinePhase::Running) == MACHINES).await;
     let machine = cluster.machine(&name(0)).unwrap();
     let expected = format!("Machine {} successfully re-joined the cluster", machine.name());
     assert_eq!(machine.status.last_operation.description, expected);

@@ -1,4 +1,4 @@
-//! Classes and Secrets are held on to while they are needed.
+//! Finalizers of MachineClasses and Secrets that are in use.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ fn running(name: &'static str) -> impl Fn(&TestCluster) -> bool {
 
 /// Shows LIM-12.
 #[tokio::test(start_paused = true)]
-async fn a_class_is_held_while_a_machine_uses_it_and_its_deletion_waits_and_says_so_once() {
+async fn class_deletion_waits_for_its_machines() {
     let cluster = TestCluster::new(41);
     let _process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -38,7 +38,7 @@ async fn a_class_is_held_while_a_machine_uses_it_and_its_deletion_waits_and_says
     for name in ["m-1", "m-2", "m-3"] {
         cluster.create(name).await;
     }
-    cluster.until("it runs", running("m-1")).await;
+    cluster.until("it is Running", running("m-1")).await;
     assert_eq!(finalizers_of(&cluster, CLASSES, "small"), [finalizers::MACHINE]);
 
     let classes: Api<MachineClass> = Api::namespaced(cluster.client("person"), NAMESPACE);
@@ -46,17 +46,17 @@ async fn a_class_is_held_while_a_machine_uses_it_and_its_deletion_waits_and_says
     tokio::time::sleep(Duration::from_secs(10)).await;
     cluster.delete("m-1").await;
     cluster.delete("m-2").await;
-    cluster.until("two are gone", |w| w.machine("m-1").is_none() && w.machine("m-2").is_none()).await;
+    cluster.until("two are deleted", |w| w.machine("m-1").is_none() && w.machine("m-2").is_none()).await;
     assert!(cluster.server.object(CLASSES, NAMESPACE, "small").is_some());
     assert_eq!(events_about(&cluster, "small", "InUse"), 1);
     cluster.delete("m-3").await;
-    cluster.until("the class is gone", |w| w.server.object(CLASSES, NAMESPACE, "small").is_none()).await;
-    cluster.until("the Secret is free", |w| finalizers_of(w, "secrets", "cloud").is_empty()).await;
+    cluster.until("the MachineClass is deleted", |w| w.server.object(CLASSES, NAMESPACE, "small").is_none()).await;
+    cluster.until("the Secret has no finalizer", |w| finalizers_of(w, "secrets", "cloud").is_empty()).await;
 }
 
 /// Shows MC-W29.
 #[tokio::test(start_paused = true)]
-async fn a_machine_waits_for_its_class_to_be_held_and_not_a_moment_longer() {
+async fn machine_is_created_once_its_class_has_the_finalizer() {
     let cluster = TestCluster::new(42);
     let _process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -64,14 +64,16 @@ async fn a_machine_waits_for_its_class_to_be_held_and_not_a_moment_longer() {
     for n in 0..20 {
         cluster.create(&format!("m-{n}")).await;
     }
-    cluster.until("all run", |w| (0..20).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running))).await;
+    cluster
+        .until("all are Running", |w| (0..20).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running)))
+        .await;
     let on_classes = cluster.requests().into_iter().filter(|request| request.contains("machineclasses"));
-    assert_eq!(on_classes.count(), 1, "one write for the class, whatever the number of machines");
+    assert_eq!(on_classes.count(), 1, "one write of the MachineClass for all Machines");
 }
 
 /// Shows LIM-11.
 #[tokio::test(start_paused = true)]
-async fn no_machine_is_made_from_a_class_that_is_already_leaving() {
+async fn no_vm_is_created_from_a_deleting_class() {
     let cluster = TestCluster::new(43);
     let mut leaving = class("leaving", &json!({}));
     leaving["metadata"]["finalizers"] = json!(["example.org/theirs"]);
@@ -83,14 +85,14 @@ async fn no_machine_is_made_from_a_class_that_is_already_leaving() {
     let says = |w: &TestCluster| {
         w.machine("m-1").is_some_and(|m| m.status.last_operation.description.contains("is being deleted"))
     };
-    cluster.until("it says why not", says).await;
+    cluster.until("the error is reported", says).await;
     tokio::time::sleep(Duration::from_mins(30)).await;
     assert!(cluster.cloud.vms().is_empty());
 }
 
 /// Shows LIM-11.
 #[tokio::test(start_paused = true)]
-async fn an_invalid_class_is_told_on_itself_and_on_its_machines_and_mending_it_wakes_them() {
+async fn invalid_class_is_reported_and_its_correction_reconciles() {
     let cluster = TestCluster::new(44);
     let mut broken = class("broken", &json!({ "bootLatency": "1s" }));
     broken["nodeTemplate"] =
@@ -101,20 +103,20 @@ async fn an_invalid_class_is_told_on_itself_and_on_its_machines_and_mending_it_w
     let says = |w: &TestCluster| {
         w.machine("m-1").is_some_and(|m| m.status.last_operation.description.contains("nodeTemplate.capacity.gpu"))
     };
-    cluster.until("it says what is wrong", says).await;
+    cluster.until("the error is reported", says).await;
     assert!(cluster.cloud.vms().is_empty());
-    cluster.until("the class does as well", |w| events_about(w, "broken", "Invalid") == 1).await;
+    cluster.until("the MachineClass has an Event", |w| events_about(w, "broken", "Invalid") == 1).await;
     let classes: Api<MachineClass> = Api::namespaced(cluster.client("person"), NAMESPACE);
     let mend = Patch::Merge(json!({ "nodeTemplate": { "capacity": { "gpu": "0" } } }));
     let begin = cluster.clock.now();
     classes.patch("broken", &PatchParams::default(), &mend).await.unwrap();
-    cluster.until("it runs", running("m-1")).await;
+    cluster.until("it is Running", running("m-1")).await;
     assert!(cluster.clock.now().duration_since(begin).as_secs() < 30);
 }
 
 /// Shows LIM-12.
 #[tokio::test(start_paused = true)]
-async fn a_namesake_in_another_namespace_and_foreign_secrets_are_left_alone() {
+async fn unrelated_secrets_get_no_finalizer() {
     let cluster = TestCluster::new(45);
     let secret = |name: &str| json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": NAMESPACE } });
     cluster.server.insert(&secret("foreign")).unwrap();
@@ -131,15 +133,15 @@ async fn a_namesake_in_another_namespace_and_foreign_secrets_are_left_alone() {
 
 /// Shows MC-W74.
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_someone_adds_in_between_is_not_lost() {
+async fn concurrently_added_finalizer_is_kept() {
     let cluster = TestCluster::new(46);
     let secrets: Api<Secret> = Api::namespaced(cluster.client("person"), NAMESPACE);
-    // Our first write finds another version than the one that was read.
+    // The first write conflicts with a concurrent one.
     let faults = cluster.server.faults().clone();
     faults.on([fake_apiserver::faults::Verb::Patch]).by_agent(CONTROLLER).times(1).conflict();
     let _process = cluster.start();
     let add = Patch::Merge(json!({ "metadata": { "finalizers": ["example.org/theirs"] } }));
     secrets.patch("cloud", &PatchParams::default(), &add).await.unwrap();
-    cluster.until("both hold it", |w| finalizers_of(w, "secrets", "cloud").len() == 2).await;
+    cluster.until("both finalizers are set", |w| finalizers_of(w, "secrets", "cloud").len() == 2).await;
     assert_eq!(finalizers_of(&cluster, "secrets", "cloud"), ["example.org/theirs", finalizers::SECRET]);
 }

@@ -1,4 +1,4 @@
-//! The provider limiter: a full cloud, a cloud that throttles, a pool that hangs, and what drivers must not say.
+//! Limits of driver calls: exhausted capacity, throttling, hanging calls, and secrets in driver errors.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn code(cluster: &TestCluster, name: &str) -> String {
     cluster.machine(name).map(|m| m.status.last_operation.error_code).unwrap_or_default()
 }
 
-/// Creates that were asked of the cloud for machines whose names begin so.
+/// Returns the number of create calls for Machines whose names have the prefix.
 fn creates(cluster: &TestCluster, prefix: &str) -> usize {
     let of = |call: &&driver_virtual::CallRecord| {
         call.method == Method::Create && call.machine.as_deref().is_some_and(|name| name.starts_with(prefix))
@@ -29,7 +29,7 @@ fn creates(cluster: &TestCluster, prefix: &str) -> usize {
 
 /// Shows MC-W22.
 #[tokio::test(start_paused = true)]
-async fn a_thousand_machines_of_a_full_class_hold_up_nobody_and_ask_once_a_period() {
+async fn exhausted_class_blocks_no_others_and_retries_once() {
     let cluster = TestCluster::new(21);
     cluster.server.insert(&class("full", &json!({ "createLatency": "2s", "quota": 0 }))).unwrap();
     let _process = cluster.start();
@@ -40,34 +40,36 @@ async fn a_thousand_machines_of_a_full_class_hold_up_nobody_and_ask_once_a_perio
     for n in 0..10 {
         cluster.create(&format!("m-{n}")).await;
     }
-    cluster.until("the others run", |w| (0..10).all(|n| running(w, &format!("m-{n}")))).await;
+    cluster.until("the others are Running", |w| (0..10).all(|n| running(w, &format!("m-{n}")))).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
-    assert!(took <= 60, "40 s are the cloud's own, a little is the line's: {took} s");
-    cluster.until("all say why", |w| (0..1000).all(|n| code(w, &format!("full-{n}")) == "ResourceExhausted")).await;
+    assert!(took <= 60, "40 s of the cloud, and a short time in the queue: {took} s");
+    cluster
+        .until("all report the error", |w| (0..1000).all(|n| code(w, &format!("full-{n}")) == "ResourceExhausted"))
+        .await;
     let first = creates(&cluster, "full-");
-    assert!(first <= 10, "only those who were out together were refused by the cloud itself: {first}");
+    assert!(first <= 10, "only concurrent creates were rejected by the cloud: {first}");
     let held = (0..1000).filter(|n| {
         let machine = cluster.machine(&format!("full-{n}")).unwrap();
         machine
             .status
             .last_operation
             .description
-            .contains("held back, because another machine of its class was refused")
+            .contains("waiting, because creation of another Machine of the MachineClass failed")
     });
     assert!(held.count() >= 980);
 
     tokio::time::sleep(RETRY * 9 / 10).await;
-    assert_eq!(creates(&cluster, "full-"), first, "nobody asks before the period is over");
+    assert_eq!(creates(&cluster, "full-"), first, "no create is sent before the period ends");
     let asked = cluster.cloud.calls().len();
     tokio::time::sleep(RETRY / 2).await;
-    assert_eq!(creates(&cluster, "full-"), first + 1, "one tries for all");
+    assert_eq!(creates(&cluster, "full-"), first + 1, "one Machine retries for all");
     let asked = cluster.cloud.calls().len() - asked;
-    assert!(asked <= 2, "and does not even ask more often: {asked}");
+    assert!(asked <= 2, "no more status calls: {asked}");
 }
 
 /// Shows LIM-5.
 #[tokio::test(start_paused = true)]
-async fn when_the_one_that_tries_is_served_the_others_go_at_once() {
+async fn successful_trial_create_releases_the_other_machines() {
     let mut cluster = TestCluster::new(22);
     cluster.policy.creation_timeout = Duration::from_hours(1);
     cluster.cloud.set_quotas(driver_virtual::Quotas { total: Some(0), ..Default::default() });
@@ -75,38 +77,43 @@ async fn when_the_one_that_tries_is_served_the_others_go_at_once() {
     for n in 0..30 {
         cluster.create(&format!("m-{n}")).await;
     }
-    cluster.until("all say why", |w| (0..30).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
+    cluster.until("all report the error", |w| (0..30).all(|n| code(w, &format!("m-{n}")) == "ResourceExhausted")).await;
     cluster.cloud.set_quotas(driver_virtual::Quotas::default());
     let begin = cluster.clock.now();
-    cluster.until("all run", |w| (0..30).all(|n| running(w, &format!("m-{n}")))).await;
+    cluster.until("all are Running", |w| (0..30).all(|n| running(w, &format!("m-{n}")))).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
-    assert!(took <= 600 + 60 + 60 + 60, "the period with its jitter, the boot, a few rounds of two seconds: {took} s");
+    assert!(
+        took <= 600 + 60 + 60 + 60,
+        "the period with its jitter, the boot, and a few rounds of two seconds: {took} s"
+    );
     assert_eq!(cluster.cloud.vms().len(), 30);
 }
 
 /// Shows LIM-6.
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_deleted_while_it_is_held_back_goes_at_once() {
+async fn held_back_machine_is_deleted_immediately() {
     let cluster = TestCluster::new(23);
     cluster.server.insert(&class("full", &json!({ "quota": 0 }))).unwrap();
     let _process = cluster.start();
     for n in 0..20 {
         cluster.create_of_class(&format!("full-{n}"), "full").await;
     }
-    cluster.until("all say why", |w| (0..20).all(|n| code(w, &format!("full-{n}")) == "ResourceExhausted")).await;
+    cluster
+        .until("all report the error", |w| (0..20).all(|n| code(w, &format!("full-{n}")) == "ResourceExhausted"))
+        .await;
     let begin = cluster.clock.now();
     for n in 0..20 {
         cluster.delete(&format!("full-{n}")).await;
     }
-    cluster.until("all are gone", |w| (0..20).all(|n| w.machine(&format!("full-{n}")).is_none())).await;
+    cluster.until("all are deleted", |w| (0..20).all(|n| w.machine(&format!("full-{n}")).is_none())).await;
     assert!(cluster.clock.now().duration_since(begin).as_secs() <= 30);
 }
 
 /// Shows LIM-2.
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_deleted_in_the_line_does_not_wait_for_its_turn() {
+async fn queued_machine_is_deleted_immediately() {
     let cluster = TestCluster::new(24);
-    // The first nine creates hang for as long as a call may; whoever comes then stands in line.
+    // The first nine creates hang until their timeout; later calls are queued.
     cluster.cloud.inject(Script::always(Fault::Hang).on(Method::Create));
     let _process = cluster.start();
     for n in 0..15 {
@@ -118,13 +125,13 @@ async fn a_machine_that_is_deleted_in_the_line_does_not_wait_for_its_turn() {
     let waiting = (0..15).map(|n| format!("m-{n:02}")).find(|name| !out.contains(name)).unwrap();
     cluster.delete(&waiting).await;
     let begin = cluster.clock.now();
-    cluster.until("it is gone", |w| w.machine(&waiting).is_none()).await;
+    cluster.until("it is deleted", |w| w.machine(&waiting).is_none()).await;
     assert!(cluster.clock.now().duration_since(begin).as_secs() <= 10);
 }
 
 /// Shows LIM-2.
 #[tokio::test(start_paused = true)]
-async fn a_deployment_whose_calls_hang_does_not_hold_up_another() {
+async fn hanging_calls_of_one_deployment_do_not_block_another() {
     let cluster = TestCluster::new(25);
     for n in 0..40 {
         cluster.cloud.inject(Script::always(Fault::Hang).on(Method::Create).of(format!("hangs-{n}")));
@@ -138,13 +145,13 @@ async fn a_deployment_whose_calls_hang_does_not_hold_up_another() {
     for n in 0..3 {
         cluster.create_in_pool(&format!("m-{n}"), "healthy").await;
     }
-    cluster.until("the healthy ones run", |w| (0..3).all(|n| running(w, &format!("m-{n}")))).await;
+    cluster.until("the others are Running", |w| (0..3).all(|n| running(w, &format!("m-{n}")))).await;
     assert!(cluster.clock.now().duration_since(begin).as_secs() <= 60);
 }
 
 /// Shows LIM-4.
 #[tokio::test(start_paused = true)]
-async fn a_throttling_cloud_is_called_less_and_less_until_it_answers() {
+async fn throttled_calls_are_retried_with_backoff() {
     let cluster = TestCluster::new(26);
     cluster.cloud.inject(Script::always(Fault::Fail(Code::Unavailable)));
     let _process = cluster.start();
@@ -153,24 +160,24 @@ async fn a_throttling_cloud_is_called_less_and_less_until_it_answers() {
     }
     tokio::time::sleep(Duration::from_mins(5)).await;
     let calls = cluster.cloud.calls().len();
-    // Fifty machines that try every five seconds would have called three thousand times.
+    // 50 Machines that retry every 5 s would send 3,000 calls.
     assert!((5..60).contains(&calls), "{calls}");
     cluster.cloud.clear_faults();
     let begin = cluster.clock.now();
-    cluster.until("all run", |w| (0..50).all(|n| running(w, &format!("m-{n}")))).await;
+    cluster.until("all are Running", |w| (0..50).all(|n| running(w, &format!("m-{n}")))).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
-    assert!(took <= 45 + 60 + 20, "a pause at most, then the cloud's own time: {took} s");
+    assert!(took <= 45 + 60 + 20, "one backoff at most, then the time of the cloud: {took} s");
 }
 
 /// Shows LIM-7.
 #[tokio::test(start_paused = true)]
-async fn the_limiter_shows_its_numbers_by_the_name_of_the_secret() {
+async fn limiter_metrics_are_labeled_with_the_secret() {
     let cluster = TestCluster::new(27);
     cluster.server.insert(&class("full", &json!({ "quota": 0 }))).unwrap();
     let process = cluster.start();
     cluster.create_of_class("full-1", "full").await;
     cluster.create("m-1").await;
-    cluster.until("it runs", |w| running(w, "m-1")).await;
+    cluster.until("it is Running", |w| running(w, "m-1")).await;
     let shown = process.metrics.encode().unwrap();
     for line in [
         "millwright_machine_class_held_back{class=\"full\"} 1",
@@ -184,12 +191,12 @@ async fn the_limiter_shows_its_numbers_by_the_name_of_the_secret() {
 
 /// Shows DEP-11.
 #[tokio::test(start_paused = true)]
-async fn what_a_cloud_has_never_done_yet_is_shown_as_zero_and_not_as_nothing() {
+async fn cloud_counters_are_exported_as_zero_initially() {
     let cluster = TestCluster::new(28);
     cluster.cloud.inject(Script::always(Fault::Fail(Code::InvalidArgument)).on(Method::Create));
     let process = cluster.start();
     cluster.create("m-1").await;
-    cluster.until("the create was refused", |w| code(w, "m-1") == "InvalidArgument").await;
+    cluster.until("the create was rejected", |w| code(w, "m-1") == "InvalidArgument").await;
     let shown = process.metrics.encode().unwrap();
     for line in [
         "mcm_cloud_api_driver_request_duration_seconds_count{operation=\"create_machine\",provider=\"virtual\"} 0",
@@ -197,11 +204,11 @@ async fn what_a_cloud_has_never_done_yet_is_shown_as_zero_and_not_as_nothing() {
     ] {
         assert!(shown.lines().any(|l| l == line), "{line} is missing from\n{shown}");
     }
-    assert!(!shown.contains("error_code=\"0\""), "success is no failure");
-    assert!(!shown.contains("operation=\"delete_machine\""), "nobody asked for a deletion");
+    assert!(!shown.contains("error_code=\"0\""), "a success is not counted as a failure");
+    assert!(!shown.contains("operation=\"delete_machine\""), "no deletion was requested");
 }
 
-/// A driver whose every error quotes all it was given.
+/// A driver whose errors contain its whole request.
 struct Chatterbox(driver_virtual::VirtualCloud);
 
 #[async_trait::async_trait]
@@ -237,7 +244,7 @@ impl driver::Driver for Chatterbox {
 
 /// Shows MC-W57, LIM-8.
 #[tokio::test(start_paused = true)]
-async fn what_a_driver_says_reaches_no_status_and_no_event_with_a_secret_in_it() {
+async fn driver_error_is_scrubbed_in_status_and_events() {
     let cluster = TestCluster::new(28);
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "keys", "namespace": NAMESPACE },
@@ -249,7 +256,7 @@ async fn what_a_driver_says_reaches_no_status_and_no_event_with_a_secret_in_it()
     cluster.server.insert(&chatty).unwrap();
     let _process = cluster.start_with(std::sync::Arc::new(Chatterbox(cluster.cloud.clone())));
     cluster.create_of_class("m-1", "chatty").await;
-    cluster.until("it says why not", |w| code(w, "m-1") == "Internal").await;
+    cluster.until("the error is reported", |w| code(w, "m-1") == "Internal").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
 
     let tokens = cluster.tokens();

@@ -1,38 +1,38 @@
-//! The machine controller on an API server in memory and a virtual cloud, under a clock the test owns.
+//! Tests of all controllers with an in-memory API server, a virtual cloud and a simulated clock.
 //!
-//! Everything is real except time and the cloud: client, caches, queue, planner, driver contract, watches. A virtual hour costs
-//! milliseconds, and the same seed takes the same course.
+//! Client, caches, queues, planners, driver calls and watches are real; only time and the cloud are simulated. A simulated hour takes
+//! milliseconds, and a run with the same seed is identical.
 
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
-    reason = "a test that cannot be set up must fail where it stands"
+    reason = "a test whose setup fails must fail"
 )]
 
-mod absent;
+mod captured_log;
 mod classes;
 mod components;
 mod costs;
 mod deployments;
 mod drains;
 mod driver_calls;
+mod faults;
 mod health;
-mod hostile;
+mod hostile_driver;
 mod in_use_protection;
 mod limiter;
+mod logging;
 mod metrics;
-mod mishaps;
+mod no_target_cluster;
 mod node;
+mod node_lookup;
 mod orphans;
 mod outages;
-mod page;
 mod replicas;
 mod rollout_costs;
 mod secrets;
 mod sets;
-mod targetless;
-mod telling;
 mod test_cluster;
 mod tokens;
 mod unmanaged_nodes;

@@ -1,4 +1,4 @@
-//! What is kept on Nodes, on an API server that merges patches as a real one does.
+//! Writes to Nodes, with an API server that merges patches like a real one.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::test_cluster::{CONTROLLER, TestCluster};
 
 async fn running(cluster: &TestCluster) {
     cluster.create("m-1").await;
-    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
@@ -40,7 +40,7 @@ fn conditions(cluster: &TestCluster) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_template_is_kept_on_the_node_and_what_others_put_there_stays() {
+async fn node_template_is_applied_and_foreign_values_stay() {
     let cluster = TestCluster::new(21);
     let _process = cluster.start();
     running(&cluster).await;
@@ -66,7 +66,9 @@ async fn a_template_is_kept_on_the_node_and_what_others_put_there_stays() {
 
     cluster.server.forget_requests();
     change_node(&cluster, json!({ "metadata": { "labels": { "pool": "b", "mine": "no" } } })).await;
-    cluster.until("it is put back", |w| w.node("m-1").unwrap()["metadata"]["labels"]["pool"] == "a").await;
+    cluster
+        .until("the template is applied again", |w| w.node("m-1").unwrap()["metadata"]["labels"]["pool"] == "a")
+        .await;
     assert_eq!(cluster.node("m-1").unwrap()["metadata"]["labels"]["mine"], "no");
     assert_eq!(cluster.requests(), ["patch nodes m-1 -> 200"]);
 
@@ -80,7 +82,7 @@ async fn a_template_is_kept_on_the_node_and_what_others_put_there_stays() {
 
 /// Shows MC-W39.
 #[tokio::test(start_paused = true)]
-async fn a_class_that_changes_its_virtual_capacity_reaches_every_node() {
+async fn virtual_capacity_change_is_applied_to_every_node() {
     let cluster = TestCluster::new(22);
     let _process = cluster.start();
     running(&cluster).await;
@@ -98,28 +100,28 @@ async fn a_class_that_changes_its_virtual_capacity_reaches_every_node() {
     let capacity = |w: &TestCluster| w.node("m-1").unwrap()["status"]["capacity"]["x.org/ports"].clone();
     let kubelets = conditions(&cluster);
     change(template(json!({ "x.org/ports": "8" }))).await;
-    cluster.until("the node shows it", |w| capacity(w) == "8").await;
+    cluster.until("the Node has the capacity", |w| capacity(w) == "8").await;
     change(json!({ "nodeTemplate": null })).await;
-    cluster.until("the node shows it no more", |w| capacity(w).is_null()).await;
+    cluster.until("the Node has no capacity", |w| capacity(w).is_null()).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let node = cluster.node("m-1").unwrap();
-    assert!(!node.to_string().contains("last-applied-virtual-capacity"), "and the claim is dropped: {node:#}");
-    assert_eq!(conditions(&cluster), kubelets, "what the kubelet says was neither sent nor lost");
+    assert!(!node.to_string().contains("last-applied-virtual-capacity"), "the annotation is removed: {node:#}");
+    assert_eq!(conditions(&cluster), kubelets, "the conditions of the kubelet are unchanged");
 }
 
 /// Shows MC-W30.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_a_person_deletes_takes_its_machine_and_its_vm_with_it() {
+async fn node_deletion_by_a_user_deletes_machine_and_vm() {
     let cluster = TestCluster::new(23);
     let _process = cluster.start();
     running(&cluster).await;
     nodes(&cluster).delete("m-1", &DeleteParams::default()).await.unwrap();
-    cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+    cluster.until("all objects are deleted", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
     assert!(cluster.cloud.vms().is_empty());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preserved_machine_says_so_on_its_node_until_the_very_second_it_ends() {
+async fn preserved_condition_ends_at_the_exact_second() {
     let cluster = TestCluster::new(24);
     let _process = cluster.start();
     running(&cluster).await;
@@ -134,11 +136,11 @@ async fn a_preserved_machine_says_so_on_its_node_until_the_very_second_it_ends()
     cluster.until("it is preserved", |w| said(w, "Preserved True Preserved by user.")).await;
     assert!(
         kubelets.iter().all(|condition| conditions(&cluster).contains(condition)),
-        "the kubelet's own are there still"
+        "the conditions of the kubelet are unchanged"
     );
     let status = cluster.machine("m-1").unwrap().status;
     let expiry = status.current_status.preserve_expiry_time.unwrap().timestamp();
-    cluster.until("its time is up", |w| said(w, "Preserved False Preservation stopped.")).await;
+    cluster.until("the preservation ends", |w| said(w, "Preserved False Preservation stopped.")).await;
     let late = cluster.clock.now().duration_since(expiry);
     assert!(late.as_secs() <= 1, "{late} late");
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -146,11 +148,15 @@ async fn a_preserved_machine_says_so_on_its_node_until_the_very_second_it_ends()
     assert_eq!(machine.status.current_status.preserve_expiry_time, None);
     let annotations = machine.metadata.annotations;
     let left: Vec<&str> = annotations.keys().filter(|key| key.contains("preserve")).collect();
-    assert_eq!(left, [api::names::annotations::PRESERVED_BEFORE], "the wish is gone; its set finds a note about it");
+    assert_eq!(
+        left,
+        [api::names::annotations::PRESERVED_BEFORE],
+        "the annotation is removed; the MachineSet finds the previous one"
+    );
     assert!(!cluster.node("m-1").unwrap().to_string().contains("scale-down-disabled"));
 }
 
-/// Which objects were looked at, whether or not there was anything to do.
+/// Records which objects were reconciled.
 #[derive(Default)]
 struct Heard(Mutex<Vec<String>>);
 
@@ -162,7 +168,7 @@ impl Listen for Heard {
 
 /// Shows MC-W43.
 #[tokio::test(start_paused = true)]
-async fn two_machines_with_the_same_node_are_both_told_once() {
+async fn two_machines_with_one_node_are_each_reported_once() {
     let mut cluster = TestCluster::new(25);
     let heard = Arc::new(Heard::default());
     cluster.listener = Some(heard.clone());
@@ -182,7 +188,7 @@ async fn two_machines_with_the_same_node_are_both_told_once() {
         events.iter().filter(about).map(|event| event["count"].as_i64().unwrap_or(1)).collect::<Vec<_>>()
     };
     assert_eq!((told("m-1"), told("m-2")), (vec![1], vec![1]));
-    // What happens to the node concerns both.
+    // An event of the Node reconciles both.
     heard.0.lock().unwrap().clear();
     change_node(&cluster, json!({ "metadata": { "labels": { "somebody": "was-here" } } })).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -193,48 +199,48 @@ async fn two_machines_with_the_same_node_are_both_told_once() {
 
 /// Shows MC-D6.
 #[tokio::test(start_paused = true)]
-async fn a_node_that_cannot_be_deleted_is_told_on_its_machine_until_it_can() {
+async fn failed_node_deletion_is_reported_on_the_machine() {
     let cluster = TestCluster::new(31);
     let _process = cluster.start();
     running(&cluster).await;
     let forbids = cluster.server.faults().on(Verb::Delete).of("nodes").by_agent(CONTROLLER).forbid();
     cluster.delete("m-1").await;
     let text = |w: &TestCluster| w.machine("m-1").map(|m| m.status.last_operation.description).unwrap_or_default();
-    cluster.until("it says why it stays", |w| text(w).starts_with("Deletion of Node Object")).await;
+    cluster.until("the error is reported", |w| text(w).starts_with("Deletion of Node Object")).await;
     let said = text(&cluster);
     assert!(said.starts_with("Deletion of Node Object \"m-1\" failed due to error: "), "{said}");
     assert!(said.contains("forbidden") && said.ends_with(". Initiate node object deletion"), "{said}");
-    assert!(cluster.cloud.vms().is_empty(), "its VM is gone");
+    assert!(cluster.cloud.vms().is_empty(), "its VM is deleted");
     tokio::time::sleep(Duration::from_mins(2)).await;
-    assert_eq!(cluster.told("NodeNotRemoved").len(), 1, "the same is told once");
+    assert_eq!(cluster.event_messages("NodeNotRemoved").len(), 1, "the Event is emitted once");
 
     cluster.server.faults().withdraw(forbids);
-    cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+    cluster.until("all objects are deleted", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
 }
 
 /// Shows MC-D6.
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_that_stays_on_a_node_is_told_on_its_machine() {
+async fn reverted_finalizer_removal_is_reported_on_the_machine() {
     let cluster = TestCluster::new(32);
     let _process = cluster.start();
     running(&cluster).await;
-    // A webhook that takes the cordon and the finalizer's removal, and puts back what was.
+    // A webhook that accepts the writes of the cordon and of the finalizer, and reverts them.
     let reverts =
         cluster.server.faults().on(Verb::Patch).of("nodes").subresource("").by_agent(CONTROLLER).skipping(1).revert();
     cluster.delete("m-1").await;
     let text = |w: &TestCluster| w.machine("m-1").map(|m| m.status.last_operation.description).unwrap_or_default();
-    cluster.until("it says why it stays", |w| text(w).starts_with("Removal of finalizers from Node Object")).await;
+    cluster.until("the error is reported", |w| text(w).starts_with("Removal of finalizers from Node Object")).await;
     let before = cluster.requests().len();
     tokio::time::sleep(Duration::from_mins(10)).await;
     let asked = cluster.requests().len() - before;
     assert!(asked < 40, "{asked} requests in ten minutes");
     cluster.server.faults().withdraw(reverts);
-    cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+    cluster.until("all objects are deleted", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
 }
 
 /// Shows MC-S1.
 #[tokio::test(start_paused = true)]
-async fn a_copied_manifest_does_not_touch_the_node_it_names() {
+async fn copied_manifest_does_not_change_the_named_node() {
     let cluster = TestCluster::new(33);
     let _process = cluster.start();
     running(&cluster).await;
@@ -243,10 +249,10 @@ async fn a_copied_manifest_does_not_touch_the_node_it_names() {
         "spec": { "class": { "kind": "MachineClass", "name": "small" } },
     });
     cluster.machines().create(&PostParams::default(), &serde_json::from_value(copy).unwrap()).await.unwrap();
-    cluster.until("it runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
     assert_eq!(cluster.machine("m-2").unwrap().node_name().unwrap(), "m-2");
     cluster.delete("m-2").await;
-    cluster.until("it is gone", |w| w.machine("m-2").is_none() && w.node("m-2").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("m-2").is_none() && w.node("m-2").is_none()).await;
     let node = cluster.node("m-1").unwrap();
     assert!(node["spec"]["unschedulable"].is_null(), "{node:#}");
     assert_eq!(node["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-1");
@@ -270,23 +276,23 @@ async fn wrong_node_label_neither_drains_nor_deletes_that_node() {
     let before = cluster.node("cp-2").unwrap();
     change_machine(&cluster, json!({ "metadata": { "labels": { "node": "cp-2" } } })).await;
     cluster.delete("m-1").await;
-    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("m-1").is_none()).await;
     assert!(cluster.cloud.vms().is_empty() && cluster.node("m-1").is_none(), "its own Node is deleted");
     assert_eq!(cluster.node("cp-2").unwrap(), before);
 }
 
 /// Shows MC-S6.
 #[tokio::test(start_paused = true)]
-async fn wrong_node_label_is_corrected_and_told() {
+async fn wrong_node_label_is_corrected_and_reported() {
     let cluster = TestCluster::new(35);
     let _process = cluster.start();
     running(&cluster).await;
     cluster.create("m-2").await;
-    cluster.until("the other runs", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
+    cluster.until("the other one is Running", |w| w.phase("m-2") == Some(MachinePhase::Running)).await;
     change_machine(&cluster, json!({ "metadata": { "labels": { "node": "m-2" } } })).await;
-    cluster.until("it is corrected", |w| w.machine("m-1").unwrap().node_name().unwrap() == "m-1").await;
+    cluster.until("the label is corrected", |w| w.machine("m-1").unwrap().node_name().unwrap() == "m-1").await;
     tokio::time::sleep(Duration::from_mins(1)).await;
-    assert!(!cluster.told("NodeDisputed").is_empty());
+    assert!(!cluster.event_messages("NodeDisputed").is_empty());
     assert_eq!(cluster.phase("m-1"), Some(MachinePhase::Running));
     assert_eq!(cluster.node("m-2").unwrap()["metadata"]["labels"]["node.gardener.cloud/machine-name"], "m-2");
 }
@@ -305,10 +311,10 @@ async fn node_that_is_gone_has_no_finalizer_to_remove() {
     change_node(&cluster, json!({ "metadata": { "finalizers": null } })).await;
     nodes(&cluster).delete("m-1", &DeleteParams::default()).await.unwrap();
     cluster.server.forget_requests();
-    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("m-1").is_none()).await;
     let requests = cluster.requests();
     assert!(requests.contains(&"patch nodes m-1 -> 404".to_owned()), "the cache still shows it: {requests:#?}");
-    assert_eq!(cluster.told("NodeNotRemoved"), Vec::<String>::new());
+    assert_eq!(cluster.event_messages("NodeNotRemoved"), Vec::<String>::new());
 }
 
 /// Shows MC-S8.
@@ -319,16 +325,16 @@ async fn node_annotation_deletes_the_machine_of_the_node() {
     running(&cluster).await;
     let annotation = json!({ "node.machine.sapcloud.io/trigger-deletion-by-mcm": "true" });
     change_node(&cluster, json!({ "metadata": { "annotations": annotation } })).await;
-    cluster.until("all is gone", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
+    cluster.until("all objects are deleted", |w| w.machine("m-1").is_none() && w.node("m-1").is_none()).await;
     assert!(cluster.cloud.vms().is_empty());
-    let told = cluster.told("NodeDeleted");
+    let told = cluster.event_messages("NodeDeleted");
     assert!(told.len() == 1 && told[0].contains("trigger-deletion-by-mcm"), "{told:?}");
 }
 
 /// Deleting a copied Machine must not delete the VM of the original.
 /// Shows MC-S7.
 #[tokio::test(start_paused = true)]
-async fn copied_machine_goes_without_the_vm_of_the_original() {
+async fn copied_machine_is_deleted_without_the_original_vm() {
     let cluster = TestCluster::new(38);
     let _process = cluster.start();
     running(&cluster).await;
@@ -338,23 +344,23 @@ async fn copied_machine_goes_without_the_vm_of_the_original() {
         "spec": original.spec,
     });
     cluster.machines().create(&PostParams::default(), &serde_json::from_value(copy).unwrap()).await.unwrap();
-    cluster.until("it is refused", |w| w.phase("copy") == Some(MachinePhase::CrashLoopBackOff)).await;
+    cluster.until("it is rejected", |w| w.phase("copy") == Some(MachinePhase::CrashLoopBackOff)).await;
     let text = cluster.machine("copy").unwrap().status.last_operation.description;
     assert!(text.contains("is also the VM of Machine \"m-1\""), "{text}");
     let unlabel = json!({ "metadata": { "labels": { "node": null } } });
     cluster.machines().patch("copy", &PatchParams::default(), &Patch::Merge(&unlabel)).await.unwrap();
     cluster.delete("copy").await;
-    cluster.until("it is gone", |w| w.machine("copy").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("copy").is_none()).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     assert_eq!(cluster.cloud.vms_of("m-1").len(), 1);
     assert_eq!(cluster.cloud.count(driver::Method::Delete), 0);
     assert_eq!(cluster.phase("m-1"), Some(MachinePhase::Running));
     assert!(cluster.node("m-1").unwrap()["spec"]["unschedulable"].is_null());
-    let told = cluster.told("VMShared");
+    let told = cluster.event_messages("VMShared");
     assert!(told.iter().any(|message| message.contains("are left to that Machine")), "{told:?}");
 
     cluster.delete("m-1").await;
-    cluster.until("the original is gone", |w| w.machine("m-1").is_none()).await;
+    cluster.until("the original is deleted", |w| w.machine("m-1").is_none()).await;
     assert!(cluster.cloud.vms().is_empty());
 }
 
@@ -369,11 +375,11 @@ async fn machine_with_two_vms_of_its_name_is_deleted_with_both() {
     }
     let _process = cluster.start();
     cluster.create("twin").await;
-    cluster.until("its creation fails", |w| w.phase("twin") == Some(MachinePhase::CrashLoopBackOff)).await;
+    cluster.until("the creation fails", |w| w.phase("twin") == Some(MachinePhase::CrashLoopBackOff)).await;
     let begin = cluster.clock.now();
     cluster.delete("twin").await;
-    cluster.until("it is gone", |w| w.machine("twin").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("twin").is_none()).await;
     assert!(cluster.cloud.vms().is_empty());
     assert!(cluster.clock.now().duration_since(begin).as_secs() < 60);
-    assert_eq!(cluster.told("NodeMayBeLeft").len(), 1);
+    assert_eq!(cluster.event_messages("NodeMayBeLeft").len(), 1);
 }

@@ -1,4 +1,4 @@
-//! VMs that belong to nobody go, and nobody else's.
+//! Orphan VMs are deleted, and no other VMs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,8 +26,8 @@ fn plant(cluster: &TestCluster, machine: &str) -> String {
     cluster.cloud.plant(spec, Some(machine.into())).unwrap().provider_id.to_string()
 }
 
-/// Removes a Machine as somebody in a hurry does: its finalizer first.
-async fn tear_out(cluster: &TestCluster, name: &str) {
+/// Deletes a Machine by force: its finalizer is removed first.
+async fn force_delete(cluster: &TestCluster, name: &str) {
     let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
     cluster.machines().patch(name, &PatchParams::default(), &free).await.unwrap();
     cluster.machines().delete(name, &DeleteParams::default()).await.ok();
@@ -75,7 +75,7 @@ impl Driver for ChangedList {
 
 /// Shows LIM-22.
 #[tokio::test(start_paused = true)]
-async fn vm_of_a_running_machine_stays_when_it_is_renamed_in_the_cloud() {
+async fn vm_of_a_running_machine_stays_when_it_is_renamed() {
     let cluster = TestCluster::new(14);
     let driver = Arc::new(ChangedList { cloud: cluster.cloud.clone(), listed: Mutex::default() });
     let process = cluster.start_with(driver.clone());
@@ -83,13 +83,13 @@ async fn vm_of_a_running_machine_stays_when_it_is_renamed_in_the_cloud() {
         cluster.create(name).await;
     }
     let run = |w: &TestCluster| ["m-0", "m-1"].iter().all(|name| w.phase(name) == Some(MachinePhase::Running));
-    cluster.until("both run", run).await;
+    cluster.until("both are Running", run).await;
     let id = |name: &str| cluster.machine(name).unwrap().spec.provider_id;
     driver.listed.lock().extend([(id("m-0"), "ghost".into()), (id("m-1"), "m-0".into())]);
     tokio::time::sleep(4 * HOUR).await;
     assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (2, 0));
-    let told = cluster.told("VMNameMismatch");
-    assert_eq!(told.len(), 2, "each is told once: {told:?}");
+    let told = cluster.event_messages("VMNameMismatch");
+    assert_eq!(told.len(), 2, "each is reported once: {told:?}");
     assert!(told.iter().any(|message| message.contains("\"ghost\"")), "{told:?}");
     let shown = process.metrics.encode().unwrap();
     assert!(shown.lines().any(|line| line == "millwright_orphan_vms{state=\"misnamed\"} 2"), "{shown}");
@@ -98,10 +98,10 @@ async fn vm_of_a_running_machine_stays_when_it_is_renamed_in_the_cloud() {
 /// Machines that were deleted by force are restored from a backup while the deletions of their VMs wait in the driver queue.
 /// Shows LIM-24.
 #[tokio::test(start_paused = true)]
-async fn orphan_deletion_is_not_sent_when_the_machine_came_back_in_the_queue() {
+async fn orphan_deletion_is_not_sent_when_the_machine_came_back() {
     let mut cluster = TestCluster::new(15);
     cluster.policy.safety.orphan_limit = Limit::Any;
-    // At most ten calls of one credential run at once. They take so long that the others wait.
+    // At most ten calls of one credential run at once. They take so long that the others are queued.
     cluster.cloud.inject(Script::always(Fault::Delay(5 * MINUTE)).on(Method::Delete));
     let _process = cluster.start();
     let mut ids: Vec<(String, String)> = (0..13)
@@ -121,53 +121,53 @@ async fn orphan_deletion_is_not_sent_when_the_machine_came_back_in_the_queue() {
     tokio::time::sleep(HOUR).await;
     let left: Vec<String> = cluster.cloud.vms().iter().map(|vm| vm.provider_id.to_string()).collect();
     assert_eq!(left, [waiting[0].0.clone(), waiting[1].0.clone()]);
-    assert!(cluster.told("OrphanVMNotDeleted").is_empty(), "nothing failed");
+    assert!(cluster.event_messages("OrphanVMNotDeleted").is_empty(), "nothing failed");
 }
 
 /// Shows MC-W45.
 #[tokio::test(start_paused = true)]
-async fn a_vm_without_a_machine_goes_after_a_creation_timeout_and_before_two_periods_more() {
+async fn orphan_vm_is_deleted_after_the_creation_timeout() {
     let cluster = TestCluster::new(1);
     let _process = cluster.start();
     plant(&cluster, "nobody");
     tokio::time::sleep(19 * MINUTE).await;
-    assert_eq!(cluster.cloud.vms_of("nobody").len(), 1, "it may yet turn out to be somebody's");
+    assert_eq!(cluster.cloud.vms_of("nobody").len(), 1, "its Machine may still appear");
     tokio::time::sleep(31 * MINUTE).await;
     assert_eq!(cluster.cloud.vms_of("nobody").len(), 0);
-    let told = cluster.told("OrphanVMDeleted");
-    assert!(told.len() == 1 && told[0].contains("its Machine does not exist"), "{told:?}");
+    let told = cluster.event_messages("OrphanVMDeleted");
+    assert!(told.len() == 1 && told[0].contains("because Machine does not exist"), "{told:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_torn_out_leaves_a_vm_that_is_collected() {
+async fn vm_of_a_force_deleted_machine_is_deleted() {
     let cluster = TestCluster::new(2);
     let process = cluster.start();
     cluster.create("m-0").await;
-    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    process.kill().await; // or it would put the finalizer back
-    tear_out(&cluster, "m-0").await;
+    cluster.until("it is Running", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    process.kill().await; // otherwise it would add the finalizer again
+    force_delete(&cluster, "m-0").await;
     let _process = cluster.start();
-    cluster.until("its VM is collected", |w| w.cloud.vms().is_empty()).await;
+    cluster.until("its VM is deleted", |w| w.cloud.vms().is_empty()).await;
 }
 
 /// Shows MC-W49.
 #[tokio::test(start_paused = true)]
-async fn a_second_vm_of_a_machine_goes_and_the_one_that_is_written_down_stays() {
+async fn second_vm_of_a_machine_is_deleted() {
     let cluster = TestCluster::new(3);
     let _process = cluster.start();
     cluster.create("m-0").await;
-    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
     let own = cluster.machine("m-0").unwrap().spec.provider_id.to_string();
     plant(&cluster, "m-0");
     assert_eq!(cluster.cloud.vms_of("m-0").len(), 2);
-    cluster.until("one is left", |w| w.cloud.vms_of("m-0").len() == 1).await;
+    cluster.until("one VM remains", |w| w.cloud.vms_of("m-0").len() == 1).await;
     assert_eq!(cluster.cloud.vms_of("m-0")[0].provider_id, own.as_str());
     assert_eq!(cluster.phase("m-0"), Some(MachinePhase::Running));
 }
 
 /// Shows MC-W33.
 #[tokio::test(start_paused = true)]
-async fn living_machines_keep_their_vms() {
+async fn running_machines_keep_their_vms() {
     let cluster = TestCluster::new(4);
     let _process = cluster.start();
     for n in 0..5 {
@@ -175,12 +175,12 @@ async fn living_machines_keep_their_vms() {
     }
     tokio::time::sleep(4 * HOUR).await;
     assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (5, 0));
-    assert!(cluster.cloud.count(Method::List) >= 14, "looked every quarter of an hour");
+    assert!(cluster.cloud.count(Method::List) >= 14, "VMs were listed every 15 minutes");
 }
 
 /// Shows MC-W45.
 #[tokio::test(start_paused = true)]
-async fn too_many_at_once_stay_and_are_told_until_an_operator_allows_it() {
+async fn too_many_orphan_vms_are_kept_until_it_is_allowed() {
     let mut cluster = TestCluster::new(5);
     let process = cluster.start();
     for n in 0..4 {
@@ -188,7 +188,7 @@ async fn too_many_at_once_stay_and_are_told_until_an_operator_allows_it() {
     }
     tokio::time::sleep(3 * HOUR).await;
     assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (4, 0));
-    let told = cluster.told("OrphanVMsHeldBack");
+    let told = cluster.event_messages("OrphanVMsHeldBack");
     assert!(told.iter().any(|message| message.contains("4 of 4 VMs")), "{told:?}");
     process.kill().await;
     cluster.policy.safety.orphan_limit = Limit::Any;
@@ -199,7 +199,7 @@ async fn too_many_at_once_stay_and_are_told_until_an_operator_allows_it() {
 
 /// Shows MC-W46.
 #[tokio::test(start_paused = true)]
-async fn a_class_that_cannot_be_listed_stops_no_other() {
+async fn failed_list_of_one_class_does_not_block_others() {
     let cluster = TestCluster::new(6);
     let mut broken = class("a-broken-one", &json!({}));
     broken["provider"] = json!("elsewhere");
@@ -208,12 +208,12 @@ async fn a_class_that_cannot_be_listed_stops_no_other() {
     plant(&cluster, "nobody");
     tokio::time::sleep(HOUR).await;
     assert_eq!(cluster.cloud.vms().len(), 0);
-    assert!(!cluster.told("OrphanScanFailed").is_empty());
+    assert!(!cluster.event_messages("OrphanScanFailed").is_empty());
 }
 
 /// Shows MC-W47.
 #[tokio::test(start_paused = true)]
-async fn a_vm_that_two_classes_list_is_deleted_once() {
+async fn orphan_vm_listed_by_two_classes_is_deleted_once() {
     let cluster = TestCluster::new(7);
     cluster.server.insert(&class("another", &json!({}))).unwrap();
     let _process = cluster.start();
@@ -224,9 +224,9 @@ async fn a_vm_that_two_classes_list_is_deleted_once() {
 
 /// Shows MC-W45.
 #[tokio::test(start_paused = true)]
-async fn a_cache_that_is_late_deletes_no_vm_of_a_machine_that_exists() {
+async fn late_cache_deletes_no_vm_of_an_existing_machine() {
     let mut cluster = TestCluster::new(8);
-    cluster.policy.creation_timeout = Duration::from_secs(30); // shorter than a watch may be silent
+    cluster.policy.creation_timeout = Duration::from_secs(30); // shorter than the outage timeout
     cluster.policy.safety.orphan_period = Duration::from_secs(20);
     cluster.policy.safety.orphan_interval = Duration::from_secs(1);
     cluster.server.faults().on(Verb::Watch).of("machines").by_agent(CONTROLLER).times(2).stall_watch(After::Events(0));
@@ -235,7 +235,7 @@ async fn a_cache_that_is_late_deletes_no_vm_of_a_machine_that_exists() {
     let id = plant(&cluster, "m-0");
     restore(&cluster, "m-0", &id).await;
     tokio::time::sleep(Duration::from_secs(20)).await;
-    assert_eq!(process.cluster.machines().len(), 0, "the cache has not heard of it");
+    assert_eq!(process.cluster.machines().len(), 0, "the cache does not show it");
     tokio::time::sleep(5 * MINUTE).await;
     assert_eq!(process.cluster.machines().len(), 1);
     assert_eq!((cluster.cloud.vms().len(), cluster.cloud.count(Method::Delete)), (1, 0));
@@ -243,7 +243,7 @@ async fn a_cache_that_is_late_deletes_no_vm_of_a_machine_that_exists() {
 
 /// Shows MC-W45.
 #[tokio::test(start_paused = true)]
-async fn who_does_not_see_collects_nothing() {
+async fn frozen_controller_deletes_no_orphan_vm() {
     let cluster = TestCluster::new(9);
     let _process = cluster.start();
     tokio::time::sleep(MINUTE).await;
@@ -259,32 +259,32 @@ async fn who_does_not_see_collects_nothing() {
 
 /// Shows MC-W33.
 #[tokio::test(start_paused = true)]
-async fn an_orphan_that_cannot_be_deleted_is_told_and_tried_again() {
+async fn failed_orphan_deletion_is_reported_and_retried() {
     let cluster = TestCluster::new(10);
     cluster.cloud.inject(Script::always(Fault::Fail(api::Code::PermissionDenied)).on(Method::Delete).times(2));
     let _process = cluster.start();
     plant(&cluster, "nobody");
     tokio::time::sleep(2 * HOUR).await;
     assert_eq!(cluster.cloud.vms().len(), 0);
-    assert!(cluster.told("OrphanVMNotDeleted").iter().any(|message| message.contains("PermissionDenied")));
+    assert!(cluster.event_messages("OrphanVMNotDeleted").iter().any(|message| message.contains("PermissionDenied")));
 }
 
 /// Shows MC-W33.
 #[tokio::test(start_paused = true)]
-async fn many_machines_that_go_start_few_scans() {
+async fn many_machine_deletions_trigger_few_scans() {
     let cluster = TestCluster::new(11);
     let _process = cluster.start();
     for n in 0..10 {
         cluster.create(&format!("m-{n}")).await;
     }
     let all_run = |w: &TestCluster| (0..10).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running));
-    cluster.until("all run", all_run).await;
+    cluster.until("all are Running", all_run).await;
     let before = cluster.cloud.count(Method::List);
     for n in 0..10 {
         cluster.delete(&format!("m-{n}")).await;
         tokio::time::sleep(Duration::from_secs(3)).await;
     }
-    cluster.until("all are gone", |w| w.server.objects("machines.machine.sapcloud.io").is_empty()).await;
+    cluster.until("all are deleted", |w| w.server.objects("machines.machine.sapcloud.io").is_empty()).await;
     tokio::time::sleep(2 * MINUTE).await;
     let scans = cluster.cloud.count(Method::List) - before;
     assert!((1..=4).contains(&scans), "{scans} scans");
@@ -294,15 +294,15 @@ async fn many_machines_that_go_start_few_scans() {
 
 /// Shows LIM-20.
 #[tokio::test(start_paused = true)]
-async fn a_vm_whose_machine_the_api_server_forgot_stays_under_the_next_leader_too() {
+async fn vm_of_a_lost_machine_is_kept_by_the_next_leader() {
     let cluster = TestCluster::new(12);
     let first = cluster.start_replica("replica-a");
     let running = |name: &'static str| move |w: &TestCluster| w.phase(name) == Some(MachinePhase::Running);
     cluster.create("m-0").await;
-    cluster.until("it runs", running("m-0")).await;
+    cluster.until("it is Running", running("m-0")).await;
     let backup = cluster.server.revision();
     cluster.create("m-1").await;
-    cluster.until("it runs", running("m-1")).await;
+    cluster.until("it is Running", running("m-1")).await;
     tokio::time::sleep(2 * MINUTE).await;
     cluster.server.restore(backup).unwrap();
     tokio::time::sleep(10 * MINUTE).await;
@@ -310,13 +310,13 @@ async fn a_vm_whose_machine_the_api_server_forgot_stays_under_the_next_leader_to
     first.kill().await;
     let _next = cluster.start_replica("replica-b");
     tokio::time::sleep(2 * HOUR).await;
-    assert_eq!(cluster.cloud.vms_of("m-1").len(), 1, "nobody deleted its Machine");
+    assert_eq!(cluster.cloud.vms_of("m-1").len(), 1, "its Machine was not deleted");
     assert_eq!(cluster.cloud.count(Method::Delete), 0);
 }
 
 /// Shows LIM-20.
 #[tokio::test(start_paused = true)]
-async fn an_orphan_is_collected_although_no_leader_lives_as_long_as_a_creation_timeout() {
+async fn orphan_vm_is_deleted_despite_short_lived_leaders() {
     let cluster = TestCluster::new(13);
     plant(&cluster, "nobody");
     let mut left = 0;
@@ -325,9 +325,9 @@ async fn an_orphan_is_collected_although_no_leader_lives_as_long_as_a_creation_t
         tokio::time::sleep(12 * MINUTE).await;
         process.kill().await;
         left = cluster.cloud.vms_of("nobody").len();
-        assert!(n > 0 || left == 1, "it may yet turn out to be somebody's");
+        assert!(n > 0 || left == 1, "its Machine may still appear");
     }
-    assert_eq!(left, 0, "each new leader began to count anew");
+    assert_eq!(left, 0, "each new leader starts the period again");
 }
 
 /// VMs of other clusters, as a broken driver may list them.
@@ -347,19 +347,19 @@ async fn list_beyond_the_bound_is_reported_and_changes_nothing() {
     driver.listed.lock().extend(strangers(50));
     tokio::time::sleep(2 * HOUR).await;
     assert_eq!((cluster.cloud.vms_of("nobody").len(), cluster.cloud.count(Method::Delete)), (1, 0));
-    let told = cluster.told("OrphanVMsHeldBack");
+    let told = cluster.event_messages("OrphanVMsHeldBack");
     assert!(told.iter().any(|message| message.contains("51 VMs, at most 50 are allowed")), "{told:?}");
     let shown = process.metrics.encode().unwrap();
     assert!(shown.lines().any(|line| line == "millwright_orphan_vms{state=\"held_back\"} 51"), "{shown}");
     driver.listed.lock().clear();
     tokio::time::sleep(16 * MINUTE).await;
-    assert_eq!(cluster.cloud.vms_of("nobody").len(), 0, "it was suspected all the time");
+    assert_eq!(cluster.cloud.vms_of("nobody").len(), 0, "it was suspected");
 }
 
-/// Above 2,000 VMs the list is judged on a thread of its own.
+/// A list with more than 2,000 VMs is evaluated in a separate thread.
 /// Shows LIM-26.
 #[tokio::test(start_paused = true)]
-async fn large_list_is_judged_like_a_small_one() {
+async fn large_list_is_evaluated_like_a_small_one() {
     let mut cluster = TestCluster::new(17);
     cluster.policy.safety.orphan_limit = Limit::Share { at_least: 3000, percent: 0 };
     let driver = Arc::new(ChangedList { cloud: cluster.cloud.clone(), listed: Mutex::default() });
@@ -369,7 +369,7 @@ async fn large_list_is_judged_like_a_small_one() {
     driver.listed.lock().extend(strangers(3000));
     tokio::time::sleep(HOUR).await;
     assert_eq!((cluster.cloud.vms_of("nobody").len(), cluster.cloud.vms_of("m-0").len()), (1, 1), "3001 are too many");
-    assert!(cluster.told("OrphanVMsHeldBack").iter().any(|message| message.contains("3001 of 3002 VMs")));
+    assert!(cluster.event_messages("OrphanVMsHeldBack").iter().any(|message| message.contains("3001 of 3002 VMs")));
     driver.listed.lock().retain(|id, _| id.as_str().ends_with("00"));
     tokio::time::sleep(HOUR).await;
     assert_eq!((cluster.cloud.vms_of("nobody").len(), cluster.cloud.vms_of("m-0").len()), (0, 1));

@@ -1,4 +1,4 @@
-//! Two replicas, one lease: at most one acts, whatever happens to the other.
+//! Two replicas with one lease: at most one of them acts.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use rstest::rstest;
 
 use crate::test_cluster::TestCluster;
 
-/// When a replica wrote anything but its lease.
+/// Returns the times of all writes of a replica, except those of its lease.
 fn effects(cluster: &TestCluster, agent: &str) -> Vec<Timestamp> {
     cluster
         .server
@@ -24,7 +24,7 @@ fn effects(cluster: &TestCluster, agent: &str) -> Vec<Timestamp> {
 /// Shows LEA-2, LEA-12.
 #[rstest]
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_is_cut_off_stops_before_the_next_one_begins(#[values(1, 2, 3, 4)] seed: u64) {
+async fn disconnected_leader_stops_before_the_next_one_starts(#[values(1, 2, 3, 4)] seed: u64) {
     let cluster = TestCluster::new(seed);
     let _first = cluster.start_replica("replica-a");
     tokio::time::sleep(Duration::from_secs(20)).await;
@@ -33,10 +33,10 @@ async fn a_leader_that_is_cut_off_stops_before_the_next_one_begins(#[values(1, 2
         cluster.create(&format!("m-{n}")).await;
     }
     tokio::time::sleep(Duration::from_secs(7)).await;
-    // Whatever replica-a sends from now on breaks on the way; what the cloud does for it goes on.
+    // All requests of replica-a to the API server fail. Its driver calls continue.
     cluster.server.faults().on_any().by_agent("replica-a").disconnect();
     cluster
-        .until("the other one has brought all of them up", |w| {
+        .until("the other replica has started all of them", |w| {
             (0..20).all(|n| w.phase(&format!("m-{n}")) == Some(MachinePhase::Running))
         })
         .await;
@@ -61,16 +61,16 @@ async fn standby_queues_stay_empty_and_a_new_leader_sees_everything() {
         for name in &names {
             cluster.create(name).await;
         }
-        cluster.until("all run", |w| names.iter().all(|n| w.phase(n) == Some(MachinePhase::Running))).await;
+        cluster.until("all are Running", |w| names.iter().all(|n| w.phase(n) == Some(MachinePhase::Running))).await;
         for name in &names {
             cluster.delete(name).await;
         }
-        cluster.until("all are gone", |w| names.iter().all(|n| w.machine(n).is_none())).await;
+        cluster.until("all are deleted", |w| names.iter().all(|n| w.machine(n).is_none())).await;
     }
     for queue in ClusterState::of(&standby.cluster).queues {
         assert_eq!((queue.ready.len(), queue.waiting.len()), (0, 0), "{queue:?}");
     }
     cluster.create("m-last").await;
     leader.kill().await;
-    cluster.until("the standby leads", |w| w.phase("m-last") == Some(MachinePhase::Running)).await;
+    cluster.until("the standby is the leader", |w| w.phase("m-last") == Some(MachinePhase::Running)).await;
 }

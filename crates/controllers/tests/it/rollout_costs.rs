@@ -1,4 +1,4 @@
-//! What a roll-out costs the API server, and that the price follows the machines replaced, not the time that takes.
+//! Number of requests of a rollout. It depends on the number of replaced Machines, not on the duration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -42,8 +42,8 @@ fn is_complete(cluster: &TestCluster, class: &str) -> bool {
         && progressing.is_some_and(|condition| condition.reason == "NewMachineSetAvailable")
 }
 
-/// The fleet of `cargo xtask counts`, on a server whose writes take up to `latency`.
-async fn fleet(seed: u64, latency: Duration) -> TestCluster {
+/// Creates the pool of `cargo xtask counts`, on an API server whose writes take up to `latency`.
+async fn pool(seed: u64, latency: Duration) -> TestCluster {
     let cluster = TestCluster::new(seed);
     let quick = json!({ "createLatency": "300ms", "bootLatency": "500ms", "deleteLatency": "300ms", "join": { "after": "200ms" } });
     for name in ["one", "two"] {
@@ -52,7 +52,7 @@ async fn fleet(seed: u64, latency: Duration) -> TestCluster {
     if !latency.is_zero() {
         cluster.server.faults().on(Verb::WRITES).by_agent(CONTROLLER).delay_between(Duration::from_millis(1), latency);
     }
-    let fleet = json!({
+    let deployment = json!({
         "metadata": { "name": "pool" },
         "spec": {
             "replicas": SIZE,
@@ -64,11 +64,11 @@ async fn fleet(seed: u64, latency: Duration) -> TestCluster {
             },
         },
     });
-    deployments(&cluster).create(&PostParams::default(), &serde_json::from_value(fleet).unwrap()).await.unwrap();
+    deployments(&cluster).create(&PostParams::default(), &serde_json::from_value(deployment).unwrap()).await.unwrap();
     cluster
 }
 
-/// How often each kind of request was made.
+/// Returns the number of requests of each kind.
 fn tally(cluster: &TestCluster) -> BTreeMap<String, usize> {
     let mut tally = BTreeMap::new();
     for request in cluster.requests() {
@@ -87,8 +87,8 @@ fn sets(cluster: &TestCluster) -> Vec<MachineSet> {
     all.iter().map(|set| serde_json::from_value((**set).clone()).unwrap()).collect()
 }
 
-/// Everything that is said of the fleet is as it is.
-fn assert_told_as_it_is(cluster: &TestCluster) {
+/// Checks that all statuses are correct.
+fn assert_statuses_are_correct(cluster: &TestCluster) {
     let said = deployment(cluster);
     let status = &said.status;
     assert_eq!((status.replicas, status.updated_replicas, status.ready_replicas), (30, 30, 30));
@@ -107,16 +107,13 @@ fn assert_told_as_it_is(cluster: &TestCluster) {
 #[rstest]
 #[case::idle(Duration::ZERO, 0)]
 #[case::busy(Duration::from_millis(150), 0)]
-// Where answers take longer than a kubelet needs to be ready, its second write may meet our mark on its node, which is repeated.
+// With a high latency, the kubelet's second write may conflict with the first write of the controller, which is repeated.
 #[case::very_busy(Duration::from_millis(600), 20)]
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_costs_as_many_requests_on_a_busy_server_as_on_an_idle_one(
-    #[case] latency: Duration,
-    #[case] repeated: usize,
-) {
-    let cluster = fleet(1, latency).await;
+async fn rollout_request_count_does_not_depend_on_latency(#[case] latency: Duration, #[case] repeated: usize) {
+    let cluster = pool(1, latency).await;
     let _process = cluster.start();
-    cluster.until("all run", |w| is_complete(w, "one")).await;
+    cluster.until("all are Running", |w| is_complete(w, "one")).await;
     let up = tally(&cluster);
     assert!(up.values().sum::<usize>() <= SIZE * 6 + repeated, "up: {up:#?}");
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -124,43 +121,43 @@ async fn a_roll_out_costs_as_many_requests_on_a_busy_server_as_on_an_idle_one(
     edit(&cluster, json!({ "spec": { "template": { "spec": { "class": { "name": "two" } } } } })).await;
     cluster.until("all are replaced", |w| is_complete(w, "two")).await;
     tokio::time::sleep(latency * 4 + Duration::from_secs(1)).await;
-    assert_told_as_it_is(&cluster);
+    assert_statuses_are_correct(&cluster);
     let rolled = tally(&cluster);
     let statuses = of(&rolled, "patch machinesets/status") + of(&rolled, "patch machinedeployments/status");
     // On a very slow server a rollout takes smaller steps: it counts Machines as they become available, not the counts of the sets.
-    assert!(statuses <= SIZE + repeated / 10, "{statuses} writes that only tell how far it got: {rolled:#?}");
+    assert!(statuses <= SIZE + repeated / 10, "{statuses} status writes: {rolled:#?}");
     assert!(of(&rolled, "patch nodes") <= SIZE * 5 + repeated, "{rolled:#?}");
     assert!(rolled.values().sum::<usize>() <= SIZE * 19 + repeated, "rolled: {rolled:#?}");
     cluster.server.forget_requests();
     tokio::time::sleep(Duration::from_secs(30)).await;
-    assert_eq!(cluster.requests(), Vec::<String>::new(), "nothing was left for later");
+    assert_eq!(cluster.requests(), Vec::<String>::new(), "no requests follow");
     edit(&cluster, json!({ "spec": { "replicas": 0 } })).await;
-    cluster.until("all are gone", |w| machines(w).is_empty()).await;
+    cluster.until("all are deleted", |w| machines(w).is_empty()).await;
     let down = tally(&cluster);
     assert!(down.values().sum::<usize>() <= SIZE * 10, "down: {down:#?}");
 }
 
-/// Counts are written late. The roll-out does not wait for that.
+/// Status writes of counts are delayed. The rollout does not wait for them.
 /// Shows MS-R16.
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_goes_on_as_soon_as_a_machine_has_come_or_gone() {
-    let cluster = fleet(1, Duration::ZERO).await;
+async fn rollout_does_not_wait_for_delayed_status_writes() {
+    let cluster = pool(1, Duration::ZERO).await;
     let _process = cluster.start();
-    cluster.until("all run", |w| is_complete(w, "one")).await;
+    cluster.until("all are Running", |w| is_complete(w, "one")).await;
     let begin = cluster.clock.now();
     edit(&cluster, json!({ "spec": { "template": { "spec": { "class": { "name": "two" } } } } })).await;
     cluster.until("all are replaced", |w| is_complete(w, "two")).await;
     let took = cluster.clock.now().duration_since(begin);
-    // Five rounds of six machines, of which each needs a second and a third to come and a third of one to go.
+    // Five rounds of six Machines. A Machine needs 1.33 s to start and 0.33 s to be deleted.
     assert!(took.as_millis() <= 8_500, "took {took}");
 }
 
 /// Shows MS-R16.
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_never_goes_keeps_no_count_from_being_written() {
-    let cluster = fleet(1, Duration::ZERO).await;
+async fn stuck_deletion_does_not_delay_the_counts() {
+    let cluster = pool(1, Duration::ZERO).await;
     let _process = cluster.start();
-    cluster.until("all run", |w| is_complete(w, "one")).await;
+    cluster.until("all are Running", |w| is_complete(w, "one")).await;
     let stuck = machines(&cluster).swap_remove(7);
     let mut finalizers = stuck.metadata.finalizers.clone();
     finalizers.push("example.org/held".into());
@@ -168,7 +165,7 @@ async fn a_machine_that_never_goes_keeps_no_count_from_being_written() {
     cluster.machines().patch(stuck.name(), &PatchParams::default(), &Patch::Merge(&hold)).await.unwrap();
     cluster.delete(stuck.name()).await;
     cluster
-        .until("it is made up for", |w| {
+        .until("it is replaced", |w| {
             let all = machines(w);
             all.len() == SIZE + 1 && all.iter().filter(|m| *m.phase() == MachinePhase::Running).count() == SIZE
         })

@@ -1,4 +1,4 @@
-//! The Secrets that classes name: read when needed, and no more often than they change.
+//! Secrets of MachineClasses: they are read when they are needed, and once per version.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 
 /// Shows MC-W34.
 #[tokio::test(start_paused = true)]
-async fn a_changed_secret_named_only_as_credentials_wakes_its_machine() {
+async fn change_of_a_credentials_secret_reconciles_machines() {
     let cluster = TestCluster::new(12);
     let secret =
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "keys", "namespace": NAMESPACE } });
@@ -26,27 +26,30 @@ async fn a_changed_secret_named_only_as_credentials_wakes_its_machine() {
     let told = |w: &TestCluster| {
         w.machine("m-1").is_some_and(|m| m.status.last_operation.description.contains("userdata field not found"))
     };
-    cluster.until("it says what is missing", told).await;
+    cluster.until("the error is reported", told).await;
     let begin = cluster.clock.now();
     let secrets: runtime::client::Api<k8s_openapi::api::core::v1::Secret> =
         runtime::client::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = kube::api::Patch::Merge(json!({ "stringData": { "userData": "#cloud-config" } }));
     secrets.patch("keys", &kube::api::PatchParams::default(), &patch).await.unwrap();
-    cluster.until("it runs", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
-    assert!(cluster.clock.now().duration_since(begin).as_secs() < 30, "an event woke it, not the ten-minute look");
+    cluster.until("it is Running", |w| w.phase("m-1") == Some(MachinePhase::Running)).await;
+    assert!(
+        cluster.clock.now().duration_since(begin).as_secs() < 30,
+        "an event reconciled it, not the timer of ten minutes"
+    );
 }
 
 /// Shows API-16.
 #[tokio::test(start_paused = true)]
-async fn the_data_of_a_secret_is_read_once_per_version() {
+async fn secret_data_is_read_once_per_version() {
     let cluster = TestCluster::new(13);
     let _process = cluster.start();
     let reads = || cluster.requests().iter().filter(|request| request.starts_with("get secrets cloud")).count();
     for name in ["m-1", "m-2", "m-3"] {
         cluster.create(name).await;
-        cluster.until("it runs", |w| w.phase(name) == Some(MachinePhase::Running)).await;
+        cluster.until("it is Running", |w| w.phase(name) == Some(MachinePhase::Running)).await;
     }
-    // Our own finalizer makes a version too, and the first read may have been on its way when it was written.
+    // The finalizer creates a version, too, and the first read may be in flight when it is written.
     let first = reads();
     assert!((1..=2).contains(&first), "{first}");
     let secrets: runtime::client::Api<k8s_openapi::api::core::v1::Secret> =
@@ -54,37 +57,39 @@ async fn the_data_of_a_secret_is_read_once_per_version() {
     let patch = kube::api::Patch::Merge(json!({ "stringData": { "userData": "#cloud-config, renewed" } }));
     secrets.patch("cloud", &kube::api::PatchParams::default(), &patch).await.unwrap();
     cluster.create("m-4").await;
-    cluster.until("it runs", |w| w.phase("m-4") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-4") == Some(MachinePhase::Running)).await;
     assert_eq!(reads(), first + 1);
 }
 
-/// Two machines that run, and a process that may not read the Secret of their class.
+/// Creates two Running Machines, and a process without permission to read the Secret of their MachineClass.
 async fn running_pair(seed: u64) -> TestCluster {
     let cluster = TestCluster::new(seed);
     let process = cluster.start();
     for name in ["m-0", "m-1"] {
         cluster.create(name).await;
-        cluster.until("it runs", |w| w.phase(name) == Some(MachinePhase::Running)).await;
+        cluster.until("it is Running", |w| w.phase(name) == Some(MachinePhase::Running)).await;
     }
     process.kill().await;
     cluster.server.faults().on(Verb::Get).of("secrets").by_agent(CONTROLLER).forbid();
     cluster
 }
 
+/// Shows LIM-17.
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_may_not_be_read_does_not_stop_health() {
+async fn unreadable_secret_does_not_block_health_checks() {
     let cluster = running_pair(14).await;
     let _process = cluster.start();
     cluster.cloud.vms_of("m-0").iter().for_each(|vm| cluster.cloud.hang(&vm.id));
     let begin = cluster.clock.now();
-    cluster.until("its Node is missed", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
+    cluster.until("the Node is missing", |w| w.phase("m-0") == Some(MachinePhase::Unknown)).await;
     assert!(cluster.clock.now().duration_since(begin).as_secs() < 120);
 }
 
+/// Shows LIM-17.
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_may_not_be_read_does_not_stop_a_deletion_that_needs_no_credentials() {
+async fn unreadable_secret_does_not_block_the_node_deletion() {
     let cluster = running_pair(15).await;
-    // Somebody deleted its VM and died before its Node was deleted.
+    // An earlier process deleted the VM and crashed before it deleted the Node.
     cluster.cloud.vms_of("m-1").iter().for_each(|vm| cluster.cloud.reclaim(&vm.id));
     cluster.delete("m-1").await;
     let status = json!({ "status": {
@@ -97,31 +102,33 @@ async fn a_secret_that_may_not_be_read_does_not_stop_a_deletion_that_needs_no_cr
     cluster.machines().patch_status("m-1", &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
     let _process = cluster.start();
     let begin = cluster.clock.now();
-    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("m-1").is_none()).await;
     assert!(cluster.clock.now().duration_since(begin).as_secs() < 60);
     assert!(cluster.node("m-1").is_none());
 }
 
+/// Shows LIM-17.
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_may_not_be_read_is_told_and_read_again_until_it_may() {
+async fn forbidden_secret_is_reported_and_read_again() {
     let cluster = TestCluster::new(16);
     let rule = cluster.server.faults().on(Verb::Get).of("secrets").by_agent(CONTROLLER).forbid();
     let _process = cluster.start();
     cluster.create("m-0").await;
     let text = |w: &TestCluster| w.machine("m-0").map(|m| m.status.last_operation.description).unwrap_or_default();
-    cluster.until("it says why not", |w| text(w).contains("failed to read Secret pool/cloud")).await;
+    cluster.until("the error is reported", |w| text(w).contains("failed to read Secret pool/cloud")).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     let asked = cluster.server.faults().times_fired(rule);
-    assert!((5..40).contains(&asked), "it is read again with back-off: {asked} times in five minutes");
-    assert_eq!(cluster.told("SecretUnusable").len(), 1);
+    assert!((5..40).contains(&asked), "it is read with backoff: {asked} times in five minutes");
+    assert_eq!(cluster.event_messages("SecretUnusable").len(), 1);
     cluster.server.faults().withdraw(rule);
     let begin = cluster.clock.now();
-    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
-    assert!(cluster.clock.now().duration_since(begin).as_secs() < 120, "the read that succeeded woke it");
+    cluster.until("it is Running", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 120, "the successful read reconciled it");
 }
 
+/// Shows LIM-18.
 #[tokio::test(start_paused = true)]
-async fn a_missing_secret_is_called_missing() {
+async fn missing_secret_is_reported() {
     let cluster = TestCluster::new(17);
     let mut lost = class("lost", &json!({}));
     lost["secretRef"]["name"] = json!("nowhere");
@@ -129,14 +136,14 @@ async fn a_missing_secret_is_called_missing() {
     let _process = cluster.start();
     cluster.create_of_class("m-0", "lost").await;
     let text = |w: &TestCluster| w.machine("m-0").map(|m| m.status.last_operation.description).unwrap_or_default();
-    cluster.until("it says what is missing", |w| text(w).contains("nowhere")).await;
+    cluster.until("the error is reported", |w| text(w).contains("nowhere")).await;
     assert!(text(&cluster).contains("Secret pool/nowhere does not exist"), "{}", text(&cluster));
     assert!(!text(&cluster).contains("add the key"), "{}", text(&cluster));
 }
 
 /// Shows MC-W22.
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_is_mended_ends_the_back_off_of_those_who_failed_because_of_it() {
+async fn corrected_secret_ends_the_backoff_of_failed_creates() {
     let cluster = TestCluster::new(18);
     cluster.cloud.inject(driver_virtual::Script::next(
         driver::Method::Create,
@@ -146,24 +153,24 @@ async fn a_secret_that_is_mended_ends_the_back_off_of_those_who_failed_because_o
     cluster.create("m-0").await;
     let refused =
         |w: &TestCluster| w.machine("m-0").is_some_and(|m| m.status.last_operation.error_code == "PermissionDenied");
-    cluster.until("the cloud refuses it", refused).await;
+    cluster.until("the driver call fails", refused).await;
     let begin = cluster.clock.now();
     let secrets: runtime::client::Api<k8s_openapi::api::core::v1::Secret> =
         runtime::client::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = Patch::Merge(json!({ "stringData": { "password": "a better one" } }));
     secrets.patch("cloud", &PatchParams::default(), &patch).await.unwrap();
-    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
-    assert!(took < 60, "the back-off is three minutes, the cloud takes 42 s: {took} s");
+    assert!(took < 60, "the backoff is three minutes, the cloud takes 42 s: {took} s");
 }
 
 /// Shows MC-W22.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_that_failed_for_want_of_a_secret_goes_on_when_it_is_mended() {
+async fn corrected_secret_ends_the_backoff_of_failed_deletions() {
     let cluster = TestCluster::new(19);
     let _process = cluster.start();
     cluster.create("m-0").await;
-    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
     cluster.cloud.inject(driver_virtual::Script::next(
         driver::Method::Delete,
         driver_virtual::Fault::Fail(api::Code::PermissionDenied),
@@ -172,12 +179,12 @@ async fn a_deletion_that_failed_for_want_of_a_secret_goes_on_when_it_is_mended()
     let refused = |w: &TestCluster| {
         w.machine("m-0").is_some_and(|m| m.status.last_operation.description.contains("PermissionDenied"))
     };
-    cluster.until("the cloud refuses it", refused).await;
+    cluster.until("the driver call fails", refused).await;
     let begin = cluster.clock.now();
     let secrets: runtime::client::Api<k8s_openapi::api::core::v1::Secret> =
         runtime::client::Api::namespaced(cluster.client("person"), NAMESPACE);
     let patch = Patch::Merge(json!({ "stringData": { "password": "a better one" } }));
     secrets.patch("cloud", &PatchParams::default(), &patch).await.unwrap();
-    cluster.until("it is gone", |w| w.machine("m-0").is_none()).await;
-    assert!(cluster.clock.now().duration_since(begin).as_secs() < 60, "the back-off is ten minutes");
+    cluster.until("it is deleted", |w| w.machine("m-0").is_none()).await;
+    assert!(cluster.clock.now().duration_since(begin).as_secs() < 60, "the backoff is ten minutes");
 }

@@ -1,4 +1,4 @@
-//! Sets on an API server that loses answers, refuses requests and lags.
+//! MachineSets with an API server that loses responses, rejects requests and has late watches.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ fn running(cluster: &TestCluster, count: usize) -> bool {
     all.len() == count && all.iter().all(|machine| *machine.phase() == MachinePhase::Running)
 }
 
-/// The largest number of machines that were not being deleted, at any write since the beginning.
+/// Returns the maximum number of Machines without a deletion timestamp, over all writes.
 fn most_ever(cluster: &TestCluster) -> usize {
     let (mut there, mut most) = (std::collections::BTreeSet::new(), 0);
     for change in cluster.server.changes(MACHINES, 0).expect("nothing was compacted") {
@@ -77,41 +77,43 @@ fn most_ever(cluster: &TestCluster) -> usize {
 
 /// Shows MS-W3.
 #[tokio::test(start_paused = true)]
-async fn a_set_grows_to_fifty_shrinks_to_ten_and_to_none_with_a_handful_of_requests() {
+async fn scaling_a_set_stays_within_the_request_budget() {
     let cluster = TestCluster::new(1);
     let _process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
     create_set(&cluster, "pool", 0).await;
-    cluster.until("it is held", |w| set(w, "pool").is_some_and(|s| s.status.observed_generation == 1)).await;
+    cluster.until("the status is written", |w| set(w, "pool").is_some_and(|s| s.status.observed_generation == 1)).await;
     cluster.server.forget_requests();
     scale(&cluster, "pool", 50).await;
     cluster.until("fifty run", |w| running(w, 50)).await;
-    cluster.until("the status says so", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 50)).await;
+    cluster
+        .until("the status has the count", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 50))
+        .await;
     let up = cluster.requests();
     assert!(up.iter().all(|request| request.ends_with("200") || request.ends_with("201")), "{up:#?}");
-    assert!(up.len() <= 50 * 8, "budget: 8 requests for a machine to come up, its set included: {}", up.len());
+    assert!(up.len() <= 50 * 8, "budget: 8 requests to create a Machine, including its MachineSet: {}", up.len());
     assert_eq!(up.iter().filter(|request| request.starts_with("create machines")).count(), 50);
     let reads =
         |requests: &[String]| requests.iter().filter(|r| r.starts_with("get machine")).cloned().collect::<Vec<_>>();
-    assert_eq!(reads(&up), Vec::<String>::new(), "nothing is read live");
+    assert_eq!(reads(&up), Vec::<String>::new(), "no object is read from the API server");
     let looks = up.iter().filter(|request| request.starts_with("patch machinesets/status")).count();
-    assert!(looks <= 20, "one look for many changes: {looks}");
+    assert!(looks <= 20, "many changes are combined: {looks}");
 
     cluster.server.forget_requests();
     scale(&cluster, "pool", 10).await;
     cluster.until("ten run", |w| running(w, 10)).await;
     scale(&cluster, "pool", 0).await;
-    cluster.until("none is left", |w| machines(w).is_empty()).await;
-    cluster.until("the status says so", |w| set(w, "pool").is_some_and(|s| s.status.replicas == 0)).await;
+    cluster.until("all are deleted", |w| machines(w).is_empty()).await;
+    cluster.until("the status has the count", |w| set(w, "pool").is_some_and(|s| s.status.replicas == 0)).await;
     let down = cluster.requests();
     assert!(down.iter().all(|request| request.ends_with("200")), "{down:#?}");
-    assert!(down.len() <= 50 * 10, "budget: 10 requests for a machine to go, its set included: {}", down.len());
+    assert!(down.len() <= 50 * 10, "budget: 10 requests to delete a Machine, including its MachineSet: {}", down.len());
     assert_eq!(most_ever(&cluster), 50);
 }
 
 /// Shows MS-W3.
 #[tokio::test(start_paused = true)]
-async fn a_steady_set_costs_no_request_at_all() {
+async fn steady_set_sends_no_requests() {
     let cluster = TestCluster::new(2);
     let process = cluster.start();
     create_set(&cluster, "pool", 3).await;
@@ -120,13 +122,13 @@ async fn a_steady_set_costs_no_request_at_all() {
     cluster.server.forget_requests();
     tokio::time::sleep(Duration::from_hours(1)).await;
     assert_eq!(cluster.requests(), Vec::<String>::new());
-    assert!(process.cluster.fleet().unwrap().set_queue().is_empty());
+    assert!(process.cluster.manager().unwrap().set_queue().is_empty());
 }
 
 /// Shows MS-R2, MS-W1.
 #[rstest]
 #[tokio::test(start_paused = true)]
-async fn answers_lost_after_the_commit_make_no_second_machine(#[values(1, 2, 3, 4)] seed: u64) {
+async fn lost_create_response_creates_no_second_machine(#[values(1, 2, 3, 4)] seed: u64) {
     let cluster = TestCluster::new(seed);
     let faults = cluster.server.faults();
     faults.on([Verb::Create]).of("machines").by_agent(CONTROLLER).with_probability(0.3).lose_answer();
@@ -142,7 +144,7 @@ async fn answers_lost_after_the_commit_make_no_second_machine(#[values(1, 2, 3, 
 /// Shows MS-W1.
 #[rstest]
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_lags_and_breaks_makes_no_machine_too_many_and_takes_none_too_many(#[values(1, 2, 3)] seed: u64) {
+async fn late_watch_causes_no_extra_creates_or_deletes(#[values(1, 2, 3)] seed: u64) {
     let cluster = TestCluster::new(seed);
     let faults = cluster.server.faults();
     faults.on([Verb::Watch]).of("machines").by_agent(CONTROLLER).with_probability(0.7).stall_watch(After::Events(3));
@@ -150,9 +152,9 @@ async fn a_watch_that_lags_and_breaks_makes_no_machine_too_many_and_takes_none_t
     faults.on(Verb::WRITES).by_agent(CONTROLLER).with_probability(0.1).conflict();
     let _process = cluster.start();
     create_set(&cluster, "pool", 15).await;
-    cluster.until("fifteen are there", |w| living(w) == 15).await;
+    cluster.until("15 Machines exist", |w| living(w) == 15).await;
     scale(&cluster, "pool", 5).await;
-    cluster.until("five are there", |w| living(w) == 5).await;
+    cluster.until("5 Machines exist", |w| living(w) == 5).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(living(&cluster), 5);
     assert_eq!(most_ever(&cluster), 15);
@@ -160,20 +162,20 @@ async fn a_watch_that_lags_and_breaks_makes_no_machine_too_many_and_takes_none_t
     cluster.until("five run", |w| running(w, 5)).await;
 }
 
-/// A plan may be a hundred requests long.
+/// A plan may contain 100 requests.
 /// Shows MS-R21.
 #[tokio::test(start_paused = true)]
-async fn a_set_that_is_scaled_down_while_it_grows_makes_no_more_machines() {
+async fn set_stops_creating_when_it_is_scaled_down() {
     let cluster = TestCluster::new(12);
     let creates = cluster.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER);
     creates.delay(Duration::from_secs(1));
     let _process = cluster.start();
     create_set(&cluster, "pool", 60).await;
-    cluster.until("some are made", |w| machines(w).len() >= 7).await;
+    cluster.until("some are created", |w| machines(w).len() >= 7).await;
     scale(&cluster, "pool", 3).await;
     tokio::time::sleep(Duration::from_mins(1)).await;
     let most = most_ever(&cluster);
-    assert!(most <= 15, "the eight that were under way and the seven before: {most}");
+    assert!(most <= 15, "eight requests in flight and seven before: {most}");
 }
 
 /// The deletes of one plan wait for the client's rate limit, 20 at a time.
@@ -189,7 +191,7 @@ async fn set_deletes_no_more_machines_when_it_is_scaled_up_again() {
     scale(&cluster, "pool", 0).await;
     cluster.until("some are deleted", |w| living(w) < 60).await;
     scale(&cluster, "pool", 80).await;
-    let shown = || process.cluster.fleet().unwrap().sets().get(&Key::new(NAMESPACE, "pool")).unwrap().spec.replicas;
+    let shown = || process.cluster.manager().unwrap().sets().get(&Key::new(NAMESPACE, "pool")).unwrap().spec.replicas;
     while shown() != 80 {
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -200,13 +202,13 @@ async fn set_deletes_no_more_machines_when_it_is_scaled_up_again() {
     };
     let before = deleted(&cluster);
     assert!((1..80).contains(&before), "{before}");
-    cluster.until("80 run again", |w| running(w, 80)).await;
+    cluster.until("80 are Running again", |w| running(w, 80)).await;
     assert_eq!(deleted(&cluster), before, "no Machine is deleted after the cache shows 80 replicas");
 }
 
 /// Shows MS-R17.
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_was_never_carried_out_is_not_repeated_once_the_set_is_scaled_up_again() {
+async fn lost_delete_is_not_repeated_after_scaling_up() {
     let cluster = TestCluster::new(9);
     let _process = cluster.start();
     create_set(&cluster, "pool", 3).await;
@@ -218,17 +220,17 @@ async fn a_delete_that_was_never_carried_out_is_not_repeated_once_the_set_is_sca
     scale(&cluster, "pool", 3).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     cluster.server.faults().calm();
-    // Longer than the answer is waited for.
+    // Longer than the request timeout.
     tokio::time::sleep(Duration::from_mins(20)).await;
     assert!(running(&cluster, 3));
     let deleted = cluster.server.changes(MACHINES, 0).expect("nothing was compacted").into_iter();
     let deleted = deleted.filter(|change| !change.after["metadata"]["deletionTimestamp"].is_null()).count();
-    assert_eq!(deleted, 0, "nobody wanted any of the three gone");
+    assert_eq!(deleted, 0, "no Machine is deleted");
 }
 
 /// Shows MS-R15.
 #[tokio::test(start_paused = true)]
-async fn a_process_that_dies_while_it_scales_makes_no_machine_too_many() {
+async fn process_crash_while_scaling_creates_no_extra_machine() {
     let cluster = TestCluster::new(5);
     create_set(&cluster, "pool", 40).await;
     let mut process = cluster.start();
@@ -243,7 +245,7 @@ async fn a_process_that_dies_while_it_scales_makes_no_machine_too_many() {
 
 /// Shows MS-R10, MS-W20.
 #[tokio::test(start_paused = true)]
-async fn a_machine_that_is_deleted_is_replaced_before_it_is_gone() {
+async fn deleting_machine_is_replaced_before_it_is_gone() {
     let cluster = TestCluster::new(6);
     let _process = cluster.start();
     create_set(&cluster, "pool", 2).await;
@@ -251,14 +253,14 @@ async fn a_machine_that_is_deleted_is_replaced_before_it_is_gone() {
     let victim = machines(&cluster)[0].name().to_owned();
     cluster.delete(&victim).await;
     cluster.until("it is replaced", |w| living(w) == 2).await;
-    assert!(cluster.machine(&victim).is_some(), "the successor did not wait for the end of the first");
-    cluster.until("two run again", |w| running(w, 2)).await;
+    assert!(cluster.machine(&victim).is_some(), "the replacement is created before the Machine is gone");
+    cluster.until("two are Running again", |w| running(w, 2)).await;
 }
 
 /// Shows MS-W18.
 #[rstest]
 #[tokio::test(start_paused = true)]
-async fn an_orphan_that_changes_while_it_is_adopted_is_not_made_up_for(#[values(1, 2, 3, 4)] seed: u64) {
+async fn orphan_that_changes_during_adoption_is_not_replaced(#[values(1, 2, 3, 4)] seed: u64) {
     let cluster = TestCluster::new(seed);
     let writes = cluster.server.faults().on(Verb::WRITES).by_agent(CONTROLLER);
     writes.delay_between(Duration::from_millis(1), Duration::from_millis(80));
@@ -280,7 +282,7 @@ async fn an_orphan_that_changes_while_it_is_adopted_is_not_made_up_for(#[values(
 
 /// Shows MS-W5.
 #[tokio::test(start_paused = true)]
-async fn orphans_are_adopted_and_machines_that_no_longer_match_are_released() {
+async fn set_adopts_orphans_and_releases_mismatched_machines() {
     let cluster = TestCluster::new(7);
     let _process = cluster.start();
     cluster.create("stray").await;
@@ -290,7 +292,7 @@ async fn orphans_are_adopted_and_machines_that_no_longer_match_are_released() {
     create_set(&cluster, "pool", 1).await;
     cluster.until("it is adopted", |w| w.machine("stray").is_some_and(|m| m.controller_owner().is_some())).await;
     tokio::time::sleep(Duration::from_secs(5)).await;
-    assert_eq!(machines(&cluster).len(), 1, "no machine was made for one that was there");
+    assert_eq!(machines(&cluster).len(), 1, "no Machine was created for the orphan");
 
     cluster.machines().patch("stray", &PatchParams::default(), &patch("elsewhere")).await.unwrap();
     cluster.until("it is released", |w| w.machine("stray").is_some_and(|m| m.controller_owner().is_none())).await;
@@ -307,15 +309,15 @@ async fn orphans_are_adopted_and_machines_that_no_longer_match_are_released() {
 #[case::in_the_foreground(PropagationPolicy::Foreground, 0)]
 #[case::without_its_machines(PropagationPolicy::Orphan, 3)]
 #[tokio::test(start_paused = true)]
-async fn a_set_is_deleted_with_or_without_its_machines(#[case] policy: PropagationPolicy, #[case] left: usize) {
+async fn set_is_deleted_with_or_without_its_machines(#[case] policy: PropagationPolicy, #[case] left: usize) {
     let cluster = TestCluster::new(8);
-    cluster.keep_house();
+    cluster.start_garbage_collector();
     let _process = cluster.start();
     create_set(&cluster, "pool", 3).await;
     cluster.until("three run", |w| running(w, 3)).await;
     let parameters = DeleteParams { propagation_policy: Some(policy), ..DeleteParams::default() };
     sets(&cluster).delete("pool", &parameters).await.unwrap();
-    cluster.until("the set is gone", |w| set(w, "pool").is_none()).await;
+    cluster.until("the MachineSet is deleted", |w| set(w, "pool").is_none()).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!((living(&cluster), cluster.cloud.vms().len()), (left, left));
     assert!(machines(&cluster).iter().all(|m| m.controller_owner().is_none()));
@@ -343,14 +345,14 @@ async fn set_with_an_empty_selector_adopts_and_deletes_nothing() {
     cluster
         .until("the condition is set", |w| invalid(w).is_some_and(|c| c.kind == "Invalid" && c.message == fault))
         .await;
-    cluster.until("the Event is there", |w| w.told("Invalid") == [fault]).await;
+    cluster.until("the Event exists", |w| w.event_messages("Invalid") == [fault]).await;
     cluster.create_in_pool("d", "other").await;
     cluster.until("four run", |w| running(w, 4)).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert!(running(&cluster, 4));
     assert!(machines(&cluster).iter().all(|machine| machine.controller_owner().is_none()));
     sets(&cluster).delete("all", &DeleteParams::default()).await.unwrap();
-    cluster.until("the set is gone", |w| set(w, "all").is_none()).await;
+    cluster.until("the MachineSet is deleted", |w| set(w, "all").is_none()).await;
     assert!(running(&cluster, 4));
 }
 
@@ -371,55 +373,55 @@ async fn negative_creation_timeout_creates_no_machine_and_no_vm() {
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(cluster.cloud.vms().len(), 0);
     assert_eq!(machines(&cluster).iter().map(Object::name).collect::<Vec<_>>(), ["alone"]);
-    assert_ne!(cluster.phase("alone"), Some(MachinePhase::Failed), "it does not expire by that timeout");
-    let told = cluster.told("Invalid");
+    assert_ne!(cluster.phase("alone"), Some(MachinePhase::Failed), "the invalid timeout is ignored");
+    let told = cluster.event_messages("Invalid");
     let named = |path: &str| told.iter().any(|message| message.contains(path) && message.contains("must be 0 or more"));
     assert!(named("spec.template.spec.creationTimeout"), "{told:?}");
     assert!(named("spec.creationTimeout"), "{told:?}");
     cluster.delete("alone").await;
-    cluster.until("it can be deleted", |w| w.machine("alone").is_none()).await;
+    cluster.until("it is deleted", |w| w.machine("alone").is_none()).await;
 }
 
 /// Shows MS-W6.
 #[tokio::test(start_paused = true)]
-async fn an_invalid_set_is_told_mended_and_deleted_and_holds_up_nobody_else() {
+async fn invalid_set_is_reported_and_does_not_block_others() {
     let cluster = TestCluster::new(9);
     let _process = cluster.start();
     create_set(&cluster, "pool", 1).await;
-    cluster.until("it runs", |w| running(w, 1)).await;
+    cluster.until("it is Running", |w| running(w, 1)).await;
     edit(&cluster, "pool", json!({ "spec": { "selector": null, "replicas": 5 } })).await;
     let invalid = |w: &TestCluster| set(w, "pool").and_then(|s| s.status.conditions.first().cloned());
-    cluster.until("it is told", |w| invalid(w).is_some_and(|c| c.kind == "Invalid")).await;
+    cluster.until("it is reported", |w| invalid(w).is_some_and(|c| c.kind == "Invalid")).await;
     assert!(invalid(&cluster).unwrap().message.starts_with("spec.selector: Required value"));
     create_set(&cluster, "other", 2).await;
-    cluster.until("others go on", |w| running(w, 3)).await;
+    cluster.until("the other MachineSet is complete", |w| running(w, 3)).await;
     edit(&cluster, "pool", json!({ "spec": { "selector": { "matchLabels": { "set": "pool" } }, "replicas": 2 } }))
         .await;
-    cluster.until("it is mended", |w| invalid(w).is_none() && running(w, 4)).await;
+    cluster.until("it is valid again", |w| invalid(w).is_none() && running(w, 4)).await;
     edit(&cluster, "pool", json!({ "spec": { "selector": null } })).await;
     sets(&cluster).delete("pool", &DeleteParams::default()).await.unwrap();
-    cluster.until("it is gone", |w| set(w, "pool").is_none() && running(w, 2)).await;
+    cluster.until("it is deleted", |w| set(w, "pool").is_none() && running(w, 2)).await;
 }
 
 /// Shows MS-R1, MS-W8.
 #[tokio::test(start_paused = true)]
-async fn a_refused_create_is_told_in_the_status_and_tried_again_with_growing_pauses() {
+async fn rejected_create_is_reported_and_retried_with_backoff() {
     let cluster = TestCluster::new(10);
     let rule = cluster.server.faults().on([Verb::Create]).of("machines").by_agent(CONTROLLER).fail();
     let _process = cluster.start();
     create_set(&cluster, "pool", 30).await;
     let failure = |w: &TestCluster| set(w, "pool").and_then(|s| s.status.conditions.first().cloned());
-    cluster.until("it is told", |w| failure(w).is_some_and(|c| c.reason == "FailedCreate")).await;
+    cluster.until("it is reported", |w| failure(w).is_some_and(|c| c.reason == "FailedCreate")).await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     let tried = cluster.server.faults().times_fired(rule);
-    assert!((5..60).contains(&tried), "one request per try, and fewer and fewer tries: {tried}");
+    assert!((5..60).contains(&tried), "one request per retry, with backoff: {tried}");
     cluster.server.faults().calm();
-    cluster.until("thirty are there", |w| living(w) == 30 && failure(w).is_none()).await;
+    cluster.until("30 Machines exist", |w| living(w) == 30 && failure(w).is_none()).await;
 }
 
 /// Shows MS-R9.
 #[tokio::test(start_paused = true)]
-async fn a_change_of_the_template_reaches_the_machines_that_are_there() {
+async fn template_change_is_applied_to_existing_machines() {
     let cluster = TestCluster::new(11);
     let _process = cluster.start();
     create_set(&cluster, "pool", 3).await;
@@ -428,7 +430,7 @@ async fn a_change_of_the_template_reaches_the_machines_that_are_there() {
     cluster.server.forget_requests();
     edit(&cluster, "pool", json!({ "spec": { "template": { "spec": change } } })).await;
     cluster
-        .until("all have it", |w| {
+        .until("all Machines have the label", |w| {
             machines(w).iter().all(|m| {
                 m.spec.configuration.drain_timeout.is_some()
                     && m.spec.node_template.metadata.labels.as_ref().is_some_and(|l| l.text("rack") == Some("7"))
@@ -436,12 +438,12 @@ async fn a_change_of_the_template_reaches_the_machines_that_are_there() {
         })
         .await;
     let patches = cluster.requests().iter().filter(|r| r.starts_with("patch machines ")).count();
-    assert_eq!(patches, 3, "one write for each machine: {:#?}", cluster.requests());
+    assert_eq!(patches, 3, "one write per Machine: {:#?}", cluster.requests());
 }
 
 /// Shows MS-W10.
 #[tokio::test(start_paused = true)]
-async fn deletions_run_side_by_side_up_to_a_limit() {
+async fn deletions_run_concurrently_up_to_a_limit() {
     let mut cluster = TestCluster::new(12);
     cluster.policy.set.requests = 5;
     let _process = cluster.start();
@@ -450,47 +452,47 @@ async fn deletions_run_side_by_side_up_to_a_limit() {
     cluster.server.faults().on([Verb::Delete]).of("machines").by_agent(CONTROLLER).delay(Duration::from_secs(3));
     let begin = cluster.clock.now();
     scale(&cluster, "pool", 0).await;
-    cluster.until("all are going", |w| living(w) == 0).await;
+    cluster.until("all are being deleted", |w| living(w) == 0).await;
     let took = cluster.clock.now().duration_since(begin).as_secs();
     assert!((18..=20).contains(&took), "six rounds of five: {took} s");
 }
 
 /// Shows MS-W7.
 #[tokio::test(start_paused = true)]
-async fn a_status_write_that_fails_is_tried_again_with_growing_pauses() {
+async fn failed_status_write_is_retried_with_backoff() {
     let cluster = TestCluster::new(13);
     let rule =
         cluster.server.faults().on([Verb::Patch]).of("machinesets").subresource("status").by_agent(CONTROLLER).fail();
     let _process = cluster.start();
     create_set(&cluster, "pool", 2).await;
-    cluster.until("the machines come all the same", |w| running(w, 2)).await;
+    cluster.until("the Machines are Running", |w| running(w, 2)).await;
     tokio::time::sleep(Duration::from_mins(10)).await;
     let tried = cluster.server.faults().times_fired(rule);
-    assert!((5..80).contains(&tried), "fewer and fewer tries: {tried}");
+    assert!((5..80).contains(&tried), "retries have a backoff: {tried}");
     cluster.server.faults().calm();
-    cluster.until("it is written", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 2)).await;
+    cluster.until("the status is written", |w| set(w, "pool").is_some_and(|s| s.status.available_replicas == 2)).await;
 }
 
 /// Shows MS-W11.
 #[tokio::test(start_paused = true)]
-async fn a_condition_of_somebody_else_survives_every_status_write() {
+async fn status_write_keeps_foreign_conditions() {
     let cluster = TestCluster::new(14);
     let _process = cluster.start();
     create_set(&cluster, "pool", 1).await;
-    cluster.until("it runs", |w| running(w, 1)).await;
+    cluster.until("it is Running", |w| running(w, 1)).await;
     let foreign = json!([{ "type": "Audited", "status": "True", "reason": "ByPeople", "message": "m" }]);
     let patch = Patch::Merge(json!({ "status": { "machineSetCondition": foreign } }));
     sets(&cluster).patch_status("pool", &PatchParams::default(), &patch).await.unwrap();
     scale(&cluster, "pool", 3).await;
     cluster.until("three run", |w| running(w, 3)).await;
-    cluster.until("its status says so", |w| set(w, "pool").is_some_and(|s| s.status.ready_replicas == 3)).await;
+    cluster.until("the status has the count", |w| set(w, "pool").is_some_and(|s| s.status.ready_replicas == 3)).await;
     let kinds: Vec<String> = set(&cluster, "pool").unwrap().status.conditions.into_iter().map(|c| c.kind).collect();
     assert_eq!(kinds, ["Audited"]);
 }
 
 /// Shows MS-R12.
 #[tokio::test(start_paused = true)]
-async fn a_set_that_cannot_be_read_is_told_by_an_event_and_its_machines_stay() {
+async fn undecodable_set_is_reported_and_keeps_its_machines() {
     let cluster = TestCluster::new(15);
     let _process = cluster.start();
     create_set(&cluster, "pool", 2).await;
@@ -505,7 +507,7 @@ async fn a_set_that_cannot_be_read_is_told_by_an_event_and_its_machines_stay() {
             .iter()
             .any(|e| e["reason"] == "Invalid" && e["involvedObject"]["kind"] == "MachineSet")
     };
-    cluster.until("it is told", told).await;
+    cluster.until("it is reported", told).await;
     tokio::time::sleep(Duration::from_mins(5)).await;
     assert_eq!(living(&cluster), 2);
 }

@@ -1,4 +1,4 @@
-//! A cluster to test in.
+//! A test cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use planner::Policy;
 use runtime::client::Api;
 use runtime::client::{ClientSpec, Qps, ServerTime, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
-use runtime::lease::{Candidacy, Elector, Identity, Leadership, Timing};
+use runtime::lease::{ElectionConfig, Elector, Identity, Leadership, Timing};
 use runtime::tasks::Ended;
 use runtime::{Clock, Metrics, Random, Tasks};
 use serde_json::{Value, json};
@@ -22,26 +22,26 @@ use serde_json::{Value, json};
 pub(crate) const NAMESPACE: &str = "pool";
 pub(crate) const CONTROLLER: &str = "machine-controller-under-test";
 
-/// An API server, a cloud, kubelets, and controllers that come and go.
+/// An API server, a cloud, kubelets, and controller processes that are started and stopped.
 pub(crate) struct TestCluster {
     pub(crate) server: Server,
     pub(crate) cloud: VirtualCloud,
     pub(crate) clock: Clock,
     pub(crate) policy: Policy,
     pub(crate) metrics: Metrics,
-    /// Who is told of every decision, in processes started from now on.
+    /// Listener of processes that are started later.
     pub(crate) listener: Option<Listener>,
-    /// The clock of the API server, as the controllers know it.
+    /// Clock of the controllers.
     pub(crate) server_time: ServerTime,
-    /// Rate limit of each client that is made from now on.
+    /// Rate limit of clients that are created later.
     pub(crate) limit: Option<Qps>,
-    /// When it began.
+    /// Start time.
     pub(crate) began: Timestamp,
     random: Random,
     outside: Tasks,
 }
 
-/// Both components as processes of their own, and what each shows.
+/// Both components as separate processes, with their metrics.
 pub(crate) struct Shown {
     pub(crate) manager: Metrics,
     pub(crate) machines: Metrics,
@@ -50,29 +50,29 @@ pub(crate) struct Shown {
 /// A running controller process. Dropping it without [`Process::kill`] leaves it running.
 pub(crate) struct Process {
     pub(crate) cluster: Arc<Cluster>,
-    /// Of the machine controller's component.
+    /// Metrics of the machine controller.
     pub(crate) metrics: Metrics,
-    /// Of the manager's component.
-    pub(crate) fleet_metrics: Metrics,
+    /// Metrics of the manager.
+    pub(crate) manager_metrics: Metrics,
     tasks: Tasks,
 }
 
-/// Which components a process runs, and by what right.
+/// Components of a process, with their leadership.
 #[derive(Clone, Debug)]
 pub(crate) enum Leaders {
     Both(Leadership, Leadership),
     Machines(Leadership),
-    Fleet(Leadership),
+    Manager(Leadership),
 }
 
-/// Somebody who may stand for election.
+/// A candidate for a lease.
 pub(crate) struct Candidate {
     pub(crate) leadership: Leadership,
     elector: Elector,
 }
 
 impl Candidate {
-    /// Stands from now on.
+    /// Starts the election.
     pub(crate) fn begin(self, cluster: &TestCluster) {
         let (elector, stop) = (self.elector, cluster.outside.stopping());
         cluster.outside.spawn("election", async move {
@@ -82,24 +82,24 @@ impl Candidate {
 }
 
 impl Process {
-    /// Ends the process at once, as SIGKILL would: whatever it remembered is lost, whatever it had sent is under way.
+    /// Stops the process immediately, like SIGKILL: its memory is lost, and requests in flight continue.
     pub(crate) async fn kill(self) {
         self.tasks.shut_down(Duration::ZERO).await;
     }
 
-    /// Whether a task of the process has ended by a panic or has asked the others to stop.
+    /// Returns whether a task has panicked or requested a stop.
     pub(crate) fn is_stopping(&self) -> bool {
         self.tasks.stopping().is_cancelled()
     }
 
-    /// Asks it to end, as SIGTERM does, and tells whether it has in time.
-    pub(crate) async fn end(self, patience: Duration) -> Ended {
-        self.tasks.shut_down(patience).await
+    /// Requests a shutdown, like SIGTERM, and returns whether it completed within the timeout.
+    pub(crate) async fn end(self, timeout: Duration) -> Ended {
+        self.tasks.shut_down(timeout).await
     }
 }
 
 impl TestCluster {
-    /// A cluster with a class `small` whose machines boot in 30 s and join 10 s later.
+    /// Creates a cluster with a MachineClass `small` whose VMs boot in 30 s and join 10 s later.
     pub(crate) fn new(seed: u64) -> Self {
         Self::with_cloud(seed, Config { doubles: Doubles::Allowed, ..Config::default() })
     }
@@ -157,8 +157,8 @@ impl TestCluster {
         in_process(self.server.service(), NAMESPACE, &spec, &metrics.rest)
     }
 
-    /// Lets the garbage collector work, as every real cluster does.
-    pub(crate) fn keep_house(&self) {
+    /// Starts the garbage collector.
+    pub(crate) fn start_garbage_collector(&self) {
         let (server, stop) = (self.server.clone(), self.outside.stopping());
         self.outside.spawn("house", async move {
             tokio::select! {
@@ -178,12 +178,12 @@ impl TestCluster {
         self.start_as(CONTROLLER, Some(self.client(CONTROLLER)), always(), Tasks::new(), driver)
     }
 
-    /// Starts one whose nodes join elsewhere, or nowhere.
+    /// Starts a process with another target cluster, or without one.
     pub(crate) fn start_towards(&self, target: Option<kube::Client>) -> Process {
         self.start_towards_with(target, Arc::new(self.cloud.clone()))
     }
 
-    /// The same with this driver.
+    /// Starts a process with another target cluster and with this driver.
     pub(crate) fn start_towards_with(&self, target: Option<kube::Client>, driver: Arc<dyn driver::Driver>) -> Process {
         self.start_as(CONTROLLER, target, always(), Tasks::new(), driver)
     }
@@ -194,10 +194,10 @@ impl TestCluster {
         self.start_as(CONTROLLER, Some(self.client(CONTROLLER)), leaders, Tasks::new(), driver)
     }
 
-    /// Somebody who may stand for a lease of that name.
-    pub(crate) fn stand(&self, lease: &str) -> Candidate {
+    /// Creates a candidate for a lease.
+    pub(crate) fn candidate(&self, lease: &str) -> Candidate {
         let random = self.random.fork();
-        let (elector, leadership) = Elector::new(Candidacy {
+        let (elector, leadership) = Elector::new(ElectionConfig {
             client: self.client("election"),
             namespace: NAMESPACE.into(),
             name: lease.into(),
@@ -211,10 +211,10 @@ impl TestCluster {
         Candidate { leadership, elector }
     }
 
-    /// Starts a replica that acts only while it holds the lease. Everything it sends carries `agent`, its election too.
+    /// Starts a replica that acts only while it holds the lease. All its requests have the user agent `agent`.
     pub(crate) fn start_replica(&self, agent: &str) -> Process {
         let random = self.random.fork();
-        let (elector, leadership) = Elector::new(Candidacy {
+        let (elector, leadership) = Elector::new(ElectionConfig {
             client: self.client(agent),
             namespace: NAMESPACE.into(),
             name: "machine-controller".into(),
@@ -229,7 +229,7 @@ impl TestCluster {
         let (stop, group) = (tasks.stopping(), tasks.clone());
         tasks.spawn("election", async move {
             elector.run(stop).await;
-            group.stop(); // as the binary does: a process that has lost its lease ends
+            group.stop(); // like the program: a process that has lost its lease exits
         });
         let leaders = Leaders::Both(leadership.clone(), leadership);
         self.start_as(agent, Some(self.client(agent)), leaders, tasks, Arc::new(self.cloud.clone()))
@@ -248,7 +248,7 @@ impl TestCluster {
             self.start_parts(run(component), clients, Arc::new(self.cloud.clone()), tasks);
             metrics
         };
-        Shown { manager: start_component(Components::Fleet), machines: start_component(Components::Machines) }
+        Shown { manager: start_component(Components::Manager), machines: start_component(Components::Machines) }
     }
 
     fn start_as(
@@ -259,9 +259,9 @@ impl TestCluster {
         tasks: Tasks,
         driver: Arc<dyn driver::Driver>,
     ) -> Process {
-        let (metrics, fleet_metrics) = (Metrics::new().unwrap(), Metrics::new().unwrap());
+        let (metrics, manager_metrics) = (Metrics::new().unwrap(), Metrics::new().unwrap());
         let events = self.events(&tasks);
-        let clients = Clients::one(&self.client(agent)).towards(target);
+        let clients = Clients::one(&self.client(agent)).with_target(target);
         let clients = Clients { server_times: vec![self.server_time.clone()], ..clients };
         let component = |leadership, metrics: &Metrics| Component {
             clients: clients.clone(),
@@ -271,14 +271,15 @@ impl TestCluster {
             concurrency: 10,
         };
         let components = match leaders {
-            Leaders::Both(machines, fleet) => {
-                Components::Both { machines: component(machines, &metrics), fleet: component(fleet, &fleet_metrics) }
-            }
+            Leaders::Both(machines, manager) => Components::Both {
+                machines: component(machines, &metrics),
+                manager: component(manager, &manager_metrics),
+            },
             Leaders::Machines(machines) => Components::Machines(component(machines, &metrics)),
-            Leaders::Fleet(fleet) => Components::Fleet(component(fleet, &fleet_metrics)),
+            Leaders::Manager(manager) => Components::Manager(component(manager, &manager_metrics)),
         };
         let cluster = self.start_parts(components, clients, driver, tasks.clone());
-        Process { cluster, metrics, fleet_metrics, tasks }
+        Process { cluster, metrics, manager_metrics, tasks }
     }
 
     fn events(&self, tasks: &Tasks) -> EventSink {
@@ -310,7 +311,7 @@ impl TestCluster {
             watches,
             drivers: Drivers::new().with("virtual", driver),
             policy: self.policy.clone(),
-            driver_places: 10,
+            driver_calls_per_credential: 10,
             clock: self.clock.clone(),
             random: self.random.fork(),
             tasks,
@@ -333,7 +334,7 @@ impl TestCluster {
         self.create_object(machine).await;
     }
 
-    /// A machine of the deployment `pool`.
+    /// Creates a Machine with the label of the MachineDeployment `pool`.
     pub(crate) async fn create_in_pool(&self, name: &str, pool: &str) {
         let machine = json!({
             "metadata": { "name": name, "labels": { "name": pool } },
@@ -351,7 +352,7 @@ impl TestCluster {
         self.machines().delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// The machine as the API server holds it.
+    /// Returns the Machine in the API server.
     pub(crate) fn machine(&self, name: &str) -> Option<Machine> {
         let object = self.server.object("machines.machine.sapcloud.io", NAMESPACE, name)?;
         Some(serde_json::from_value((*object).clone()).unwrap())
@@ -365,20 +366,20 @@ impl TestCluster {
         self.server.object("nodes", "", name).map(|object| (*object).clone())
     }
 
-    /// The bootstrap tokens of the target cluster.
+    /// Returns the bootstrap tokens of the target cluster.
     pub(crate) fn tokens(&self) -> Vec<Value> {
         let secrets = self.server.objects("secrets").into_iter().map(|object| (*object).clone());
         secrets.filter(|secret| secret["type"] == "bootstrap.kubernetes.io/token").collect()
     }
 
-    /// Every message that was told under this reason.
-    pub(crate) fn told(&self, reason: &str) -> Vec<String> {
+    /// Returns the messages of all Events with this reason.
+    pub(crate) fn event_messages(&self, reason: &str) -> Vec<String> {
         let all = self.server.objects("events");
         let ours = all.iter().filter(|event| event["reason"] == reason);
         ours.map(|event| event["message"].as_str().unwrap_or_default().to_owned()).collect()
     }
 
-    /// Waits until something holds, at most an hour of virtual time.
+    /// Waits until a condition holds. Panics after an hour of virtual time.
     pub(crate) async fn until(&self, what: &str, holds: impl Fn(&Self) -> bool) {
         let begin = self.clock.now();
         while !holds(self) {
@@ -386,13 +387,13 @@ impl TestCluster {
             let waited = self.clock.now().duration_since(begin);
             assert!(
                 waited.as_secs() < 3600,
-                "waited an hour in vain until {what}: {:#?}",
+                "waited one hour until {what}: {:#?}",
                 self.server.objects("machines.machine.sapcloud.io")
             );
         }
     }
 
-    /// Requests of the controller since the log was last cleared, without watches.
+    /// Returns the requests of the controller since the log was last cleared, without watches.
     pub(crate) fn requests(&self) -> Vec<String> {
         self.server
             .requests()

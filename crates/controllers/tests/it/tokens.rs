@@ -1,4 +1,4 @@
-//! Bootstrap tokens: one for each machine, for as long as it needs it.
+//! Bootstrap tokens: one per Machine, until it has joined.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::test_cluster::{CONTROLLER, NAMESPACE, TestCluster, class};
 
-/// A cluster whose user data asks for a token.
+/// Creates a cluster whose user data contains a placeholder for a bootstrap token.
 fn cluster(seed: u64) -> TestCluster {
     let cluster = TestCluster::new(seed);
     let secret = json!({
@@ -45,13 +45,13 @@ fn token_requests(cluster: &TestCluster) -> Vec<String> {
 
 /// Shows MC-W57.
 #[tokio::test(start_paused = true)]
-async fn a_machine_starts_with_its_own_token_and_the_token_goes_when_it_has_joined() {
+async fn token_is_created_for_the_vm_and_deleted_after_joining() {
     let cluster = cluster(31);
     let _process = cluster.start();
     tokio::time::sleep(Duration::from_secs(5)).await;
     cluster.server.forget_requests();
     cluster.create_of_class("m-1", "joining").await;
-    cluster.until("its VM is there", |w| !w.cloud.vms().is_empty()).await;
+    cluster.until("its VM exists", |w| !w.cloud.vms().is_empty()).await;
     let tokens = cluster.tokens();
     assert_eq!(tokens.len(), 1);
     let (id, secret) = (text(&tokens[0], "token-id"), text(&tokens[0], "token-secret"));
@@ -65,22 +65,19 @@ async fn a_machine_starts_with_its_own_token_and_the_token_goes_when_it_has_join
     let started_with = cluster.cloud.user_data(&vm.id).unwrap();
     assert_eq!(String::from_utf8_lossy(&started_with), format!("name=m-1 token={id}.{secret}"));
 
-    cluster.until("it runs", running("m-1")).await;
+    cluster.until("it is Running", running("m-1")).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(cluster.tokens().is_empty());
     let requests = token_requests(&cluster);
-    assert_eq!(requests.len(), 2, "a create and a delete, and nothing is read: {requests:#?}");
+    assert_eq!(requests.len(), 2, "a create and a delete, without reads: {requests:#?}");
     let of_class = |request: &String| request.contains("joining");
     let writes: Vec<_> = cluster.requests().into_iter().filter(|request| !of_class(request)).collect();
-    assert!(
-        writes.len() <= 7,
-        "all that a machine costs on its way up, when it comes without our finalizer: {writes:#?}"
-    );
+    assert!(writes.len() <= 7, "all writes of a new Machine without the finalizer: {writes:#?}");
 }
 
 /// Shows LIM-10.
 #[tokio::test(start_paused = true)]
-async fn a_process_that_dies_between_token_and_vm_leaves_one_token_that_is_used_again() {
+async fn token_is_reused_after_a_process_crash() {
     let cluster = cluster(32);
     cluster.cloud.inject(Script::next(Method::Create, Fault::Hang));
     let process = cluster.start();
@@ -89,16 +86,16 @@ async fn a_process_that_dies_between_token_and_vm_leaves_one_token_that_is_used_
     let first = cluster.tokens();
     process.kill().await;
     let _next = cluster.start();
-    cluster.until("its VM is there", |w| !w.cloud.vms().is_empty()).await;
+    cluster.until("its VM exists", |w| !w.cloud.vms().is_empty()).await;
     assert_eq!(cluster.tokens(), first);
-    cluster.until("it runs", running("m-1")).await;
+    cluster.until("it is Running", running("m-1")).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(cluster.tokens().is_empty());
 }
 
 /// Shows MC-W57.
 #[tokio::test(start_paused = true)]
-async fn an_expired_token_is_made_anew() {
+async fn expired_token_is_created_again() {
     let cluster = cluster(33);
     cluster.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::ResourceExhausted)));
     let process = cluster.start();
@@ -112,7 +109,7 @@ async fn an_expired_token_is_made_anew() {
     let past = kube::api::Patch::Merge(json!({ "stringData": { "expiration": "2025-12-31T00:00:00Z" } }));
     secrets.patch(&name, &kube::api::PatchParams::default(), &past).await.unwrap();
     let _next = cluster.start();
-    cluster.until("its VM is there", |w| !w.cloud.vms().is_empty()).await;
+    cluster.until("its VM exists", |w| !w.cloud.vms().is_empty()).await;
     let tokens = cluster.tokens();
     assert_eq!(tokens.len(), 1);
     assert_ne!(text(&tokens[0], "token-secret"), old);
@@ -120,7 +117,7 @@ async fn an_expired_token_is_made_anew() {
 
 /// Shows LIM-10.
 #[tokio::test(start_paused = true)]
-async fn a_token_that_says_it_is_somebody_elses_is_left_alone() {
+async fn foreign_token_is_not_changed() {
     let cluster = cluster(34);
     cluster.create_of_class("m-1", "joining").await;
     let uid = cluster.machine("m-1").unwrap().metadata.uid.clone();
@@ -132,7 +129,7 @@ async fn a_token_that_says_it_is_somebody_elses_is_left_alone() {
     });
     cluster.server.insert(&foreign).unwrap();
     let _process = cluster.start();
-    cluster.until("it runs", running("m-1")).await;
+    cluster.until("it is Running", running("m-1")).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     let left = cluster.tokens();
     assert_eq!(left.len(), 1, "{left:#?}");
@@ -141,7 +138,7 @@ async fn a_token_that_says_it_is_somebody_elses_is_left_alone() {
 
 /// Shows LIM-10.
 #[tokio::test(start_paused = true)]
-async fn a_token_made_by_the_reference_goes_when_its_machine_joins_under_us() {
+async fn token_created_by_mcm_is_deleted_after_joining() {
     let cluster = cluster(35);
     let id = planner::token::TokenId::of_reference("machine-abcde").unwrap();
     let theirs = |description: &str| {
@@ -157,17 +154,17 @@ async fn a_token_made_by_the_reference_goes_when_its_machine_joins_under_us() {
         .unwrap();
     let process = cluster.start();
     cluster.create_of_class("machine-abcde", "joining").await;
-    cluster.until("its VM is there", |w| w.phase("machine-abcde") == Some(MachinePhase::Pending)).await;
-    process.kill().await; // whoever takes over did not make its token
+    cluster.until("its VM exists", |w| w.phase("machine-abcde") == Some(MachinePhase::Pending)).await;
+    process.kill().await; // the next process did not create the token
     let _next = cluster.start();
-    cluster.until("it runs", running("machine-abcde")).await;
+    cluster.until("it is Running", running("machine-abcde")).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(cluster.tokens().is_empty(), "{:#?}", cluster.tokens());
 }
 
 /// Shows MC-W57.
 #[tokio::test(start_paused = true)]
-async fn the_token_of_a_machine_that_never_joined_goes_with_it() {
+async fn token_is_deleted_with_a_machine_that_never_joined() {
     let cluster = cluster(36);
     cluster.cloud.inject(Script::always(Fault::Fail(Code::Internal)).on(Method::Create));
     let process = cluster.start();
@@ -177,55 +174,55 @@ async fn the_token_of_a_machine_that_never_joined_goes_with_it() {
     cluster.until("both have a token", |w| w.tokens().len() == 2).await;
     tokio::time::sleep(Duration::from_secs(1)).await;
     cluster.delete("m-1").await;
-    cluster.until("it is gone", |w| w.machine("m-1").is_none()).await;
-    assert_eq!(cluster.tokens().len(), 1, "by the process that made it");
+    cluster.until("it is deleted", |w| w.machine("m-1").is_none()).await;
+    assert_eq!(cluster.tokens().len(), 1, "by the process that created it");
     process.kill().await;
     let _next = cluster.start();
     cluster.delete("m-2").await;
-    cluster.until("it is gone", |w| w.machine("m-2").is_none()).await;
-    assert!(cluster.tokens().is_empty(), "and by one that did not");
+    cluster.until("it is deleted", |w| w.machine("m-2").is_none()).await;
+    assert!(cluster.tokens().is_empty(), "by another process");
 }
 
 /// Shows LIM-9.
 #[tokio::test(start_paused = true)]
-async fn user_data_that_asks_for_no_token_gets_none() {
+async fn no_token_is_created_without_a_placeholder() {
     let cluster = TestCluster::new(37);
     let _process = cluster.start();
     cluster.create("m-1").await;
-    cluster.until("it runs", running("m-1")).await;
+    cluster.until("it is Running", running("m-1")).await;
     assert!(token_requests(&cluster).is_empty());
 }
 
 /// Shows MC-W57.
 #[tokio::test(start_paused = true)]
-async fn a_token_that_could_not_be_removed_goes_by_itself_once_it_can_be() {
+async fn failed_token_deletion_is_retried() {
     let cluster = cluster(38);
     let _process = cluster.start();
     let rule = cluster.server.faults().on(Verb::Delete).of("secrets").by_agent(CONTROLLER).fail();
     cluster.create_of_class("m-1", "joining").await;
-    cluster.until("it runs", running("m-1")).await;
+    cluster.until("it is Running", running("m-1")).await;
     tokio::time::sleep(Duration::from_mins(2)).await;
     let tried = cluster.server.faults().times_fired(rule);
     assert!((4..=7).contains(&tried), "after 5, 10, 20, 40 seconds: {tried}");
-    assert_eq!(cluster.tokens().len(), 1, "in vain");
+    assert_eq!(cluster.tokens().len(), 1, "the deletion fails");
     cluster.server.faults().withdraw(rule);
-    // Nobody touches the machine.
+    // The Machine is not changed.
     tokio::time::sleep(Duration::from_mins(3)).await;
     assert_eq!(cluster.tokens(), Vec::<Value>::new());
 }
 
 /// Shows MC-W57.
 #[tokio::test(start_paused = true)]
-async fn a_token_that_cannot_be_removed_is_tried_until_it_has_expired_and_holds_up_no_deletion() {
+async fn token_deletion_is_retried_until_the_token_expires() {
     let cluster = cluster(39);
     let _process = cluster.start();
     let rule = cluster.server.faults().on(Verb::Delete).of("secrets").by_agent(CONTROLLER).fail();
     cluster.create_of_class("m-1", "joining").await;
-    cluster.until("it runs", running("m-1")).await;
+    cluster.until("it is Running", running("m-1")).await;
     tokio::time::sleep(cluster.policy.creation_timeout * 2).await;
     let tried = cluster.server.faults().times_fired(rule);
     tokio::time::sleep(Duration::from_hours(2)).await;
-    assert_eq!(cluster.server.faults().times_fired(rule), tried, "nobody can log in with it any more");
+    assert_eq!(cluster.server.faults().times_fired(rule), tried, "the token has expired");
     cluster.delete("m-1").await;
-    cluster.until("it is gone", |c| c.machine("m-1").is_none()).await;
+    cluster.until("it is deleted", |c| c.machine("m-1").is_none()).await;
 }

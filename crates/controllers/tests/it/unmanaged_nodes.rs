@@ -1,4 +1,4 @@
-//! Nodes that belong to no Machine are let go, and a wrong mark does not last.
+//! Nodes without a Machine are annotated for the cluster autoscaler, and a wrong annotation is removed.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn is_marked(cluster: &TestCluster, name: &str) -> bool {
 
 /// Shows MC-W75.
 #[tokio::test(start_paused = true)]
-async fn a_node_without_a_machine_is_let_go_and_marked_in_one_write() {
+async fn unmanaged_node_is_annotated_in_one_write() {
     let cluster = TestCluster::new(1);
     let _process = cluster.start();
     insert(&cluster, "stranger");
@@ -44,7 +44,7 @@ async fn a_node_without_a_machine_is_let_go_and_marked_in_one_write() {
 
 /// Shows MC-W46.
 #[tokio::test(start_paused = true)]
-async fn one_node_that_cannot_be_written_stops_no_other() {
+async fn failed_write_of_one_node_does_not_block_others() {
     let cluster = TestCluster::new(2);
     cluster.server.faults().on(Verb::Patch).of("nodes").named("a").by_agent(CONTROLLER).fail();
     let _process = cluster.start();
@@ -59,11 +59,11 @@ async fn one_node_that_cannot_be_written_stops_no_other() {
 
 /// Shows MC-W48.
 #[tokio::test(start_paused = true)]
-async fn a_wrong_mark_is_taken_off_at_once() {
+async fn wrong_annotation_is_removed_immediately() {
     let cluster = TestCluster::new(3);
     let _process = cluster.start();
     cluster.create("m-0").await;
-    cluster.until("it runs", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
+    cluster.until("it is Running", |w| w.phase("m-0") == Some(MachinePhase::Running)).await;
     let node = cluster.cloud.vms_of("m-0")[0].node_name.to_string();
     let nodes: Api<Node> = Api::all(cluster.client("person"));
     let mark = Patch::Merge(json!({ "metadata": { "annotations": { annotations::NOT_MANAGED: "1" } } }));
@@ -73,7 +73,7 @@ async fn a_wrong_mark_is_taken_off_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_see_machines_marks_no_node() {
+async fn no_node_is_annotated_without_synced_machines() {
     let cluster = TestCluster::new(4);
     let process = cluster.start();
     insert(&cluster, "stranger");

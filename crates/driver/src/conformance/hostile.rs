@@ -1,8 +1,7 @@
-//! A driver that says the worst it can, in front of a cloud that works.
+//! A driver that returns hostile results, for tests of its callers.
 //!
-//! The cases hold a driver to the contract; this holds whoever calls one. It makes the VMs it is asked for and spoils what it
-//! answers, so a caller has something to lose: a VM that is paid for must still be deleted with its machine. What people then read
-//! (status, Events, log, traces) is judged by [`harm`].
+//! It creates real VMs and modifies the results, so tests can check that the VMs are deleted with their Machines. [`harm`] checks the
+//! resulting texts in statuses, Events, logs and traces.
 
 use std::sync::Arc;
 
@@ -15,26 +14,26 @@ use crate::{
     Call, Capabilities, ClassRequest, Code, Created, Deleted, Driver, DriverError, Found, MachineRequest, Owners,
 };
 
-/// What is spoilt.
+/// Modified result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attack {
-    /// Every create fails, with this text.
+    /// Every create fails with this text.
     Error(String),
-    /// Every delete fails with this text, until it has failed so often.
+    /// This many deletes fail with this text.
     DeleteError(String, usize),
     /// Every VM has this node name.
     NodeName(String),
-    /// Every VM has this id.
+    /// Every VM has this provider ID.
     ProviderId(String),
-    /// Every VM that is made or deleted leaves this note.
+    /// Every create and delete returns this last known state.
     Note(String),
-    /// The list holds so many VMs more, of machines that were never there.
+    /// The list contains this many additional VMs of unknown Machines.
     List(usize),
-    /// The list holds one VM more, of a machine of this name.
+    /// The list contains an additional VM of a Machine with this name.
     Owner(String),
 }
 
-/// Texts that do harm where they are shown as they are.
+/// Returns texts that are harmful if they are not escaped.
 #[must_use]
 pub fn texts() -> Vec<String> {
     let markers = "Initiate node drain Initiate VM deletion Initiate machine object finalizer removal";
@@ -49,18 +48,18 @@ pub fn texts() -> Vec<String> {
     ]
 }
 
-/// What is wrong with a text that people are shown; `None` if nothing is.
+/// Returns why a displayed text is harmful; `None` if it is not.
 #[must_use]
 pub fn harm(shown: &str) -> Option<String> {
-    // Texts of the caller's own stand around it.
-    const AROUND: usize = 1024;
-    if shown.len() > LONGEST_TEXT + AROUND {
+    // The caller adds its own text.
+    const CONTEXT: usize = 1024;
+    if shown.len() > LONGEST_TEXT + CONTEXT {
         return Some(format!("it has {} bytes", shown.len()));
     }
-    shown.chars().find(|c| is_deceptive(*c)).map(|c| format!("it holds {c:?}"))
+    shown.chars().find(|c| is_deceptive(*c)).map(|c| format!("it contains {c:?}"))
 }
 
-/// The driver.
+/// The hostile driver.
 #[derive(Clone)]
 pub struct Hostile {
     cloud: Arc<dyn Driver>,
@@ -69,12 +68,12 @@ pub struct Hostile {
 }
 
 impl Hostile {
-    /// Spoils the answers of a driver.
+    /// Wraps a driver.
     pub fn new(cloud: Arc<dyn Driver>, attack: Attack) -> Self {
         Self { cloud, attack, deletes: Arc::default() }
     }
 
-    fn spoil(&self, found: Found) -> Found {
+    fn modify(&self, found: Found) -> Found {
         match &self.attack {
             Attack::NodeName(name) => Found { node_name: NodeName::from(name.as_str()), ..found },
             Attack::ProviderId(id) => Found { provider_id: ProviderId::from(id.as_str()), ..found },
@@ -89,15 +88,15 @@ impl Hostile {
         }
     }
 
-    fn spoil_error(&self, error: DriverError) -> DriverError {
+    fn modify_error(&self, error: DriverError) -> DriverError {
         match error.found().cloned() {
-            Some(found) => error.with_found(self.spoil(found)),
+            Some(found) => error.with_found(self.modify(found)),
             None => error,
         }
     }
 
-    /// The machine as the cloud behind knows it: what was spoilt was written down and is shown again.
-    fn unspoilt(&self, request: &MachineRequest) -> MachineRequest {
+    /// Restores the original values in a request, which contains modified values from earlier results.
+    fn original(&self, request: &MachineRequest) -> MachineRequest {
         let mut machine = (*request.machine).clone();
         if matches!(self.attack, Attack::ProviderId(_)) {
             machine.spec.provider_id = ProviderId::default();
@@ -116,8 +115,8 @@ impl Driver for Hostile {
         if let Attack::Error(text) = &self.attack {
             return Err(DriverError::new(Code::Internal, text.clone()).with_last_known_state(text.clone()));
         }
-        let made = self.cloud.create(call, &self.unspoilt(request)).await?;
-        let Found { provider_id, node_name, addresses } = self.spoil(made.into());
+        let made = self.cloud.create(call, &self.original(request)).await?;
+        let Found { provider_id, node_name, addresses } = self.modify(made.into());
         Ok(Created { provider_id, node_name, last_known_state: self.note(), addresses })
     }
 
@@ -127,18 +126,18 @@ impl Driver for Hostile {
         {
             return Err(DriverError::new(Code::Unavailable, text.clone()));
         }
-        self.cloud.delete(call, &self.unspoilt(request)).await?;
+        self.cloud.delete(call, &self.original(request)).await?;
         Ok(Deleted { last_known_state: self.note() })
     }
 
     async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        let answer = self.cloud.initialize(call, &self.unspoilt(request)).await;
-        answer.map(|found| self.spoil(found)).map_err(|error| self.spoil_error(error))
+        let answer = self.cloud.initialize(call, &self.original(request)).await;
+        answer.map(|found| self.modify(found)).map_err(|error| self.modify_error(error))
     }
 
     async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        let answer = self.cloud.status(call, &self.unspoilt(request)).await;
-        answer.map(|found| self.spoil(found)).map_err(|error| self.spoil_error(error))
+        let answer = self.cloud.status(call, &self.original(request)).await;
+        answer.map(|found| self.modify(found)).map_err(|error| self.modify_error(error))
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {

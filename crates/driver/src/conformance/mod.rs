@@ -1,20 +1,19 @@
-//! The cases every driver passes.
+//! Conformance tests for drivers.
 //!
-//! A driver's author writes a [`Bench`]: how to reach a fresh cloud, and as far as the test cloud allows, how to fill its
-//! quota, plant a stranger's VM or make it stall. Then one test holds the driver to the contract:
+//! The author of a driver implements [`Bench`]: access to an empty cloud and, if the test cloud allows it, how to exhaust a quota,
+//! create foreign VMs, or make the cloud hang. Then one test runs all cases:
 //!
 //! ```ignore
 //! #[tokio::test(start_paused = true)]
-//! async fn the_driver_keeps_the_contract() {
+//! async fn driver_is_conformant() {
 //!     let report = driver::conformance::run(MyBench::fresh).await;
 //!     assert!(report.passed(), "{report}");
 //! }
 //! ```
 //!
-//! Each case gets a bench of its own. A case that the bench cannot arrange is skipped and says so in the report, so that
-//! nobody mistakes it for passed. A cloud behind a network has the real clock and shows late what it did: its bench says so
-//! ([`Bench::timing`]), and the cases wait. A cloud that is not thrown away after each case needs names of its own for each
-//! ([`Bench::machine`]) and a [`sweep`] at the end.
+//! Each case gets a new bench. A case that the bench does not support is reported as skipped. A cloud behind a network has the real
+//! clock and is eventually consistent; its bench returns the delay ([`Bench::timing`]), and the cases wait. If a cloud is shared by
+//! several cases, each needs its own names ([`Bench::machine`]) and a [`sweep`] at the end.
 
 pub mod hostile;
 
@@ -36,168 +35,168 @@ use crate::Driver;
 pub use sweep::{names, sweep};
 pub use timing::{Clock, Timing};
 
-/// A cloud under test and what can be done to it behind the driver's back.
+/// A cloud for tests.
 #[async_trait]
 pub trait Bench: Send + Sync {
-    /// The driver, on a cloud that holds nothing of this cluster. The same driver each time.
+    /// Returns the driver for a cloud without VMs of this cluster. Always the same driver.
     fn driver(&self) -> Arc<dyn Driver>;
 
-    /// A class the driver accepts.
+    /// Returns a valid MachineClass.
     fn class(&self) -> MachineClass;
 
-    /// The credentials and user data it needs.
+    /// Returns the credentials and user data.
     fn secret(&self) -> SecretData {
         SecretData::default()
     }
 
-    /// Which clock the cloud has, and how late it may show what it did.
+    /// Returns the clock of the cloud and its consistency delay.
     fn timing(&self) -> Timing {
-        Timing::AT_ONCE
+        Timing::IMMEDIATE
     }
 
-    /// The name of the machine that a case is about.
+    /// Returns the name of the Machine in a case.
     fn machine(&self) -> String {
         "pool-a-7d9fc-x2x5q".into()
     }
 
-    /// A `providerSpec` the driver cannot decode.
+    /// Returns a `providerSpec` that the driver cannot decode.
     fn undecodable_spec(&self) -> Value {
         Value::String("not an object".into())
     }
 
-    /// How many VMs the cloud really holds for this machine, if the bench can look past the driver.
+    /// Returns the number of VMs of this Machine in the cloud, if the bench can query it without the driver.
     async fn vms_of(&self, _machine: &str) -> Option<usize> {
         None
     }
 
-    /// Plants a VM of another cluster, and one that nobody tagged.
+    /// Creates a VM of another cluster and a VM without tags.
     async fn plant_foreign_vms(&self) -> Arranged {
         Arranged::NotPossible
     }
 
-    /// Plants a second VM for a machine that has one.
+    /// Creates a second VM for a Machine.
     async fn plant_double(&self, _machine: &str) -> Arranged {
         Arranged::NotPossible
     }
 
-    /// Leaves no room for another VM.
+    /// Exhausts the quota.
     async fn exhaust_quota(&self) -> Arranged {
         Arranged::NotPossible
     }
 
-    /// Makes the cloud answer no call any more.
+    /// Makes the cloud hang.
     async fn stall(&self) -> Arranged {
         Arranged::NotPossible
     }
 }
 
-/// Whether a bench could arrange what a case needs.
+/// Whether a bench supports what a case needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arranged {
-    /// It is so.
+    /// Done.
     Done,
-    /// This test cloud cannot; the case is skipped.
+    /// Not supported by this cloud; the case is skipped.
     NotPossible,
 }
 
-/// One promise of the contract.
+/// A case of the conformance tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Case {
-    /// create, status, list, delete, status, list, delete.
-    AMachineLivesAndDies,
-    /// Two creates in a row give one VM.
-    CreatingTwiceMakesOneVm,
-    /// Two creates side by side give one VM.
-    CreatingAtOnceMakesOneVm,
-    /// A create that was dropped half-way and repeated gives one VM.
-    AnInterruptedCreateIsRepeatedAsOneVm,
-    /// Name, namespace and provider id are enough to delete.
-    AStubIsEnoughToDelete,
-    /// A machine that never learned its provider id can be deleted by name.
-    ANameIsEnoughToDelete,
-    /// Deleting one machine leaves the others alone.
-    DeletingOneMachineLeavesTheOthers,
-    /// VMs of others are not listed, hence never deleted as orphans.
-    ListIgnoresForeignVms,
-    /// Two VMs for one machine are `OutOfRange`.
+    /// Create, status, list, delete, status, list, delete.
+    Lifecycle,
+    /// Two consecutive creates make one VM.
+    RepeatedCreateMakesOneVm,
+    /// Two concurrent creates make one VM.
+    ConcurrentCreatesMakeOneVm,
+    /// A create that was interrupted and repeated makes one VM.
+    InterruptedCreateMakesOneVm,
+    /// A VM can be deleted by name, namespace and provider ID.
+    DeleteByStub,
+    /// A VM can be deleted by name, without its provider ID.
+    DeleteByName,
+    /// Delete does not affect other VMs.
+    DeleteKeepsOtherVms,
+    /// Foreign VMs are not listed, so they are not deleted as orphan VMs.
+    ListOmitsForeignVms,
+    /// Status returns `OutOfRange` for two VMs of one Machine.
     SeveralVmsAreOutOfRange,
-    /// A class of another provider is `InvalidArgument` to every call.
-    AnotherProvidersClassIsRefused,
-    /// A spec that cannot be decoded is `InvalidArgument` to every call.
-    AnUndecodableSpecIsRefused,
-    /// A full quota is `ResourceExhausted`.
-    AFullQuotaIsResourceExhausted,
-    /// No call outlives its deadline.
-    TheDeadlineIsHonoured,
-    /// No call outlives its cancellation.
-    CancellationIsHonoured,
-    /// What is offered is implemented, what is not is `Unimplemented`.
-    CapabilitiesTellTheTruth,
-    /// `Uninitialized` carries the VM, and initialising ends it.
-    AnUninitializedVmIsShown,
-    /// Errors read back from their text.
-    ErrorsReadBackFromTheirText,
-    /// Every call works with the last note that the driver left, and without one.
-    ANoteIsShownAgainAndMayBeMissing,
-    /// Ids, names, notes and messages fit into an object and onto a line.
-    WhatItSaysCanBeWrittenDown,
+    /// Every call returns `InvalidArgument` for a MachineClass of another provider.
+    OtherProviderIsRejected,
+    /// Every call returns `InvalidArgument` for a spec that cannot be decoded.
+    UndecodableSpecIsRejected,
+    /// Create returns `ResourceExhausted` if the quota is exhausted.
+    ExhaustedQuotaIsResourceExhausted,
+    /// Every call ends at its deadline.
+    DeadlineIsHonored,
+    /// Every call ends when it is cancelled.
+    CancellationIsHonored,
+    /// Offered calls are implemented, others return `Unimplemented`.
+    CapabilitiesAreCorrect,
+    /// `Uninitialized` contains the VM, and initialization ends it.
+    UninitializedVmIsReturned,
+    /// Errors can be parsed from their text.
+    ErrorsCanBeParsed,
+    /// Every call works with and without the last known state.
+    LastKnownStateIsOptional,
+    /// IDs, names, states and messages are valid in objects and log lines.
+    TextsArePrintable,
 }
 
 impl Case {
-    /// All of them, in the order in which they are run.
+    /// All cases, in the order in which they run.
     pub const ALL: [Self; 19] = [
-        Self::AMachineLivesAndDies,
-        Self::CreatingTwiceMakesOneVm,
-        Self::CreatingAtOnceMakesOneVm,
-        Self::AnInterruptedCreateIsRepeatedAsOneVm,
-        Self::AStubIsEnoughToDelete,
-        Self::ANameIsEnoughToDelete,
-        Self::DeletingOneMachineLeavesTheOthers,
-        Self::ListIgnoresForeignVms,
+        Self::Lifecycle,
+        Self::RepeatedCreateMakesOneVm,
+        Self::ConcurrentCreatesMakeOneVm,
+        Self::InterruptedCreateMakesOneVm,
+        Self::DeleteByStub,
+        Self::DeleteByName,
+        Self::DeleteKeepsOtherVms,
+        Self::ListOmitsForeignVms,
         Self::SeveralVmsAreOutOfRange,
-        Self::AnotherProvidersClassIsRefused,
-        Self::AnUndecodableSpecIsRefused,
-        Self::AFullQuotaIsResourceExhausted,
-        Self::TheDeadlineIsHonoured,
-        Self::CancellationIsHonoured,
-        Self::CapabilitiesTellTheTruth,
-        Self::AnUninitializedVmIsShown,
-        Self::ErrorsReadBackFromTheirText,
-        Self::ANoteIsShownAgainAndMayBeMissing,
-        Self::WhatItSaysCanBeWrittenDown,
+        Self::OtherProviderIsRejected,
+        Self::UndecodableSpecIsRejected,
+        Self::ExhaustedQuotaIsResourceExhausted,
+        Self::DeadlineIsHonored,
+        Self::CancellationIsHonored,
+        Self::CapabilitiesAreCorrect,
+        Self::UninitializedVmIsReturned,
+        Self::ErrorsCanBeParsed,
+        Self::LastKnownStateIsOptional,
+        Self::TextsArePrintable,
     ];
 }
 
-/// How a case went.
+/// Result of a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaseResult {
-    /// The promise held.
-    Held,
-    /// It could not be tried, for this reason.
+    /// Passed.
+    Passed,
+    /// Not run, for this reason.
     Skipped(&'static str),
-    /// It was broken, in this way.
-    Broken(String),
+    /// Failed, for this reason.
+    Failed(String),
 }
 
-/// What every case came to.
+/// Results of all cases.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// Case by case, in the order in which they were run.
+    /// Results in the order of the cases.
     pub results: Vec<(Case, CaseResult)>,
 }
 
 impl Report {
-    /// Whether no promise was broken. Skipped cases do not count against the driver; look at them in the text.
+    /// Returns whether no case failed. Skipped cases do not count as failures.
     pub fn passed(&self) -> bool {
-        self.broken().is_empty()
+        self.failed().is_empty()
     }
 
-    /// The cases that failed.
-    pub fn broken(&self) -> Vec<Case> {
-        self.select(|result| matches!(result, CaseResult::Broken(_)))
+    /// Returns the failed cases.
+    pub fn failed(&self) -> Vec<Case> {
+        self.select(|result| matches!(result, CaseResult::Failed(_)))
     }
 
-    /// The cases the bench could not arrange, or the driver's capabilities make moot.
+    /// Returns the cases that the bench does not support or that do not apply to the driver.
     pub fn skipped(&self) -> Vec<Case> {
         self.select(|result| matches!(result, CaseResult::Skipped(_)))
     }
@@ -210,14 +209,14 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.results.iter().try_for_each(|(case, result)| match result {
-            CaseResult::Held => writeln!(f, "held     {case:?}"),
+            CaseResult::Passed => writeln!(f, "passed   {case:?}"),
             CaseResult::Skipped(why) => writeln!(f, "skipped  {case:?}: {why}"),
-            CaseResult::Broken(how) => writeln!(f, "BROKEN   {case:?}: {how}"),
+            CaseResult::Failed(how) => writeln!(f, "FAILED   {case:?}: {how}"),
         })
     }
 }
 
-/// Runs every case, each on a fresh bench.
+/// Runs all cases, each with a new bench.
 pub async fn run<B: Bench>(fresh: impl Fn() -> B) -> Report {
     let mut results = Vec::with_capacity(Case::ALL.len());
     for case in Case::ALL {
@@ -226,11 +225,11 @@ pub async fn run<B: Bench>(fresh: impl Fn() -> B) -> Report {
     Report { results }
 }
 
-/// Runs one case; for drivers whose tests want one test per case.
+/// Runs one case, for tests with one test per case.
 pub async fn try_case(case: Case, bench: &impl Bench) -> CaseResult {
     let limit = bench.timing().case;
     match tokio::time::timeout(limit, cases::run(case, bench)).await {
-        Ok(outcome) => outcome.unwrap_or_else(|broken| CaseResult::Broken(broken.0)),
-        Err(_) => CaseResult::Broken(format!("it did not end within {} s", limit.as_secs())),
+        Ok(outcome) => outcome.unwrap_or_else(|broken| CaseResult::Failed(broken.0)),
+        Err(_) => CaseResult::Failed(format!("timed out after {} s", limit.as_secs())),
     }
 }

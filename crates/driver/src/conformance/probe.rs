@@ -1,4 +1,4 @@
-//! What the cases ask of a driver, and how they judge the answers.
+//! Calls of the cases to a driver, and checks of the results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,12 +10,12 @@ use tokio::time::{Instant, sleep};
 use super::{Bench, CaseResult, Timing};
 use crate::{Call, ClassRequest, Created, Driver, DriverError, Found, MachineRequest, Method, Owners, Support};
 
-/// A promise that was broken, and how.
-pub(super) struct Broken(pub(super) String);
+/// Why a case failed.
+pub(super) struct Failure(pub(super) String);
 
-pub(super) type Outcome = Result<CaseResult, Broken>;
+pub(super) type Outcome = Result<CaseResult, Failure>;
 
-/// A driver with its class and secret, asked about machines by name.
+/// A driver with its MachineClass and Secret.
 pub(super) struct Probe<'a> {
     pub(super) bench: &'a dyn Bench,
     pub(super) driver: Arc<dyn Driver>,
@@ -37,7 +37,7 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// The same driver, asked with another class.
+    /// Returns the same driver with another MachineClass.
     pub(super) fn with_class(&self, class: MachineClass) -> Self {
         Self {
             driver: self.driver.clone(),
@@ -49,36 +49,36 @@ impl<'a> Probe<'a> {
         }
     }
 
-    /// The name that most cases use.
+    /// Returns the name of the Machine in most cases.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
 
-    /// What a call is given when the case has nothing to say about it.
+    /// Returns a call with the default timeout of the bench.
     pub(super) fn limits(&self) -> Call {
         Call::within(self.timing.call)
     }
 
-    /// Looks until what is to be seen is seen, or the patience has passed.
-    pub(super) async fn shown<T, Looked>(&self, look: impl Fn() -> Looked) -> Result<T, Broken>
+    /// Repeats a check until it succeeds or the consistency delay has passed.
+    pub(super) async fn shown<T, Checked>(&self, check: impl Fn() -> Checked) -> Result<T, Failure>
     where
-        Looked: Future<Output = Result<T, Broken>>,
+        Checked: Future<Output = Result<T, Failure>>,
     {
         let begun = Instant::now();
         loop {
-            match look().await {
+            match check().await {
                 Err(_) if begun.elapsed() < self.timing.shows_within => sleep(self.timing.poll).await,
                 answer => return answer,
             }
         }
     }
 
-    /// Waits until the cloud shows the VM of a machine: by name alone a VM is deleted only once it shows.
-    pub(super) async fn found(&self, name: &str) -> Result<(), Broken> {
+    /// Waits until the VM of a Machine is visible, so that it can be deleted by name.
+    pub(super) async fn found(&self, name: &str) -> Result<(), Failure> {
         if self.offers(Method::Status) {
             self.shown(async || match self.status(&self.stub(name, None)).await {
                 Err(error) if error.code() != Code::Uninitialized => {
-                    Err(Broken(format!("finding {name} failed: {error}")))
+                    Err(Failure(format!("status of {name} failed: {error}")))
                 }
                 _ => Ok(()),
             })
@@ -93,7 +93,7 @@ impl<'a> Probe<'a> {
         (*self.class).clone()
     }
 
-    /// A request with no more than the orphan collection has: name, namespace of the class, provider id.
+    /// Returns a request for a stub, as for an orphan VM: name, namespace of the MachineClass, and provider ID.
     pub(super) fn stub(&self, name: &str, provider_id: Option<&str>) -> MachineRequest {
         let mut machine = Machine::default();
         machine.metadata.name = name.into();
@@ -102,7 +102,7 @@ impl<'a> Probe<'a> {
         MachineRequest { machine: Arc::new(machine), class: self.class.clone(), secret: self.secret.clone() }
     }
 
-    /// A request as a creation makes it: the machine is there, so it has a uid, by which a driver may tell a repeated request from a new one.
+    /// Returns a request for an existing Machine with a uid, by which a driver may recognize repeated requests.
     pub(super) fn machine(&self, name: &str) -> MachineRequest {
         let request = self.stub(name, None);
         let mut machine = (*request.machine).clone();
@@ -115,47 +115,47 @@ impl<'a> Probe<'a> {
         self.driver.capabilities().support(method) == Support::Offered
     }
 
-    pub(super) async fn create(&self, name: &str) -> Result<Created, Broken> {
+    pub(super) async fn create(&self, name: &str) -> Result<Created, Failure> {
         let made = self.driver.create(&self.limits(), &self.machine(name)).await;
-        let made = made.map_err(|e| Broken(format!("creating {name} failed: {e}")))?;
-        ensure(!made.provider_id.is_empty(), || format!("the VM of {name} has no provider id"))?;
+        let made = made.map_err(|e| Failure(format!("create of {name} failed: {e}")))?;
+        ensure(!made.provider_id.is_empty(), || format!("the VM of {name} has no provider ID"))?;
         ensure(!made.node_name.is_empty(), || format!("the VM of {name} has no node name"))?;
         Ok(made)
     }
 
-    /// Creates, and initialises where the driver asks for it.
-    pub(super) async fn create_whole(&self, name: &str) -> Result<Created, Broken> {
+    /// Creates a VM and initializes it if the driver offers that.
+    pub(super) async fn create_whole(&self, name: &str) -> Result<Created, Failure> {
         let made = self.create(name).await?;
         if self.offers(Method::Initialize) {
             let request = self.stub(name, Some(made.provider_id.as_str()));
             let initialized = async || {
                 let done = self.driver.initialize(&self.limits(), &request).await;
-                done.map(drop).map_err(|e| Broken(format!("initialising {name} failed: {e}")))
+                done.map(drop).map_err(|e| Failure(format!("initialize of {name} failed: {e}")))
             };
             self.shown(initialized).await?;
         }
         Ok(made)
     }
 
-    pub(super) async fn delete(&self, request: &MachineRequest) -> Result<(), Broken> {
+    pub(super) async fn delete(&self, request: &MachineRequest) -> Result<(), Failure> {
         let gone = self.driver.delete(&self.limits(), request).await;
-        gone.map(drop).map_err(|e| Broken(format!("deleting {} failed: {e}", request.machine_name())))
+        gone.map(drop).map_err(|e| Failure(format!("delete of {} failed: {e}", request.machine_name())))
     }
 
     pub(super) async fn status(&self, request: &MachineRequest) -> Result<Found, DriverError> {
         self.driver.status(&self.limits(), request).await
     }
 
-    pub(super) async fn list(&self) -> Result<Owners, Broken> {
+    pub(super) async fn list(&self) -> Result<Owners, Failure> {
         let request = ClassRequest { class: self.class.clone(), secret: self.secret.clone() };
-        self.driver.list(&self.limits(), &request).await.map_err(|e| Broken(format!("listing failed: {e}")))
+        self.driver.list(&self.limits(), &request).await.map_err(|e| Failure(format!("list failed: {e}")))
     }
 
-    /// Fails unless the machine has exactly one VM, as far as anyone can tell.
-    pub(super) async fn has_one_vm(&self, name: &str) -> Result<(), Broken> {
+    /// Fails unless the Machine has exactly one VM.
+    pub(super) async fn has_one_vm(&self, name: &str) -> Result<(), Failure> {
         let begun = Instant::now();
         self.shown(|| self.counts_one(name)).await?;
-        // Where nobody can look past the driver, a second one may still show.
+        // If the bench cannot query the cloud, a second VM may appear later.
         if self.bench.vms_of(name).await.is_none() {
             tokio::time::sleep_until(begun + self.timing.shows_within).await;
             self.counts_one(name).await?;
@@ -163,26 +163,26 @@ impl<'a> Probe<'a> {
         Ok(())
     }
 
-    async fn counts_one(&self, name: &str) -> Result<(), Broken> {
+    async fn counts_one(&self, name: &str) -> Result<(), Failure> {
         if self.offers(Method::List) {
             let listed = self.list().await?.values().filter(|machine| machine.as_str() == name).count();
             ensure(listed == 1, || format!("{name} is listed with {listed} VMs instead of one"))?;
         }
         match self.bench.vms_of(name).await {
-            Some(count) => ensure(count == 1, || format!("the cloud holds {count} VMs for {name} instead of one")),
+            Some(count) => ensure(count == 1, || format!("the cloud has {count} VMs for {name} instead of one")),
             None => Ok(()),
         }
     }
 
-    /// Fails if anything still says that the machine has a VM.
-    pub(super) async fn is_gone(&self, name: &str, provider_id: &str) -> Result<(), Broken> {
+    /// Fails if the Machine still has a VM.
+    pub(super) async fn is_gone(&self, name: &str, provider_id: &str) -> Result<(), Failure> {
         self.shown(|| self.counts_none(name, provider_id)).await
     }
 
-    async fn counts_none(&self, name: &str, provider_id: &str) -> Result<(), Broken> {
+    async fn counts_none(&self, name: &str, provider_id: &str) -> Result<(), Failure> {
         if self.offers(Method::Status) {
             for request in [self.stub(name, Some(provider_id)), self.stub(name, None)] {
-                refused("status after delete", self.status(&request).await, Code::NotFound)?;
+                rejected("status after delete", self.status(&request).await, Code::NotFound)?;
             }
         }
         if self.offers(Method::List) {
@@ -192,12 +192,12 @@ impl<'a> Probe<'a> {
             })?;
         }
         match self.bench.vms_of(name).await {
-            Some(count) => ensure(count == 0, || format!("the cloud still holds {count} VMs for {name}")),
+            Some(count) => ensure(count == 0, || format!("the cloud still has {count} VMs for {name}")),
             None => Ok(()),
         }
     }
 
-    /// Calls one method about a machine and forgets a good answer.
+    /// Calls one method and discards a successful result.
     pub(super) async fn call(&self, method: Method, call: &Call, request: &MachineRequest) -> Result<(), DriverError> {
         match method {
             Method::Create => self.driver.create(call, request).await.map(drop),
@@ -210,25 +210,25 @@ impl<'a> Probe<'a> {
     }
 }
 
-pub(super) fn ensure(held: bool, otherwise: impl FnOnce() -> String) -> Result<(), Broken> {
-    if held { Ok(()) } else { Err(Broken(otherwise())) }
+pub(super) fn ensure(held: bool, otherwise: impl FnOnce() -> String) -> Result<(), Failure> {
+    if held { Ok(()) } else { Err(Failure(otherwise())) }
 }
 
-/// Fails unless the call was refused with this code.
-pub(super) fn refused<T>(what: &str, answer: Result<T, DriverError>, code: Code) -> Result<(), Broken> {
+/// Fails unless the call failed with this code.
+pub(super) fn rejected<T>(what: &str, answer: Result<T, DriverError>, code: Code) -> Result<(), Failure> {
     match answer {
         Err(error) if error.code() == code => Ok(()),
-        Err(error) => Err(Broken(format!("{what}: expected {code}, was refused with: {error}"))),
-        Ok(_) => Err(Broken(format!("{what}: expected {code}, but it succeeded"))),
+        Err(error) => Err(Failure(format!("{what}: expected {code}, but it failed with: {error}"))),
+        Ok(_) => Err(Failure(format!("{what}: expected {code}, but it succeeded"))),
     }
 }
 
-/// Waits for an answer, but not for a driver that ignores the limits of its call.
+/// Waits for a result. Fails if the driver ignores the deadline or cancellation of its call.
 pub(super) async fn answered<T>(
     what: &str,
     work: impl Future<Output = Result<T, DriverError>>,
-) -> Result<Result<T, DriverError>, Broken> {
-    const FAR_TOO_LONG: Duration = Duration::from_secs(10);
-    let answer = tokio::time::timeout(FAR_TOO_LONG, work).await;
-    answer.map_err(|_| Broken(format!("{what} went on {} s after its end", FAR_TOO_LONG.as_secs())))
+) -> Result<Result<T, DriverError>, Failure> {
+    const GRACE_PERIOD: Duration = Duration::from_secs(10);
+    let answer = tokio::time::timeout(GRACE_PERIOD, work).await;
+    answer.map_err(|_| Failure(format!("{what} did not end within {} s after its deadline or cancellation", GRACE_PERIOD.as_secs())))
 }

@@ -1,49 +1,48 @@
-//! How a cloud under test keeps time.
+//! Clock and consistency of a cloud for tests.
 //!
-//! A cloud in memory has a paused clock and shows at once what it did. A cloud behind a network has the real clock, and what it did may show
-//! seconds later: a VM that was made is not listed yet, one that was deleted is still found. That breaks no promise. So a case
-//! looks again until the patience that the bench grants has passed; and where nothing must show, such as a second VM, it looks once more at the
-//! end of that patience.
+//! A cloud in memory has a paused clock and is immediately consistent. A cloud behind a network has the real clock and is eventually
+//! consistent: a created VM may not be listed yet, and a deleted one may still be found. Therefore a case polls until the
+//! consistency delay of the bench has passed. If something must not appear, such as a second VM, it checks again after that delay.
 
 use std::time::Duration;
 
 use crate::Call;
 
-/// The clock of a bench, and how late its cloud may be.
+/// Clock and delays of a bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// Whose clock it is.
+    /// Clock.
     pub clock: Clock,
-    /// How long an effect may take to show; zero for a cloud that shows everything at once.
+    /// Consistency delay; zero if changes are visible immediately.
     pub shows_within: Duration,
-    /// Between two looks.
+    /// Poll interval.
     pub poll: Duration,
-    /// What one call is given.
+    /// Timeout of a call.
     pub call: Duration,
-    /// What a whole case is given. A driver that never answers ends here.
+    /// Timeout of a case.
     pub case: Duration,
 }
 
-/// Which clock a bench has.
+/// Clock of a bench.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
-    /// tokio's paused one: waiting costs nothing.
+    /// The paused clock of tokio.
     Paused,
-    /// The real one.
+    /// The real clock.
     Real,
 }
 
 impl Timing {
-    /// A paused clock and a cloud that shows at once what it did.
-    pub const AT_ONCE: Self = Self {
+    /// Paused clock and immediately visible changes.
+    pub const IMMEDIATE: Self = Self {
         clock: Clock::Paused,
         shows_within: Duration::ZERO,
         poll: Duration::from_secs(1),
-        call: Call::DEFAULT_PATIENCE,
+        call: Call::DEFAULT_TIMEOUT,
         case: Duration::from_hours(24),
     };
 
-    /// The real clock and a cloud that may be this late.
+    /// Real clock and this consistency delay.
     #[must_use]
     pub const fn real(shows_within: Duration) -> Self {
         Self {
@@ -55,8 +54,8 @@ impl Timing {
         }
     }
 
-    /// After how long a create is dropped half-way. Where time costs nothing and nothing happens by chance one moment is enough; otherwise it
-    /// is dropped early and late, because nobody knows when the request leaves and when the cloud acts.
+    /// Returns the delays after which a create is interrupted. One is sufficient with a paused clock. With the real clock there are
+    /// several, because the time at which the request is sent is unknown.
     pub(super) fn interruptions(self) -> &'static [Duration] {
         const ONE: [Duration; 1] = [Duration::from_millis(1)];
         const SEVERAL: [Duration; 4] = [

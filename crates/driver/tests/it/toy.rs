@@ -1,4 +1,4 @@
-//! The smallest driver that keeps the contract, and the ways in which one can break it.
+//! A minimal conformant driver, and flaws that can be injected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-/// How long the VM that nobody was told of stays unseen.
+/// Time until the hidden second VM is listed.
 pub(crate) const UNSEEN: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,7 +70,7 @@ struct Vm {
 
 impl Toy {
     pub(crate) fn new(capabilities: Capabilities, flaw: Option<Flaw>) -> Self {
-        Self::timed(capabilities, flaw, Timing::AT_ONCE)
+        Self::timed(capabilities, flaw, Timing::IMMEDIATE)
     }
 
     pub(crate) fn timed(capabilities: Capabilities, flaw: Option<Flaw>, timing: Timing) -> Self {
@@ -92,7 +92,7 @@ impl Toy {
         Ok(())
     }
 
-    /// The cloud's answering time, for ever once it has stalled.
+    /// Latency of the cloud; infinite after `stall`.
     async fn reach(&self, call: &Call) -> Result<(), DriverError> {
         let stalled = self.0.cloud.lock().await.stalled;
         let wait = async {
@@ -102,7 +102,7 @@ impl Toy {
         if self.has(Flaw::IgnoresLimits) { wait.await } else { call.bound(wait).await }
     }
 
-    /// The VM that a create finds.
+    /// Returns the VM that a create finds.
     async fn held(&self, machine: &str) -> Option<Vm> {
         let vms = &self.0.cloud.lock().await.vms;
         let known = |vm: &&Vm| vm.finished || !self.has(Flaw::ForgetsInterrupted);

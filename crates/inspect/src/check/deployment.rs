@@ -75,7 +75,7 @@ fn times(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployment)
             "remove it",
         );
     }
-    let creation = spec.template.spec.configuration.creation_timeout.as_ref().and_then(SpecDuration::usable);
+    let creation = spec.template.spec.configuration.creation_timeout.as_ref().and_then(SpecDuration::valid);
     let creation = creation.map_or(planner::Policy::default().creation_timeout, api::GoDuration::to_std).as_secs();
     if let Some(deadline) = spec.progress_deadline_seconds
         && u64::try_from(deadline).unwrap_or(0) < creation

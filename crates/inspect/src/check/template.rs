@@ -141,7 +141,7 @@ fn class(found: &mut Findings<'_>, object: &str, path: &str, spec: &MachineSpec)
     }
     let classes = &found.input.snapshot.classes;
     match (classes.look_up(name), found.input.references) {
-        (Presence::Present(_) | Presence::Undecodable, _) => {}
+        (Presence::Present(_) | Presence::Undecodable(_), _) => {}
         (Presence::Absent, References::Known) if classes.refused.is_none() => {
             let fix = format!("create MachineClass {name:?}, or name another one");
             found.add(
@@ -158,7 +158,7 @@ fn class(found: &mut Findings<'_>, object: &str, path: &str, spec: &MachineSpec)
 fn configuration(found: &mut Findings<'_>, object: &str, path: &str, spec: &MachineSpec) {
     let configuration = &spec.configuration;
     let field = |name: &str| format!("{path}.{name}");
-    let usable = |duration: &Option<SpecDuration>| duration.as_ref().and_then(SpecDuration::usable);
+    let usable = |duration: &Option<SpecDuration>| duration.as_ref().and_then(SpecDuration::valid);
     let none = |duration: GoDuration| duration.to_std().is_zero();
     let at_once = [
         (

@@ -32,7 +32,7 @@ fn drained(world: &mut World) {
 #[case::creating("creating", |_: &mut World| (), json!({
     "leader": "yes", "limiter": { "calls": call("create"), "credentials": credential(1, 0, false) },
     "objects": { "machine": { THIRD: {
-        "decided": "2026-03-01T11:59:40Z", "because": "it has no VM yet", "did": ["ask the cloud to create its VM"], "awaits": "the cloud's answer",
+        "decided": "2026-03-01T11:59:40Z", "because": "it has no VM yet", "did": ["call the driver to create the VM"], "awaits": "the driver call to end",
     } } },
 }))]
 #[case::waiting_for_its_turn("turn", |_: &mut World| (), json!({
@@ -91,7 +91,7 @@ fn a_deployment_shows_what_the_manager_decided_last() {
     let mut snapshot = World::healthy().snapshot();
     snapshot.process = tells(&json!({
         "leader": "yes, without an election",
-        "objects": { "machine deployment": { "default/pool": { "decided": "2026-03-01T11:59:00Z", "because": "everything is as it should be" } } },
+        "objects": { "machine deployment": { "default/pool": { "decided": "2026-03-01T11:59:00Z", "because": "up to date" } } },
     }));
     same_as("explain-told-deployment", &told(&snapshot, Explained::MachineDeployment, "pool"));
 }

@@ -1,33 +1,34 @@
-//! The commands as clap is to know them: what `derive` makes of the structs, with what it cannot say.
+//! The clap commands: what `derive` generates, with what it cannot express.
 //!
-//! The three commands that look after a cluster are spelled as pflag spells (`pflag`) and differ from one another in some
-//! defaults. Their help is grouped, wrapped, and tells every default; that is done here for all flags at once, so that a new flag is nothing but a field
-//! with a comment.
+//! The three server commands are spelled as pflag spells flags (`pflag`) and differ in some defaults. Their help is
+//! grouped and wrapped, and shows every default. That is done here for all flags, so that a new flag only needs a field
+//! with a doc comment.
 
 use clap::{Arg, ArgAction, Command, CommandFactory};
+use controllers::wiring::defaults;
 
 use super::pflag::is_boolean;
 use super::values::go_bool;
-use super::{Arguments, IDLE, NEW};
+use super::{Arguments, NEW, NO_EFFECT};
 
-/// Names that the binary may be called by, and the command each of them is.
-pub(super) const CALLED: [(&str, &str); 2] =
+/// Program names under which the binary may be called, and the command that each name selects.
+pub(super) const PROGRAM_NAMES: [(&str, &str); 2] =
     [("machine-controller-manager", "manager"), ("machine-controller", "machine-controller")];
 
-/// The name under which kubectl finds us as its plug-in, and what its users type.
+/// Name under which kubectl finds the binary as a plug-in, and the command that its users type.
 pub(super) const PLUGIN: (&str, &str) = ("kubectl-millwright", "kubectl millwright");
 
-/// The commands that look after a cluster, and the defaults that are theirs alone.
+/// The server commands, and the defaults that differ between them.
 pub(super) const SERVERS: [(&str, &[(&str, &str)]); 3] = [
     ("manager", &[("port", "10258"), ("concurrent_syncs", "10")]),
     ("machine-controller", &[("port", "10259"), ("concurrent_syncs", "50")]),
     ("run", &[("port", "10259")]),
 ];
 
-/// How wide a line of help is, without its indentation.
+/// Width of a line of help, without its indentation.
 const WIDTH: usize = 88;
 
-/// The groups of help, in the order in which a person who sets something up wants to read them.
+/// Help headings, in the order in which help shows them.
 pub(super) const HEADINGS: [&str; 10] = [
     "Clusters",
     "Leader election",
@@ -38,21 +39,22 @@ pub(super) const HEADINGS: [&str; 10] = [
     "Metrics and health",
     "Logging",
     NEW,
-    IDLE,
+    NO_EFFECT,
 ];
 
-/// All commands.
+/// Returns all commands.
 pub(crate) fn definition() -> Command {
-    SERVERS.into_iter().enumerate().fold(Arguments::command(), |all, (place, (name, defaults))| {
+    SERVERS.into_iter().enumerate().fold(Arguments::command(), |all, (index, (name, own_defaults))| {
         all.mut_subcommand(name, |command| {
-            server(name, defaults, &command).display_order(place).args_override_self(true).next_line_help(true)
+            server(name, own_defaults, &command).display_order(index).args_override_self(true).next_line_help(true)
         })
     })
 }
 
-/// The command with its own defaults, its flags in the order of [`HEADINGS`]: clap shows groups in the order in which it meets them.
-fn server(name: &'static str, defaults: &[(&str, &'static str)], command: &Command) -> Command {
-    let own = |arg: Arg| match defaults.iter().find(|(id, _)| arg.get_id() == id) {
+/// Returns the command with its own defaults and its flags in the order of [`HEADINGS`]. clap shows groups in the
+/// order of their first flag.
+fn server(name: &'static str, own_defaults: &[(&str, &'static str)], command: &Command) -> Command {
+    let own = |arg: Arg| match own_defaults.iter().find(|(id, _)| arg.get_id() == id) {
         Some((_, value)) => arg.default_value(*value),
         None => arg,
     };
@@ -62,7 +64,7 @@ fn server(name: &'static str, defaults: &[(&str, &'static str)], command: &Comma
     Command::new(name).about(about).args(args)
 }
 
-/// A boolean that is also read as `--flag=false`, and in all of Go's spellings.
+/// Lets a boolean flag also accept `--flag=false` and all of Go's spellings.
 fn as_pflag(arg: Arg) -> Arg {
     if !is_boolean(&arg) {
         return arg;
@@ -76,13 +78,14 @@ fn as_pflag(arg: Arg) -> Arg {
         .default_missing_value("true")
 }
 
-/// The same flag with its default in its help, and the help in lines.
+/// Appends the default to the help of the flag and wraps the help.
 fn readable(arg: Arg) -> Arg {
     let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
     let default = match default_of(&arg) {
         Some(default) if !default.is_empty() => Some(format!("[default: {default}]")),
         None if arg.get_id() == "concurrent_syncs" => {
-            Some("[default: 50 for machines, 10 for sets and deployments]".to_owned())
+            let (machines, manager) = (defaults::MACHINE_CONTROLLER_WORKERS, defaults::MANAGER_WORKERS);
+            Some(format!("[default: {machines} for the machine controller, {manager} for the manager]"))
         }
         _ => None,
     };
@@ -90,7 +93,7 @@ fn readable(arg: Arg) -> Arg {
     arg.help(wrapped(words)).long_help(None).hide_default_value(true)
 }
 
-/// The default of a flag, as text.
+/// Returns the default of a flag as text.
 pub(super) fn default_of(arg: &Arg) -> Option<String> {
     arg.get_default_values().first().map(|value| value.to_string_lossy().into_owned())
 }

@@ -1,4 +1,4 @@
-//! What can be said to the commands of the feature `dev`: those that need no cluster, and the parts they are made of.
+//! Arguments of the commands of the feature `dev`: those that need no cluster, and their components.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -12,125 +12,130 @@ use crate::dev::Failing;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DevCommand {
-    /// Show a machine's life, from its creation to its deletion, on an embedded API server and an embedded cloud.
+    /// Run a scripted pool lifecycle on an embedded API server and an embedded cloud, from creation to deletion
     Demo(Demo),
-    /// Keep a whole cluster in memory running, with virtual machines, for kubectl: nothing to install, nothing left behind.
+    /// Run a cluster in memory with virtual machines, for kubectl and a browser. Needs no installation and leaves
+    /// nothing behind
     Dev(Dev),
-    /// Start a real control plane and machines with real kubelets on this Linux host, as root, and leave them running for kubectl.
+    /// Start a real control plane and Machines with real kubelets on this Linux host (requires root), and keep them
+    /// running for kubectl
     Up(Up),
-    /// Take away all that `up` started and made.
+    /// Stop and remove everything that `up` created
     Down(Down),
-    /// Serve the embedded API server on loopback, for kubectl and for `millwright run`.
+    /// Serve the embedded API server on loopback, for kubectl and for `millwright run`
     ApiServer(ApiServer),
-    /// Live through many bad days of a whole cluster in memory, each from a seed, and check at every event what must hold.
+    /// Run randomized, seeded fault simulations of a whole cluster in memory and check invariants at every event
     Sim(Sim),
-    /// Run the virtual cloud and its kubelets as a process of their own, for `millwright run --driver-endpoint`.
+    /// Run the virtual cloud and its kubelets as a separate process, for `millwright run --driver-endpoint`
     VirtualCloud(VirtualCloud),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Demo {
-    /// How to print.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
-    /// Print line by line on a terminal too, as into a pipe, instead of a live view.
+    /// Print line by line on a terminal too, instead of a live view.
     #[arg(long)]
     pub(crate) plain: bool,
-    /// Also log to stderr, which prints line by line: 4 tells why, 6 every step.
+    /// Verbosity of an additional log on stderr, which implies line-by-line output. 4 adds reasons, 6 adds every step.
     #[arg(short, long = "v", value_name = "N")]
     pub(crate) verbosity: Option<i32>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Sim {
-    /// How many seeds of each profile.
+    /// Number of seeds for each profile.
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub(crate) seeds: u64,
-    /// What kind of days: the name of a profile, or `all`.
+    /// Name of the simulation profile, or `all`.
     #[arg(long, value_name = "NAME", default_value = "all")]
     pub(crate) profile: String,
-    /// The first seed; any by default.
+    /// First seed. Random by default.
     #[arg(long, value_name = "SEED")]
     pub(crate) first_seed: Option<u64>,
-    /// Only this seed.
+    /// Single seed to run.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "first_seed"])]
     pub(crate) seed: Option<u64>,
-    /// How many seeds run side by side; as many as there are processors by default.
+    /// Number of seeds that run in parallel. Number of processors by default.
     #[arg(long, value_name = "N", conflicts_with = "seed")]
     pub(crate) jobs: Option<std::num::NonZeroUsize>,
-    /// Show all that becomes of machines, sets, deployments, nodes and VMs.
+    /// Print every change of Machines, MachineSets, MachineDeployments, Nodes and VMs.
     #[arg(long)]
     pub(crate) trace: bool,
-    /// Show every request as well.
+    /// Print every request too.
     #[arg(long, requires = "seed", requires = "trace")]
     pub(crate) requests: bool,
-    /// How to print.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Dev {
-    /// The port on 127.0.0.1; 0 takes a free one.
+    /// Port on 127.0.0.1. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
-    /// Where to write the kubeconfig, which is removed at the end; in a new directory by default.
+    /// File to write the kubeconfig to. It is removed at exit. A new temporary directory by default.
     #[arg(long, value_name = "FILE")]
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// How many machines the pool has at first.
+    /// Initial number of Machines in the pool.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=1000))]
     pub(crate) machines: u32,
-    /// How long a VM takes to boot; its node joins half a second later.
+    /// Boot time of a VM. Its Node joins half a second later.
     #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = values::duration)]
     pub(crate) boot_time: std::time::Duration,
-    /// How many VMs the cloud has room for; any number by default.
+    /// Maximum number of VMs in the cloud. Unlimited by default.
     #[arg(long, value_name = "N")]
     pub(crate) quota: Option<u32>,
-    /// Let creates of VMs fail with a code of drivers: the next three with `Unavailable=3`, each fifth or so with `Unavailable=20%`. Can be said several times;
-    /// of those that apply the first counts.
+    /// Driver error to inject into VM creation: `Unavailable=3` fails the next three calls, `Unavailable=20%` fails
+    /// about one call in five. May be given several times; the first one that applies is used.
     #[arg(long, value_name = "CODE=N|CODE=P%")]
     pub(crate) fail: Vec<Failing>,
-    /// Keep objects and VMs in this folder, and begin with what an earlier run left there; then --machines and --boot-time have no effect. It holds Secrets.
+    /// Directory for objects and VMs. State of an earlier run is restored from it; --machines and --boot-time then
+    /// have no effect. The directory contains Secrets.
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<PathBuf>,
-    /// The port of the web view on 127.0.0.1; 0 takes a free one.
+    /// Port of the web view on 127.0.0.1. 0 selects a free port.
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     pub(crate) ui_port: u16,
-    /// Also log to stderr: 4 tells why, 6 every step.
+    /// Verbosity of an additional log on stderr. 4 adds reasons, 6 adds every step.
     #[arg(short, long = "v", value_name = "N")]
     pub(crate) verbosity: Option<i32>,
 }
 
 #[derive(Clone, Debug, Args)]
 pub(crate) struct Up {
-    /// How many machines the pool has.
+    /// Number of Machines in the pool.
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=20))]
     pub(crate) machines: u32,
-    /// What machines are: namespaces of this host, or virtual machines of qemu, which have a kernel of their own and take longer.
+    /// Type of Machines: namespaces of this host, or qemu virtual machines, which have their own kernel and take
+    /// longer to start.
     #[arg(long, value_enum, default_value_t = UpProvider::Host)]
     pub(crate) provider: UpProvider,
-    /// What runs the instructions of virtual machines. `auto` takes KVM where the kernel offers it; say `tcg` where it is offered and does not work.
+    /// Accelerator of the virtual machines. `auto` selects KVM if the kernel offers it; use `tcg` if KVM is offered
+    /// but does not work.
     #[arg(long, value_enum, default_value_t = Accelerator::Auto)]
     pub(crate) accelerator: Accelerator,
-    /// The name of the pool, which the names of machines begin with.
+    /// Name of the pool, and prefix of its Machine names.
     #[arg(long, value_name = "NAME", default_value = "laptop")]
     pub(crate) pool: String,
-    /// Where everything is kept. It must be new, or left by another `up`, and goes with `down`.
+    /// Directory for all state. It must be new or come from an earlier `up`, and is removed by `down`.
     #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     pub(crate) directory: PathBuf,
-    /// The first two numbers of the machines' addresses; those of pods begin with the numbers after them.
+    /// First two octets of the Machine addresses. The pod addresses begin with the octets that follow.
     #[arg(long, value_name = "A.B", default_value = "10.78")]
     pub(crate) network: Network,
-    /// A directory of image archives (`docker save`, ending in .tar) that every machine imports when it boots. Machines have no way to a registry. Not for
-    /// virtual machines.
+    /// Directory of image archives (`docker save`, with the extension .tar) that every Machine imports at boot.
+    /// Machines cannot reach a registry. Not supported for virtual machines.
     #[arg(long, value_name = "DIR")]
     pub(crate) images: Option<PathBuf>,
-    /// This is the inner half, in namespaces of its own.
+    /// Run the inner process, in its own namespaces.
     #[arg(long, hide = true)]
     pub(crate) in_namespaces: bool,
 }
 
-/// What the machines of `up` are.
+/// Type of the Machines of `up`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum UpProvider {
     /// Namespaces.
@@ -140,7 +145,7 @@ pub(crate) enum UpProvider {
 }
 
 impl UpProvider {
-    /// As a class says it.
+    /// Returns the name that a MachineClass uses.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Host => lab_host::PROVIDER,
@@ -149,19 +154,19 @@ impl UpProvider {
     }
 }
 
-/// What runs the instructions of a virtual machine, as a class says it.
+/// Accelerator of virtual machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Accelerator {
-    /// Whatever there is.
+    /// KVM if available, else TCG.
     Auto,
-    /// The processor.
+    /// Hardware virtualization with KVM.
     Kvm,
-    /// qemu.
+    /// Emulation by qemu.
     Tcg,
 }
 
 impl Accelerator {
-    /// As a class says it.
+    /// Returns the name that a MachineClass uses.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Auto => "auto",
@@ -171,28 +176,28 @@ impl Accelerator {
     }
 }
 
-/// Where `up` keeps everything if nobody says otherwise.
+/// Default directory of `up`.
 const DIRECTORY: &str = "/var/lib/millwright/up";
 
 #[derive(Debug, Args)]
 pub(crate) struct Down {
-    /// The directory of the `up` to take away.
+    /// Directory of the `up` to remove.
     #[arg(long, value_name = "DIR", default_value = DIRECTORY)]
     pub(crate) directory: PathBuf,
 }
 
 impl Up {
-    /// The flag of the inner half.
+    /// The hidden flag of the inner process.
     pub(crate) const IN_NAMESPACES: &'static str = "--in-namespaces";
 
-    /// The directory, as the inner half is told of it.
+    /// Returns the directory as an argument for the inner process.
     pub(crate) fn directory_argument(directory: &Path) -> OsString {
         let mut argument = OsString::from("--directory=");
         argument.push(directory);
         argument
     }
 
-    /// What the inner half is told: the same, and that it is the inner half.
+    /// Returns the arguments of the inner process: the same arguments and the hidden flag.
     pub(crate) fn inner_arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = vec!["up".into(), Self::IN_NAMESPACES.into()];
         arguments.push(Self::directory_argument(&self.directory));
@@ -207,7 +212,7 @@ impl Up {
         arguments
     }
 
-    /// What nobody said anything about.
+    /// Returns the defaults.
     #[cfg(test)]
     pub(crate) fn example() -> Self {
         Self {
@@ -225,28 +230,31 @@ impl Up {
 
 #[derive(Debug, Args)]
 pub(crate) struct ApiServer {
-    /// The port on 127.0.0.1; 0 takes a free one.
+    /// Port on 127.0.0.1. 0 selects a free port.
     #[arg(long, default_value_t = 0)]
     pub(crate) port: u16,
-    /// Where to write a kubeconfig for it.
+    /// File to write the kubeconfig to.
     #[arg(long, value_name = "FILE", default_value = "millwright.kubeconfig")]
     pub(crate) kubeconfig: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct VirtualCloud {
-    /// Where to listen for controllers: `unix:PATH`, open to the same user only, or `tcp+mtls://HOST:PORT`.
+    /// Endpoint to listen on for controllers: `unix:PATH`, accessible to the same user only, or
+    /// `tcp+mtls://HOST:PORT`.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) listen: Endpoint,
     #[command(flatten)]
     pub(crate) tls: ServerTls,
-    /// Kubeconfig of the cluster that nodes join; empty for the pod's own, `none` for VMs that never join.
+    /// Kubeconfig of the cluster that the Nodes join. Empty selects the service account of the pod, `none` creates VMs
+    /// that never join.
     #[arg(long, value_name = "FILE", default_value = "")]
     pub(crate) kubeconfig: String,
-    /// After how long a silent node is `Unknown`; 0s leaves that to a kube-controller-manager.
+    /// Duration without a heartbeat after which the Ready condition of a Node becomes `Unknown`. 0s leaves that to a
+    /// kube-controller-manager.
     #[arg(long, value_name = "DURATION", default_value = "40s", value_parser = values::duration)]
     pub(crate) node_monitor_grace_period: std::time::Duration,
-    /// Make a second VM for whoever creates twice, as some clouds do, so that a doubled create shows.
+    /// Create a second VM for a repeated create call, as some clouds do, to make duplicate creates visible.
     #[arg(long)]
     pub(crate) allow_doubles: bool,
     #[command(flatten)]
@@ -265,8 +273,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_inner_half_is_told_is_what_we_were_told() {
-        let told = Up {
+    fn inner_process_gets_the_arguments_of_up() {
+        let given = Up {
             machines: 3,
             provider: UpProvider::Qemu,
             accelerator: Accelerator::Tcg,
@@ -276,9 +284,9 @@ mod tests {
             images: Some("/i".into()),
             in_namespaces: false,
         };
-        let arguments = std::iter::once(OsString::from("millwright")).chain(told.inner_arguments());
-        let Ok(Line { command: DevCommand::Up(heard) }) = Line::try_parse_from(arguments) else { panic!("not an up") };
-        assert!(heard.in_namespaces);
-        assert_eq!(format!("{:?}", Up { in_namespaces: false, ..heard }), format!("{told:?}"));
+        let arguments = std::iter::once(OsString::from("millwright")).chain(given.inner_arguments());
+        let Ok(Line { command: DevCommand::Up(parsed) }) = Line::try_parse_from(arguments) else { panic!("not an up") };
+        assert!(parsed.in_namespaces);
+        assert_eq!(format!("{:?}", Up { in_namespaces: false, ..parsed }), format!("{given:?}"));
     }
 }

@@ -1,4 +1,4 @@
-//! What can be said to the commands for authors of drivers.
+//! Arguments of the commands for driver authors.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,41 +10,42 @@ use super::{Output, endpoint, tls_files, values};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DriverCommand {
-    /// Hold a driver to its contract, over the driver protocol and on its real cloud: makes and deletes VMs. Ends with 0 if no promise was broken, with 1 if one
-    /// was or VMs are left, and with 2 if nothing could be tried.
+    /// Check that a driver fulfills its contract, over the driver protocol and on its real cloud. The check creates
+    /// and deletes VMs. Exit code 0 if all cases passed, 1 if a case failed or VMs are left, 2 if no case could be run
     Check(Check),
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Check {
-    /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`.
+    /// Endpoint of the driver: `unix:PATH` or `tcp+mtls://HOST:PORT`.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) endpoint: Endpoint,
-    /// A MachineClass that the driver accepts, as YAML or JSON.
+    /// File with a MachineClass that the driver accepts, as YAML or JSON.
     #[arg(long, value_name = "FILE")]
     pub(crate) class: PathBuf,
-    /// The Secret that the class needs, as YAML or JSON; given twice, the second one wins for each key, as credentialsSecretRef does.
+    /// File with the Secret of the MachineClass, as YAML or JSON. If given twice, the second Secret overrides keys of
+    /// the first, as credentialsSecretRef does.
     #[arg(long, value_name = "FILE")]
     pub(crate) secret: Vec<PathBuf>,
-    /// The authority that issued the driver's certificate, for tcp+mtls.
+    /// CA certificate used to verify the driver, for tcp+mtls.
     #[arg(long, value_name = "FILE", requires_all = ["cert_file", "key_file"])]
     pub(crate) ca_file: Option<PathBuf>,
-    /// The certificate to show to the driver, for tcp+mtls.
+    /// Client certificate presented to the driver, for tcp+mtls.
     #[arg(long, value_name = "FILE", requires_all = ["ca_file", "key_file"])]
     pub(crate) cert_file: Option<PathBuf>,
-    /// The key of that certificate.
+    /// Private key of the client certificate.
     #[arg(long, value_name = "FILE", requires_all = ["ca_file", "cert_file"])]
     pub(crate) key_file: Option<PathBuf>,
-    /// How long the cloud may take to show what it did.
+    /// Maximum time until the cloud shows the effect of a call.
     #[arg(long, value_name = "DURATION", default_value = "30s", value_parser = values::duration)]
     pub(crate) patience: Duration,
-    /// How long one call may take.
+    /// Timeout for one driver call.
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = values::duration)]
     pub(crate) call_timeout: Duration,
-    /// How long one case may take.
+    /// Timeout for one test case.
     #[arg(long, value_name = "DURATION", default_value = "20m", value_parser = values::duration)]
     pub(crate) case_timeout: Duration,
-    /// How to print.
+    /// Output format.
     #[arg(short, long, value_enum, default_value_t = Output::Text)]
     pub(crate) output: Output,
 }

@@ -1,4 +1,4 @@
-//! What can be said to a driver in a process of its own (`millwright::serve`).
+//! Arguments of a driver in a separate process (`millwright::serve_driver`).
 
 use std::path::PathBuf;
 
@@ -7,13 +7,14 @@ use driver_remote::{Endpoint, TlsFiles};
 
 use super::{Log, endpoint, tls_files};
 
-/// A driver in a process of its own: answers controllers over the driver protocol until it is asked to end.
+/// Serves a driver for controllers over the driver protocol until it is terminated
 #[derive(Debug, Parser)]
 pub(crate) struct DriverProcess {
-    /// Where to listen for controllers: `unix:PATH`, open to the same user only, or `tcp+mtls://HOST:PORT`.
+    /// Endpoint to listen on for controllers: `unix:PATH`, accessible to the same user only, or
+    /// `tcp+mtls://HOST:PORT`.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, required_unless_present = "probe")]
     listen: Option<Endpoint>,
-    /// Ask the driver that listens there who it is, and end with 0 if it answers within five seconds: for the probes of a kubelet.
+    /// Endpoint of a running driver to probe. Exit code 0 if it answers within five seconds. For kubelet probes.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint, conflicts_with = "listen")]
     probe: Option<Endpoint>,
     #[command(flatten)]
@@ -22,40 +23,40 @@ pub(crate) struct DriverProcess {
     pub(crate) log: Log,
 }
 
-/// What the process is to do.
+/// Task of the process.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Task {
-    /// Serve the driver here.
+    /// Serve the driver on this endpoint.
     Listen(Endpoint),
-    /// Find out whether one is served there.
+    /// Probe the driver on this endpoint.
     Probe(Endpoint),
 }
 
 impl DriverProcess {
-    /// What the process is to do; clap sees to it that it is one of the two.
+    /// Returns the task of the process. clap ensures that exactly one of the two is given.
     pub(crate) fn task(&self) -> Option<Task> {
         let probe = self.probe.clone().map(Task::Probe);
         probe.or_else(|| self.listen.clone().map(Task::Listen))
     }
 }
 
-/// Our side of TLS with controllers, for tcp+mtls.
+/// TLS options for the server side of the driver protocol, for tcp+mtls.
 #[derive(Debug, Args)]
 #[allow(clippy::struct_field_names, reason = "the flags are named after the fields")]
 pub(crate) struct ServerTls {
-    /// The authority that issues the certificates of controllers, for tcp+mtls.
+    /// CA certificate used to verify controllers, for tcp+mtls.
     #[arg(long, value_name = "FILE", requires_all = ["tls_cert_file", "tls_private_key_file"])]
     client_ca_file: Option<PathBuf>,
-    /// The certificate to show to controllers, for tcp+mtls.
+    /// Server certificate presented to controllers, for tcp+mtls.
     #[arg(long, value_name = "FILE", requires_all = ["client_ca_file", "tls_private_key_file"])]
     tls_cert_file: Option<PathBuf>,
-    /// The key of that certificate.
+    /// Private key of the server certificate.
     #[arg(long, value_name = "FILE", requires_all = ["client_ca_file", "tls_cert_file"])]
     tls_private_key_file: Option<PathBuf>,
 }
 
 impl ServerTls {
-    /// The three files; all or none, clap sees to it.
+    /// Returns the three files. clap ensures that all or none are given.
     pub(crate) fn files(&self) -> Option<TlsFiles> {
         tls_files([&self.client_ca_file, &self.tls_cert_file, &self.tls_private_key_file])
     }
@@ -70,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_listens_or_probes_and_does_not_do_both() {
+    fn driver_process_listens_or_probes() {
         let endpoint: Endpoint = "unix:/run/d.sock".parse().unwrap();
         assert_eq!(task(&["--listen=unix:/run/d.sock"]).unwrap(), Some(Task::Listen(endpoint.clone())));
         assert_eq!(task(&["--probe=unix:/run/d.sock"]).unwrap(), Some(Task::Probe(endpoint)));

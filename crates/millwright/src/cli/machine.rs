@@ -1,12 +1,13 @@
-//! Flags of the machine controller: the component that looks after machines, their VMs and their nodes.
+//! Flags of the machine controller, which manages Machines, their VMs and their Nodes.
 
 use std::path::PathBuf;
 
 use clap::{ArgAction, Args};
+use controllers::wiring::defaults;
 use driver_remote::{Endpoint, TlsFiles};
 
-use super::values::{Places, Span};
-use super::{NEW, Safety, endpoint, tls_files};
+use super::values::{Concurrency, Span};
+use super::{NEW, SafetyFlags, endpoint, tls_files};
 use crate::drain_flags::DrainFlags;
 
 /// Flags of the machine controller.
@@ -17,13 +18,13 @@ pub(crate) struct MachineFlags {
     #[command(flatten)]
     drain: DrainFlags,
     #[command(flatten)]
-    pub(super) safety: Safety,
+    pub(super) safety: SafetyFlags,
     #[command(flatten)]
     pub(crate) driver: DriverFlags,
 }
 
 impl MachineFlags {
-    /// The policy with what these flags ask for in it.
+    /// Returns the policy with these flags applied.
     pub(crate) fn apply(&self, policy: planner::Policy) -> planner::Policy {
         let driver_call_timeout = self.driver.driver_call_timeout.get();
         let policy = planner::Policy { drain: self.drain.limits(), driver_call_timeout, ..policy };
@@ -31,89 +32,95 @@ impl MachineFlags {
     }
 }
 
-/// Where VMs come from.
+/// Drivers that create the VMs.
 #[derive(Debug, Args)]
 #[command(next_help_heading = NEW)]
 #[allow(clippy::struct_field_names, reason = "the flags are named after the fields")]
 pub(crate) struct DriverFlags {
-    /// Whose drivers of those that are built in to use, separated by commas; each serves the classes that name it as their provider. `AWS` is in builds with the
-    /// feature `aws`, as the image is, `OpenStack` in those with the feature `openstack`. In builds with the feature `dev`, `virtual` is a cloud that lives and dies
-    /// with this process, `host` the host it runs on, and `qemu` virtual machines of that host. Any other needs --driver-endpoint.
+    /// Comma-separated list of built-in drivers to enable. Each driver handles MachineClasses with a matching
+    /// `provider`. `AWS` requires a build with the feature `aws` (as the image has), `OpenStack` the feature
+    /// `openstack`. The feature `dev` adds `virtual` (a cloud in this process, lost when it exits), `host` (this host)
+    /// and `qemu` (virtual machines on this host). Other providers require --driver-endpoint.
     #[arg(long, value_name = "NAMES")]
     provider: Option<String>,
-    /// Where the driver listens: `unix:PATH` or `tcp+mtls://HOST:PORT`. It serves every class. Needed unless --provider names a driver that is built in.
+    /// Endpoint of the driver: `unix:PATH` or `tcp+mtls://HOST:PORT`. The driver handles all MachineClasses. Required
+    /// unless --provider names a built-in driver.
     #[arg(long, value_name = "ENDPOINT", value_parser = endpoint)]
     pub(crate) driver_endpoint: Option<Endpoint>,
-    /// The authority that issued the driver's certificate, for tcp+mtls.
+    /// CA certificate used to verify the driver, for tcp+mtls.
     #[arg(long, value_name = "FILE", requires_all = ["driver_cert_file", "driver_key_file"])]
     driver_ca_file: Option<PathBuf>,
-    /// The certificate to show to the driver, for tcp+mtls.
+    /// Client certificate presented to the driver, for tcp+mtls.
     #[arg(long, value_name = "FILE", requires_all = ["driver_ca_file", "driver_key_file"])]
     driver_cert_file: Option<PathBuf>,
-    /// The key of that certificate.
+    /// Private key of the client certificate.
     #[arg(long, value_name = "FILE", requires_all = ["driver_ca_file", "driver_cert_file"])]
     driver_key_file: Option<PathBuf>,
-    /// How many driver calls run at once for one credential.
-    #[arg(long, value_name = "N", default_value = "50")]
-    pub(crate) driver_calls_per_credential: Places,
-    /// How long a driver call may take, creates aside: those may take as long as their machine may take to join.
+    /// Maximum number of concurrent driver calls per credential.
+    #[arg(long, value_name = "N", default_value_t = Concurrency::of(defaults::DRIVER_CALLS_PER_CREDENTIAL))]
+    pub(crate) driver_calls_per_credential: Concurrency,
+    /// Timeout for driver calls other than CreateMachine. The timeout for CreateMachine is the creation timeout of the
+    /// Machine.
     #[arg(long, value_name = "DURATION", default_value = "20m")]
     pub(crate) driver_call_timeout: Span,
 }
 
 impl DriverFlags {
-    /// The drivers that are asked for by name.
+    /// Returns the names of the enabled built-in drivers.
     pub(crate) fn providers(&self) -> Vec<&str> {
         self.provider.iter().flat_map(|names| names.split(',')).map(str::trim).collect()
     }
 
-    /// The files of our side of TLS with the driver; all or none, clap sees to it.
+    /// Returns the TLS files for the driver connection. clap ensures that all or none are given.
     pub(crate) fn tls(&self) -> Option<TlsFiles> {
         tls_files([&self.driver_ca_file, &self.driver_cert_file, &self.driver_key_file])
     }
 }
 
-/// When a machine is marked Failed.
+/// When a Machine is marked Failed.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Timeouts")]
 pub(crate) struct Health {
-    /// How long a machine may take until its node has joined; 0s gives it up at the first look, as in MCM.
+    /// Timeout for a Node to join after its Machine was created. 0s marks the Machine Failed on the first check, as in
+    /// MCM.
     #[arg(long, value_name = "DURATION", default_value = "20m")]
     machine_creation_timeout: Span,
-    /// How long a machine may be unhealthy before it is marked Failed.
+    /// Duration for which a Machine may be unhealthy before it is marked Failed.
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     machine_health_timeout: Span,
-    /// How long an in-place update may take before it counts as failed.
+    /// Timeout for an in-place update.
     #[arg(long, value_name = "DURATION", default_value = "20m")]
     machine_inplace_update_timeout: Span,
-    /// How long a machine is preserved.
+    /// Duration for which a Machine is preserved.
     #[arg(long, value_name = "DURATION", default_value = "96h")]
     machine_preserve_timeout: Span,
-    /// Until a creation that ran into a quota is tried again; 0s for ten minutes.
+    /// Delay before retrying a creation that was refused for quota. 0s selects ten minutes.
     #[arg(long, value_name = "DURATION", default_value = "10m")]
     resource_exhausted_retry: Span,
-    /// Node conditions, separated by commas, that make a node unhealthy unless they are False.
+    /// Comma-separated list of Node conditions that make a Node unhealthy unless they are False.
     #[arg(long, value_name = "TYPES", default_value = api::names::conditions::node::UNHEALTHY_BY_DEFAULT)]
     node_conditions: String,
-    /// Groups that bootstrap tokens belong to beyond the standard one, separated by commas.
+    /// Comma-separated list of additional groups of bootstrap tokens.
     #[arg(long, value_name = "GROUPS", default_value = "")]
     bootstrap_token_auth_extra_groups: String,
-    /// How many machines of a deployment may be on their way at once for being unhealthy: a number, or a percentage of them.
+    /// Maximum number (or percentage) of unhealthy Machines per MachineDeployment that are replaced at the same time.
     #[arg(long, value_name = "LIMIT", default_value = "1", help_heading = NEW)]
     machine_max_replacements: planner::replacement_limit::Limit,
-    /// Hold a node that says nothing of Ready for unhealthy. MCM does not.
+    /// Treat a Node without a Ready condition as unhealthy. MCM does not.
     #[arg(long, help_heading = NEW)]
     missing_ready_is_unhealthy: bool,
-    /// Delete the Machine of a Node with the annotation node.machine.sapcloud.io/trigger-deletion-by-mcm: "true". MCM does so from v0.42 to v0.60.
+    /// Delete the Machine of a Node that has the annotation node.machine.sapcloud.io/trigger-deletion-by-mcm: "true".
+    /// MCM does so from v0.42 to v0.60.
     #[arg(long, default_value_t = true, action = ArgAction::Set, help_heading = NEW)]
     delete_machines_by_node_annotation: bool,
-    /// Mark a machine of a deployment Failed whose in-place update failed, after its health timeout. MCM keeps it.
+    /// Mark a Machine of a MachineDeployment Failed if its in-place update failed, after its health timeout. MCM keeps
+    /// the Machine.
     #[arg(long, help_heading = NEW)]
     replace_failed_in_place_updates: bool,
 }
 
 impl Health {
-    /// The policy with these limits in it.
+    /// Returns the policy with these timeouts applied.
     fn apply(&self, policy: planner::Policy) -> planner::Policy {
         use planner::policy::{FailedUpdate, MissingReady, NodeAnnotation};
         planner::Policy {
@@ -162,12 +169,12 @@ mod tests {
 
     /// Shows MC-W71.
     #[test]
-    fn without_flags_machines_are_looked_after_as_the_reference_does_it() {
+    fn machine_flags_default_to_the_default_policy() {
         assert_eq!(with(&[]).unwrap().apply(planner::Policy::default()), planner::Policy::default());
     }
 
     #[test]
-    fn what_is_said_about_machines_is_heard() {
+    fn machine_flags_set_the_policy() {
         let given = with(&[
             "--machine-creation-timeout=1h30m",
             "--driver-call-timeout=7m",
@@ -190,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn several_drivers_are_named_with_commas() {
+    fn provider_flag_takes_a_comma_separated_list() {
         let named = |flags: &[&str]| with(flags).unwrap().driver.providers().join("|");
         assert_eq!(named(&["--provider=AWS, virtual"]), "AWS|virtual");
         assert_eq!(named(&["--provider=AWS"]), "AWS");
@@ -199,15 +206,15 @@ mod tests {
 
     /// Shows THR-9.
     #[test]
-    fn a_wrong_flag_is_told_in_a_sentence_that_names_the_fix() {
-        let said = |flags: &[&str]| with(flags).unwrap_err().to_string();
-        let unit = said(&["--machine-creation-timeout=20"]);
+    fn invalid_flag_value_error_names_the_fix() {
+        let error = |flags: &[&str]| with(flags).unwrap_err().to_string();
+        let unit = error(&["--machine-creation-timeout=20"]);
         assert!(unit.contains("--machine-creation-timeout") && unit.contains("write it like 90s"), "{unit}");
-        let limit = said(&["--machine-max-replacements=some"]);
+        let limit = error(&["--machine-max-replacements=some"]);
         assert!(limit.contains("neither a number such as 2 nor a percentage"), "{limit}");
-        let scheme = said(&["--driver-endpoint=/run/driver.sock"]);
+        let scheme = error(&["--driver-endpoint=/run/driver.sock"]);
         assert!(scheme.contains("--driver-endpoint") && scheme.contains("unix:/run/driver.sock"), "{scheme}");
-        let files = said(&["--driver-endpoint=tcp+mtls://d:1", "--driver-ca-file=ca"]);
+        let files = error(&["--driver-endpoint=tcp+mtls://d:1", "--driver-ca-file=ca"]);
         assert!(files.contains("--driver-cert-file"), "{files}");
     }
 }

@@ -1,8 +1,8 @@
-//! Flags of the manager: the component that looks after deployments and sets.
+//! Flags of the manager, which manages MachineDeployments and MachineSets.
 
 use clap::Args;
 
-use super::{Fleet, RolloutFlags};
+use super::{MachineSetFlags, RolloutFlags};
 
 /// Flags of the manager.
 #[derive(Debug, Args)]
@@ -10,12 +10,12 @@ pub(crate) struct ManagerFlags {
     #[command(flatten)]
     rollout: RolloutFlags,
     #[command(flatten)]
-    fleet: Fleet,
+    sets: MachineSetFlags,
 }
 
 impl ManagerFlags {
-    /// The policy with what these flags ask for in it.
+    /// Returns the policy with these flags applied.
     pub(crate) fn apply(&self, policy: planner::Policy) -> planner::Policy {
-        self.rollout.apply(self.fleet.apply(policy))
+        self.rollout.apply(self.sets.apply(policy))
     }
 }

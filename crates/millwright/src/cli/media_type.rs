@@ -1,25 +1,26 @@
-//! Whether a text is a media type, as Go's `mime` package sees it.
+//! Validates media types as Go's `mime` package does.
 //!
-//! The flag that holds one changes nothing, but a manifest that MCM refuses should not start here and surprise on the way back.
+//! The flag that holds a media type has no effect. It is validated nevertheless: a manifest that MCM refuses must not
+//! start here and then fail when it is used with MCM again.
 
-/// Why it is none.
+/// Why a text is not a media type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum MediaTypeError {
-    /// Nothing before the parameters.
-    #[error("it is empty")]
+    /// The media type is empty.
+    #[error("the media type is empty")]
     Empty,
-    /// Spaces, quotes or other signs in it, or nothing on one side of the slash.
-    #[error("its name is not made of letters, digits and signs")]
+    /// Spaces, quotes or other special characters, or nothing on one side of the slash.
+    #[error("the type contains a character that is not allowed")]
     Name,
-    /// Something behind `;` that is not `name=value`.
-    #[error("a parameter is not of the form name=value")]
+    /// A parameter that is not `name=value`.
+    #[error("a parameter does not have the form name=value")]
     Parameter,
     /// The same parameter twice.
-    #[error("a parameter stands there twice")]
+    #[error("a parameter is given twice")]
     Twice,
 }
 
-/// Checks it.
+/// Checks that the text is a media type.
 pub(super) fn check(text: &str) -> Result<(), MediaTypeError> {
     let (name, parameters) = text.split_once(';').unwrap_or((text, ""));
     let name = name.trim();
@@ -46,7 +47,7 @@ pub(super) fn check(text: &str) -> Result<(), MediaTypeError> {
     Ok(())
 }
 
-/// RFC 2045: printable ASCII without spaces and the signs that structure a header.
+/// Reports whether the text is a token of RFC 2045: printable ASCII without spaces and separators.
 fn is_token(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic() && !"()<>@,;:\\\"/[]?=".contains(c))
 }
@@ -66,7 +67,7 @@ mod tests {
     #[case("application json", Err(MediaTypeError::Name))]
     #[case("a/b; charset", Err(MediaTypeError::Parameter))]
     #[case("a/b; c=1; C=2", Err(MediaTypeError::Twice))]
-    fn a_media_type_is_told_from_what_is_none(#[case] text: &str, #[case] verdict: Result<(), MediaTypeError>) {
-        assert_eq!(check(text), verdict);
+    fn media_types_are_validated_as_in_go(#[case] text: &str, #[case] expected: Result<(), MediaTypeError>) {
+        assert_eq!(check(text), expected);
     }
 }

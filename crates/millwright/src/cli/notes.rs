@@ -1,30 +1,30 @@
-//! What the log says about the flags when a process starts.
+//! Log messages about flags at the start of a process.
 //!
-//! A person who reads a log of yesterday wants to know what was asked for: `--v=2` lists every flag with its value, in MCM's words. And a flag that changes
-//! nothing says so at any verbosity, once: whoever sets it expects something.
+//! `--v=2` logs every flag with its value, in MCM's format. A flag that has no effect is logged once at any verbosity,
+//! because the user expects an effect.
 
 use clap::parser::ValueSource;
 use clap::{ArgMatches, Command};
 
-use super::IDLE;
+use super::NO_EFFECT;
 use super::values::Span;
 use crate::build_info;
 
-/// From which verbosity on all flags are listed.
+/// Verbosity from which all flags are logged.
 const FLAGS_FROM: i32 = 2;
 
-/// MCM takes it as well, and means the same. Hardly anybody does.
-const NO_TIME_TO_JOIN: &str = "--machine-creation-timeout=0s gives every machine up whose Node has not joined at the first \
-                               look, as MCM does; no driver call is bounded by it";
+/// MCM accepts the value too, with the same meaning. It is rarely intended.
+const ZERO_CREATION_TIMEOUT: &str = "--machine-creation-timeout=0s marks a Machine Failed on the first check if its Node \
+                                     has not joined (as in MCM), and disables the timeout for CreateMachine";
 
-/// What there is to say.
+/// Log messages about flags.
 #[derive(Debug, Default)]
 pub(crate) struct Notes {
-    /// Every flag, by name, with its value.
+    /// Every flag with its value, sorted by name.
     flags: Vec<(String, String)>,
-    /// What is to be said of those that were given in vain, or hardly on purpose.
-    idle: Vec<String>,
-    /// From which verbosity on the version is told.
+    /// Warnings about flags that have no effect or an unlikely value.
+    warnings: Vec<String>,
+    /// Verbosity from which the version is logged.
     version_from: i32,
 }
 
@@ -38,21 +38,21 @@ impl Notes {
             let span = matches.try_get_one::<Span>(id).ok().flatten();
             let value = span.map_or_else(|| written.unwrap_or_default(), ToString::to_string);
             if name == "machine-creation-timeout" && span.is_some_and(|span| span.get().is_zero()) {
-                notes.idle.push(NO_TIME_TO_JOIN.to_owned());
+                notes.warnings.push(ZERO_CREATION_TIMEOUT.to_owned());
             }
             notes.flags.push((name.to_owned(), value));
-            if arg.get_help_heading() == Some(IDLE) && matches.value_source(id) == Some(ValueSource::CommandLine) {
+            if arg.get_help_heading() == Some(NO_EFFECT) && matches.value_source(id) == Some(ValueSource::CommandLine) {
                 let why = arg.get_help().map(ToString::to_string).unwrap_or_default().replace('\n', " ");
                 let why = why.split(" [default").next().unwrap_or_default().to_owned();
-                notes.idle.push(format!("--{name} has no effect: {}", why.trim_end_matches('.')));
+                notes.warnings.push(format!("--{name} has no effect: {}", why.trim_end_matches('.')));
             }
         }
         notes.flags.sort_unstable();
         notes
     }
 
-    /// Tells it.
-    pub(crate) fn tell(&self, verbosity: i32) {
+    /// Logs the messages.
+    pub(crate) fn log(&self, verbosity: i32) {
         if verbosity >= self.version_from {
             tracing::info!("Version: {}", build_info::LONG);
         }
@@ -61,7 +61,7 @@ impl Notes {
                 tracing::info!("FLAG: --{name}={value:?}");
             }
         }
-        for note in &self.idle {
+        for note in &self.warnings {
             tracing::warn!("{note}");
         }
     }
@@ -74,16 +74,16 @@ mod tests {
 
     /// Shows LIM-14.
     #[test]
-    fn a_creation_timeout_of_zero_is_taken_as_the_reference_takes_it_and_told() {
+    fn creation_timeout_of_zero_is_accepted_with_a_warning() {
         let definition = || {
             let span = |text: &str| text.parse::<Span>();
             Command::new("x").arg(Arg::new("t").long("machine-creation-timeout").value_parser(span))
         };
-        let told = |given: &str| {
+        let warnings = |given: &str| {
             let matches = definition().try_get_matches_from(["x", "--machine-creation-timeout", given]).unwrap();
-            Notes::of("x", &definition(), &matches).idle
+            Notes::of("x", &definition(), &matches).warnings
         };
-        assert_eq!(told("0s"), [NO_TIME_TO_JOIN]);
-        assert_eq!(told("20m"), [""; 0]);
+        assert_eq!(warnings("0s"), [ZERO_CREATION_TIMEOUT]);
+        assert_eq!(warnings("20m"), [""; 0]);
     }
 }

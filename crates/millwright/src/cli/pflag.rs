@@ -1,8 +1,9 @@
-//! The spelling of flags: pflag's, because every existing manifest is written in it.
+//! The flag syntax of pflag, in which all existing manifests are written.
 //!
-//! It differs from clap's in ways a manifest can run into. A boolean takes a value only behind `=`; everything else takes the next word, whatever that looks
-//! like (`--safety-up -1`). Underscores in names are dashes. Words that belong to no flag are ignored, and so is all that follows `--`. One dash takes one
-//! letter, so `-port` is a mistake and not a port. Here a line is rewritten so that clap reads of it what pflag would: `--name=value` and nothing else.
+//! It differs from clap's syntax. A boolean takes a value only after `=`; every other flag takes the next word,
+//! whatever it looks like (`--safety-up -1`). Underscores in names are dashes. Words that belong to no flag are
+//! ignored, and so is everything after `--`. One dash introduces one letter, so `-port` is an error. This module
+//! rewrites a command line to `--name=value` only, so that clap reads what pflag would read.
 
 use std::ffi::OsString;
 
@@ -10,9 +11,9 @@ use clap::builder::ValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command};
 
-/// What pflag does not read, and how it is put.
+/// A syntax error of pflag, in pflag's words.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Misspelt {
+pub(super) enum SyntaxError {
     /// `---x` or `--=x`.
     #[error("bad flag syntax: {0}")]
     Syntax(String),
@@ -20,7 +21,7 @@ pub(super) enum Misspelt {
     #[error("flag needs an argument: {0}")]
     NoValue(String),
     /// `-port`.
-    #[error("unknown shorthand flag: '{letter}' in {word}; names of more than one letter take two dashes")]
+    #[error("unknown shorthand flag: '{letter}' in {word}; names of more than one letter need two dashes")]
     NoShorthand {
         /// The first letter.
         letter: char,
@@ -29,8 +30,8 @@ pub(super) enum Misspelt {
     },
 }
 
-impl Misspelt {
-    /// As an error of this command, with its usage.
+impl SyntaxError {
+    /// Returns an error of this command, with its usage.
     pub(super) fn for_command(&self, command: &mut Command) -> clap::Error {
         let kind = match self {
             Self::Syntax(_) => ErrorKind::InvalidValue,
@@ -41,16 +42,16 @@ impl Misspelt {
     }
 }
 
-/// The flags on this line, each as `--name=value`; a flag that is not known is left for clap to refuse.
+/// Rewrites all flags of the line as `--name=value`. Unknown flags are kept, so that clap rejects them.
 pub(super) fn spelled_out(
     command: &Command,
     line: impl IntoIterator<Item = OsString>,
-) -> Result<Vec<OsString>, Misspelt> {
+) -> Result<Vec<OsString>, SyntaxError> {
     let mut words = line.into_iter();
     let mut flags = Vec::new();
     while let Some(raw) = words.next() {
         let Some(word) = raw.to_str() else {
-            flags.push(raw); // clap says that it is not UTF-8
+            flags.push(raw); // clap reports that it is not UTF-8
             continue;
         };
         if word == "--" {
@@ -66,7 +67,7 @@ pub(super) fn spelled_out(
         flags.push(match read {
             Read::Whole(flag) => flag.into(),
             Read::Awaiting(name) => {
-                let value = words.next().ok_or_else(|| Misspelt::NoValue(word.to_owned()))?;
+                let value = words.next().ok_or_else(|| SyntaxError::NoValue(word.to_owned()))?;
                 let mut flag = OsString::from(format!("--{name}="));
                 flag.push(value);
                 flag
@@ -76,17 +77,17 @@ pub(super) fn spelled_out(
     Ok(flags)
 }
 
-/// A word that was read.
+/// A parsed word.
 enum Read {
-    /// It says everything.
+    /// A flag with its value.
     Whole(String),
-    /// The flag of this name has its value in the next word.
+    /// A flag whose value is the next word.
     Awaiting(String),
 }
 
-fn long(command: &Command, word: &str, rest: &str) -> Result<Read, Misspelt> {
+fn long(command: &Command, word: &str, rest: &str) -> Result<Read, SyntaxError> {
     if rest.starts_with(['-', '=']) {
-        return Err(Misspelt::Syntax(word.to_owned()));
+        return Err(SyntaxError::Syntax(word.to_owned()));
     }
     let (name, value) = rest.split_once('=').map_or((rest, None), |(name, value)| (name, Some(value)));
     let name = name.replace('_', "-");
@@ -101,22 +102,22 @@ fn long(command: &Command, word: &str, rest: &str) -> Result<Read, Misspelt> {
     })
 }
 
-fn short(command: &Command, word: &str, letters: &str) -> Result<Read, Misspelt> {
+fn short(command: &Command, word: &str, letters: &str) -> Result<Read, SyntaxError> {
     let mut rest = letters.chars();
-    let Some(letter) = rest.next() else { return Err(Misspelt::Syntax(word.to_owned())) };
+    let Some(letter) = rest.next() else { return Err(SyntaxError::Syntax(word.to_owned())) };
     let rest = rest.as_str();
     let known = command.get_arguments().find(|arg| arg.get_short() == Some(letter)).and_then(Arg::get_long);
     match (known, rest) {
         (Some(name), "") => Ok(Read::Awaiting(name.to_owned())),
-        (Some(name), "=") => Ok(Read::Whole(format!("--{name}=="))), // as pflag reads it; no number either way
+        (Some(name), "=") => Ok(Read::Whole(format!("--{name}=="))), // as pflag reads it; not a number in either case
         (Some(name), value) => Ok(Read::Whole(format!("--{name}={}", value.strip_prefix('=').unwrap_or(value)))),
         (None, _) if letter == 'h' => Ok(Read::Whole("--help".to_owned())),
         (None, "") if letter == 'V' => Ok(Read::Whole("--version".to_owned())),
-        (None, _) => Err(Misspelt::NoShorthand { letter, word: word.to_owned() }),
+        (None, _) => Err(SyntaxError::NoShorthand { letter, word: word.to_owned() }),
     }
 }
 
-/// Whether the flag is on or off.
+/// Reports whether the flag is a boolean.
 pub(super) fn is_boolean(arg: &Arg) -> bool {
     arg.get_value_parser().type_id() == ValueParser::bool().type_id()
 }
@@ -130,7 +131,7 @@ mod tests {
     proptest! {
         /// Shows FLG-4.
         #[test]
-        fn a_line_that_is_spelled_out_stays_as_it_is(
+        fn rewriting_a_command_line_is_idempotent(
             line in prop::collection::vec(
                 prop_oneof![
                     Just("--v"), Just("-v"), Just("-v=3"), Just("-v3"), Just("--leader_elect"), Just("--leader-elect=false"),

@@ -1,4 +1,4 @@
-//! How careful to be.
+//! SafetyFlags flags.
 
 use clap::Args;
 use planner::Policy;
@@ -7,47 +7,49 @@ use planner::safety::{Limit, SafetyPolicy};
 use super::NEW;
 use super::values::Span;
 
-/// What keeps mistakes from costing machines.
+/// Limits that keep mistakes from deleting Machines.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Safety")]
 #[allow(
     clippy::struct_field_names,
     reason = "the flags are named after the fields, and existing manifests name the flags"
 )]
-pub(crate) struct Safety {
-    /// How long an API server may be silent before nothing new is made and no machine is marked Failed.
+pub(crate) struct SafetyFlags {
+    /// Duration without a response from an API server after which no VM is created and no Machine is marked Failed.
     #[arg(long, value_name = "DURATION", default_value = "30s")]
     machine_safety_apiserver_statuscheck_timeout: Span,
-    /// How often a silent API server is asked once that is so.
+    /// Interval of connectivity checks while the API server is unreachable.
     #[arg(long, value_name = "DURATION", default_value = "1m")]
     machine_safety_apiserver_statuscheck_period: Span,
-    /// How long an API server may take to answer when it is asked whether it is there.
+    /// Timeout for a connectivity check of an API server.
     #[arg(long, value_name = "DURATION", default_value = "5s", help_heading = NEW)]
     machine_safety_apiserver_statuscheck_patience: Span,
-    /// How long an API server may answer and yet not let us watch Machines or Nodes before it counts as silent.
+    /// Duration for which an API server may respond but refuse watches of Machines or Nodes before it counts as
+    /// unreachable.
     #[arg(long, value_name = "DURATION", default_value = "5m", help_heading = NEW)]
     machine_safety_refused_watch_timeout: Span,
-    /// The share of all Nodes, and three in any case, that may be gone at once before it is taken for a mistake.
+    /// Maximum percentage of Nodes that may disappear at the same time (three Nodes are always allowed). Above it, the
+    /// disappearance is treated as a mistake.
     #[arg(long, value_name = "PERCENT", default_value_t = 20, value_parser = clap::value_parser!(u8).range(0..=100), help_heading = NEW)]
     machine_safety_vanished_nodes_percentage: u8,
-    /// How often all VMs are listed in search of some without a Machine.
+    /// Interval of scans for orphan VMs (VMs without a Machine).
     #[arg(long, value_name = "DURATION", default_value = "15m")]
     machine_safety_orphan_vms_period: Span,
-    /// How soon after a scan for VMs without a Machine an event may start the next.
+    /// Minimum interval between two scans for orphan VMs that are triggered by events.
     #[arg(long, value_name = "DURATION", default_value = "1m", help_heading = NEW)]
     machine_safety_orphan_vms_min_interval: Span,
-    /// The share of all VMs, and three in any case, that may be without a Machine at once before it is taken for a mistake and none is
-    /// deleted.
+    /// Maximum percentage of VMs that may be orphaned at the same time (three VMs are always allowed). Above it, the
+    /// finding is treated as a mistake and no VM is deleted.
     #[arg(long, value_name = "PERCENT", default_value_t = 10, value_parser = clap::value_parser!(u8).range(0..=100), help_heading = NEW)]
     machine_safety_orphan_vms_percentage: u8,
-    /// Let one scan delete any number of VMs without a Machine.
+    /// Allow one scan to delete any number of orphan VMs.
     #[arg(long, help_heading = NEW)]
     machine_safety_orphan_vms_unlimited: bool,
 }
 
-impl Safety {
-    /// What does not go together.
-    pub(super) fn contradiction(&self) -> Option<String> {
+impl SafetyFlags {
+    /// Returns the conflict between two flags, if there is one.
+    pub(super) fn conflict(&self) -> Option<String> {
         let (period, timeout) =
             (self.machine_safety_apiserver_statuscheck_period, self.machine_safety_apiserver_statuscheck_timeout);
         (period.get() < timeout.get()).then(|| {
@@ -58,13 +60,13 @@ impl Safety {
         })
     }
 
-    /// The policy with these limits in it.
+    /// Returns the policy with these limits applied.
     pub(crate) fn apply(&self, policy: Policy) -> Policy {
         let defaults = SafetyPolicy::default();
         let safety = SafetyPolicy {
             freeze_after: self.machine_safety_apiserver_statuscheck_timeout.get(),
-            probe_every: self.machine_safety_apiserver_statuscheck_period.get(),
-            ask_patience: self.machine_safety_apiserver_statuscheck_patience.get(),
+            probe_interval: self.machine_safety_apiserver_statuscheck_period.get(),
+            probe_timeout: self.machine_safety_apiserver_statuscheck_patience.get(),
             refused_after: self.machine_safety_refused_watch_timeout.get(),
             vanished_nodes: Limit::Share { at_least: 3, percent: self.machine_safety_vanished_nodes_percentage },
             orphan_period: self.machine_safety_orphan_vms_period.get(),
@@ -90,7 +92,7 @@ mod tests {
     #[derive(Debug, Parser)]
     struct SafetyCommand {
         #[command(flatten)]
-        safety: Safety,
+        safety: SafetyFlags,
     }
 
     fn policy(flags: &[&str]) -> Result<SafetyPolicy, ErrorKind> {
@@ -100,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn without_flags_safety_is_as_careful_as_the_planners_are() {
+    fn safety_flags_default_to_the_default_policy() {
         assert_eq!(policy(&[]), Ok(SafetyPolicy::default()));
     }
 
     /// Shows MC-W45.
     #[test]
-    fn safety_flags_are_spelled_as_in_existing_manifests() {
+    fn safety_flags_of_existing_manifests_are_accepted() {
         let given = policy(&[
             "--machine-safety-apiserver-statuscheck-timeout=40s",
             "--machine-safety-apiserver-statuscheck-period=2m",
@@ -114,7 +116,7 @@ mod tests {
             "--machine-safety-orphan-vms-unlimited",
         ])
         .unwrap();
-        assert_eq!((given.freeze_after, given.probe_every), (Duration::from_secs(40), Duration::from_mins(2)));
+        assert_eq!((given.freeze_after, given.probe_interval), (Duration::from_secs(40), Duration::from_mins(2)));
         assert_eq!((given.orphan_period, given.orphan_limit), (Duration::from_mins(30), Limit::Any));
         let share = policy(&["--machine-safety-orphan-vms-percentage=25"]).unwrap().orphan_limit;
         assert_eq!(share, Limit::Share { at_least: 3, percent: 25 });

@@ -1,19 +1,17 @@
-//! The three commands that look after a cluster, and what they have in common: [`Servers`].
+//! The three server commands and what they have in common: [`Servers`].
 //!
-//! `manager` and `machine-controller` are the two components in a process each, as MCM ships them; `run` is both in one process. A flag that both components know is
-//! given to `run` once and holds for both. Where their defaults differ, each component keeps its own until the flag is given.
+//! `manager` and `machine-controller` run one component per process, as MCM does; `run` runs both in one process. A
+//! flag of both components applies to both in `run`. Where their defaults differ, each component keeps its own default
+//! unless the flag is given.
 
 use std::net::SocketAddr;
 
 use clap::Args;
+use controllers::wiring::defaults;
 
-use super::both::Common;
-use super::values::{Places, Port};
+use super::common::Common;
+use super::values::{Concurrency, Port};
 use super::{MachineFlags, ManagerFlags, Notes};
-
-/// How many workers each component has per queue unless told otherwise.
-const MANAGER_WORKERS: usize = 10;
-const MACHINE_WORKERS: usize = 50;
 
 #[derive(Debug, Args)]
 pub(crate) struct Manager {
@@ -39,49 +37,49 @@ pub(crate) struct Run {
     manager: ManagerFlags,
     #[command(flatten)]
     pub(super) machine: MachineFlags,
-    /// The port of the manager's metrics and health; `--port` is the machine controller's.
+    /// Port for the metrics and health endpoints of the manager. `--port` is the port of the machine controller.
     #[arg(long, value_name = "PORT", default_value = "10258", help_heading = super::NEW)]
     pub(super) manager_port: Port,
 }
 
-/// What a process was asked to be: one component, or both.
+/// The components of a process: one or both.
 #[derive(Debug)]
 pub(crate) struct Servers {
-    /// What holds for the whole process.
+    /// Settings of the whole process.
     pub(crate) common: Common,
-    /// What the log is to say about the flags.
+    /// Log messages about the flags.
     pub(crate) notes: Notes,
-    /// The component that looks after deployments and sets.
-    pub(crate) manager: Option<Served<ManagerFlags>>,
-    /// The component that looks after machines.
-    pub(crate) machine: Option<Served<MachineFlags>>,
+    /// The component that manages MachineDeployments and MachineSets.
+    pub(crate) manager: Option<ComponentFlags<ManagerFlags>>,
+    /// The component that manages Machines.
+    pub(crate) machine: Option<ComponentFlags<MachineFlags>>,
 }
 
-/// One component, as it was asked for.
+/// One component, with its flags.
 #[derive(Debug)]
-pub(crate) struct Served<F> {
-    /// Its own flags.
+pub(crate) struct ComponentFlags<F> {
+    /// Flags of the component only.
     pub(crate) flags: F,
-    /// Where its metrics and health are told.
+    /// Address of its metrics and health endpoints.
     pub(crate) listen: SocketAddr,
-    /// How many objects of a kind it works on at once.
+    /// Number of concurrent workers per work queue.
     pub(crate) workers: usize,
 }
 
 impl Servers {
-    /// From the flags of a command, with what is to be said about them.
+    /// Returns the components that a command runs, with the log messages about its flags.
     pub(crate) fn new(flags: impl Into<Self>, notes: Notes) -> Self {
         Self { notes, ..flags.into() }
     }
 
-    /// The limits and choices that the flags ask for.
+    /// Returns the policy that the flags define.
     pub(crate) fn policy(&self) -> planner::Policy {
         let policy = planner::Policy::default();
         let policy = self.manager.iter().fold(policy, |policy, component| component.flags.apply(policy));
         self.machine.iter().fold(policy, |policy, component| component.flags.apply(policy))
     }
 
-    /// The name the process goes by towards API servers.
+    /// Returns the name of the process in its requests to API servers.
     pub(crate) fn name(&self) -> &'static str {
         match (&self.manager, &self.machine) {
             (Some(_), None) => "machine-controller-manager",
@@ -92,33 +90,33 @@ impl Servers {
 }
 
 impl Common {
-    fn serve<F>(&self, flags: F, port: Port, default_workers: usize) -> Served<F> {
-        Served {
+    fn component<F>(&self, flags: F, port: Port, default_workers: usize) -> ComponentFlags<F> {
+        ComponentFlags {
             flags,
             listen: SocketAddr::new(self.listening.address, port.get()),
-            workers: self.clusters.concurrent_syncs.map_or(default_workers, Places::get),
+            workers: self.clusters.concurrent_syncs.map_or(default_workers, Concurrency::get),
         }
     }
 }
 
 impl From<Manager> for Servers {
     fn from(Manager { common, manager }: Manager) -> Self {
-        let manager = common.serve(manager, common.listening.port, MANAGER_WORKERS);
+        let manager = common.component(manager, common.listening.port, defaults::MANAGER_WORKERS);
         Self { manager: Some(manager), machine: None, common, notes: Notes::default() }
     }
 }
 
 impl From<MachineController> for Servers {
     fn from(MachineController { common, machine }: MachineController) -> Self {
-        let machine = common.serve(machine, common.listening.port, MACHINE_WORKERS);
+        let machine = common.component(machine, common.listening.port, defaults::MACHINE_CONTROLLER_WORKERS);
         Self { manager: None, machine: Some(machine), common, notes: Notes::default() }
     }
 }
 
 impl From<Run> for Servers {
     fn from(Run { common, manager, machine, manager_port }: Run) -> Self {
-        let manager = common.serve(manager, manager_port, MANAGER_WORKERS);
-        let machine = common.serve(machine, common.listening.port, MACHINE_WORKERS);
+        let manager = common.component(manager, manager_port, defaults::MANAGER_WORKERS);
+        let machine = common.component(machine, common.listening.port, defaults::MACHINE_CONTROLLER_WORKERS);
         Self { manager: Some(manager), machine: Some(machine), common, notes: Notes::default() }
     }
 }

@@ -1,9 +1,9 @@
-//! What may stand behind a flag, read as Go reads it.
+//! Types of flag values, parsed as Go parses them.
 //!
-//! Existing manifests were written for Go's parsers: `0x10`, `1_000` and `+5` are numbers there, `T` is true, a duration needs a
-//! unit. A text that is no value at all is refused where it stands, with usage and exit code 2. A value that is well formed but
-//! makes no sense, such as a negative duration, is not: all of those are told together once the whole line has been read. So each type here holds
-//! more than is allowed, and says itself what is wrong with it ([`Ranged`]).
+//! Existing manifests were written for Go's parsers: `0x10`, `1_000` and `+5` are numbers, `T` is true, and a duration
+//! needs a unit. A text that cannot be parsed is rejected immediately, with usage and exit code 2. A value that can be
+//! parsed but is out of range, such as a negative duration, is not: all of these are reported together after the whole
+//! line was parsed. Each type here therefore also holds invalid values and reports its own problem ([`Ranged`]).
 
 use std::fmt;
 use std::net::IpAddr;
@@ -12,15 +12,15 @@ use std::time::Duration;
 
 use api::GoDuration;
 
-/// A text that is no value of its kind.
+/// A text that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Malformed(String);
 
-/// A value that can be well formed and yet out of range.
+/// A value that can be well formed and still out of range.
 pub(crate) trait Ranged {
-    /// What must hold for it and does not.
-    fn complaint(&self) -> Option<&'static str>;
+    /// Returns the requirement that the value violates.
+    fn problem(&self) -> Option<&'static str>;
 }
 
 /// A duration that must not be negative.
@@ -28,7 +28,7 @@ pub(crate) trait Ranged {
 pub(crate) struct Span(GoDuration);
 
 impl Span {
-    /// As a plain duration.
+    /// Returns the duration.
     pub(crate) const fn get(self) -> Duration {
         self.0.to_std()
     }
@@ -49,7 +49,7 @@ impl fmt::Display for Span {
 }
 
 impl Ranged for Span {
-    fn complaint(&self) -> Option<&'static str> {
+    fn problem(&self) -> Option<&'static str> {
         self.0.is_negative().then_some("must not be negative")
     }
 }
@@ -59,12 +59,12 @@ impl Ranged for Span {
 pub(crate) struct Count(i32);
 
 impl Count {
-    /// As an unsigned number.
+    /// Returns the unsigned number.
     pub(crate) fn get(self) -> u32 {
         u32::try_from(self.0).unwrap_or(0)
     }
 
-    /// As the planners count.
+    /// Returns the signed number that the planner uses.
     pub(crate) fn signed(self) -> i32 {
         self.0.max(0)
     }
@@ -79,23 +79,28 @@ impl FromStr for Count {
 }
 
 impl Ranged for Count {
-    fn complaint(&self) -> Option<&'static str> {
+    fn problem(&self) -> Option<&'static str> {
         (self.0 < 0).then_some("must not be negative")
     }
 }
 
-/// How many at once: at least one.
+/// A concurrency: at least one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Places(i32);
+pub(crate) struct Concurrency(i32);
 
-impl Places {
-    /// As a size.
+impl Concurrency {
+    /// Returns this concurrency, as the default of a flag.
+    pub(crate) fn of(number: usize) -> Self {
+        Self(i32::try_from(number).unwrap_or(i32::MAX))
+    }
+
+    /// Returns the number.
     pub(crate) fn get(self) -> usize {
         usize::try_from(self.0).unwrap_or(1)
     }
 }
 
-impl FromStr for Places {
+impl FromStr for Concurrency {
     type Err = Malformed;
 
     fn from_str(text: &str) -> Result<Self, Malformed> {
@@ -103,8 +108,14 @@ impl FromStr for Places {
     }
 }
 
-impl Ranged for Places {
-    fn complaint(&self) -> Option<&'static str> {
+impl fmt::Display for Concurrency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl Ranged for Concurrency {
+    fn problem(&self) -> Option<&'static str> {
         (self.0 < 1).then_some("must be above zero")
     }
 }
@@ -114,7 +125,7 @@ impl Ranged for Places {
 pub(crate) struct Port(i32);
 
 impl Port {
-    /// As the number it is.
+    /// Returns the port number.
     pub(crate) fn get(self) -> u16 {
         u16::try_from(self.0).unwrap_or(0)
     }
@@ -129,17 +140,17 @@ impl FromStr for Port {
 }
 
 impl Ranged for Port {
-    fn complaint(&self) -> Option<&'static str> {
+    fn problem(&self) -> Option<&'static str> {
         (!(1..=65535).contains(&self.0)).then_some("must be a port: 1 to 65535")
     }
 }
 
-/// So many a second.
+/// A rate per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Rate(f32);
 
 impl Rate {
-    /// As the number it is.
+    /// Returns the rate.
     pub(crate) const fn get(self) -> f32 {
         self.0
     }
@@ -154,23 +165,23 @@ impl FromStr for Rate {
 }
 
 impl Ranged for Rate {
-    fn complaint(&self) -> Option<&'static str> {
+    fn problem(&self) -> Option<&'static str> {
         (!(self.0 > 0.0 && self.0.is_finite())).then_some("must be above zero")
     }
 }
 
-/// A duration as Go writes it, of either sign.
+/// Parses a duration in Go's format, of either sign.
 pub(crate) fn go_duration(text: &str) -> Result<GoDuration, Malformed> {
-    text.parse().map_err(|error| Malformed(format!("{error}; write it like 90s, 20m or 1h30m")))
+    text.parse().map_err(|error| Malformed(format!("{error}; use a value such as 90s, 20m or 1h30m")))
 }
 
-/// A duration as Go writes it, for flags that MCM does not have.
+/// Parses a duration in Go's format, for flags that MCM does not have.
 pub(crate) fn duration(text: &str) -> Result<Duration, Malformed> {
     let read = go_duration(text)?;
-    if read.is_negative() { Err(Malformed("it must not be negative".to_owned())) } else { Ok(read.to_std()) }
+    if read.is_negative() { Err(Malformed("must not be negative".to_owned())) } else { Ok(read.to_std()) }
 }
 
-/// A 32 bit number with a sign, in any base that Go's literals know: `10`, `0xa`, `0b1010`, `0o12`, `012`, `1_0`.
+/// Parses a 32-bit signed number in any base that Go's literals support: `10`, `0xa`, `0b1010`, `0o12`, `012`, `1_0`.
 pub(crate) fn go_int(text: &str) -> Result<i32, Malformed> {
     let (negative, unsigned) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
@@ -189,48 +200,48 @@ pub(crate) fn go_int(text: &str) -> Result<i32, Malformed> {
     plain_digits(digits, radix != 10)
         .and_then(|digits| i64::from_str_radix(&digits, radix).ok())
         .and_then(|read| i32::try_from(if negative { -read } else { read }).ok())
-        .ok_or_else(|| Malformed("it must be a whole number of 32 bits".to_owned()))
+        .ok_or_else(|| Malformed("must be a whole number of 32 bits".to_owned()))
 }
 
-/// The digits without the underscores that Go allows between them, and behind the prefix of a base.
+/// Returns the digits without the underscores that Go allows between them and after the prefix of a base.
 fn plain_digits(digits: &str, prefixed: bool) -> Option<String> {
     let body = if prefixed { digits.strip_prefix('_').unwrap_or(digits) } else { digits };
-    let sound = body.split('_').all(|group| !group.is_empty() && group.chars().all(|c| c.is_ascii_hexdigit()));
-    sound.then(|| body.replace('_', ""))
+    let valid = body.split('_').all(|group| !group.is_empty() && group.chars().all(|c| c.is_ascii_hexdigit()));
+    valid.then(|| body.replace('_', ""))
 }
 
-/// A number with a fraction.
+/// Parses a floating-point number.
 pub(crate) fn go_float(text: &str) -> Result<f32, Malformed> {
-    let read: f32 = text.parse().map_err(|_| Malformed("it must be a number".to_owned()))?;
+    let read: f32 = text.parse().map_err(|_| Malformed("must be a number".to_owned()))?;
     if read.is_infinite() && !text.to_ascii_lowercase().contains("inf") {
-        return Err(Malformed("it is too large for a number of 32 bits".to_owned()));
+        return Err(Malformed("is too large for a 32-bit number".to_owned()));
     }
     Ok(read)
 }
 
-/// True or false, in all of Go's spellings.
+/// Parses a boolean in all of Go's spellings.
 pub(crate) fn go_bool(text: &str) -> Result<bool, Malformed> {
     match text {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),
         "0" | "f" | "F" | "false" | "FALSE" | "False" => Ok(false),
-        _ => Err(Malformed("it must be true or false".to_owned())),
+        _ => Err(Malformed("must be true or false".to_owned())),
     }
 }
 
-/// An IP address.
+/// Parses an IP address.
 pub(crate) fn go_ip(text: &str) -> Result<IpAddr, Malformed> {
-    text.trim().parse().map_err(|_| Malformed("it must be an IP address, such as 0.0.0.0 or ::".to_owned()))
+    text.trim().parse().map_err(|_| Malformed("must be an IP address, such as 0.0.0.0 or ::".to_owned()))
 }
 
-/// Verbosities by file, as klog reads them: `server=2,lease*=4`.
+/// Parses verbosities per file, as klog does: `server=2,lease*=4`.
 pub(crate) fn vmodule(text: &str) -> Result<String, Malformed> {
-    let sound = |part: &str| {
+    let valid = |part: &str| {
         part.split_once('=').is_some_and(|(file, level)| !file.is_empty() && level.parse::<i32>().is_ok_and(|n| n >= 0))
     };
-    if text.split(',').filter(|part| !part.is_empty()).all(sound) {
+    if text.split(',').filter(|part| !part.is_empty()).all(valid) {
         Ok(text.to_owned())
     } else {
-        Err(Malformed("it must be a list of FILE=N, separated by commas".to_owned()))
+        Err(Malformed("must be a comma-separated list of FILE=N".to_owned()))
     }
 }
 
@@ -267,7 +278,7 @@ mod tests {
     #[case("1.5", None)]
     #[case("ten", None)]
     #[case(" 1", None)]
-    fn whole_numbers_are_read_as_go_reads_them(#[case] text: &str, #[case] value: Option<i32>) {
+    fn whole_numbers_are_parsed_as_in_go(#[case] text: &str, #[case] value: Option<i32>) {
         assert_eq!(go_int(text).ok(), value);
     }
 
@@ -280,7 +291,7 @@ mod tests {
     #[case("1e99", None)]
     #[case("", None)]
     #[case("1,5", None)]
-    fn numbers_with_a_fraction_are_read_as_go_reads_them(#[case] text: &str, #[case] value: Option<f32>) {
+    fn floating_point_numbers_are_parsed_as_in_go(#[case] text: &str, #[case] value: Option<f32>) {
         assert_eq!(go_float(text).ok(), value);
     }
 
@@ -294,8 +305,8 @@ mod tests {
     #[case("10.0.0", false)]
     #[case("fe80::1%eth0", false)]
     #[case("localhost", false)]
-    fn addresses_are_read_as_go_reads_them(#[case] text: &str, #[case] sound: bool) {
-        assert_eq!(go_ip(text).is_ok(), sound);
+    fn ip_addresses_are_parsed_as_in_go(#[case] text: &str, #[case] valid: bool) {
+        assert_eq!(go_ip(text).is_ok(), valid);
     }
 
     /// Shows FLG-5.
@@ -307,7 +318,7 @@ mod tests {
     #[case("lease=", false)]
     #[case("lease=-1", false)]
     #[case("a=b=1", false)]
-    fn verbosities_by_file_are_read_as_klog_reads_them(#[case] text: &str, #[case] sound: bool) {
-        assert_eq!(vmodule(text).is_ok(), sound);
+    fn vmodule_is_parsed_as_in_klog(#[case] text: &str, #[case] valid: bool) {
+        assert_eq!(vmodule(text).is_ok(), valid);
     }
 }

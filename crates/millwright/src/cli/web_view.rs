@@ -5,50 +5,51 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-/// Whether pools are shown in a browser, and to whom.
+/// Whether and where the web view is served.
 #[derive(Debug, Args)]
 #[command(next_help_heading = super::NEW)]
 pub(crate) struct WebViewFlags {
-    /// Serve a web view: pools as a picture, drains, cloud calls, what was decided and why. Not in the image.
+    /// Serve the web view: pools, drains, cloud calls, and every decision with its reason. Not in the image.
     #[arg(long)]
     ui: bool,
-    /// Where the web view is served. Beyond loopback it needs a certificate, and whoever looks a token of somebody who may get the non-resource URL `/ui`.
+    /// Address of the web view. An address other than loopback requires a certificate, and users authenticate with a
+    /// token that has permission to get the non-resource URL `/ui`.
     #[arg(long, value_name = "IP:PORT", default_value = "127.0.0.1:10260")]
     ui_address: SocketAddr,
-    /// The certificate of the web view, and those between it and its authority, as PEM.
+    /// Certificate chain of the web view, as PEM.
     #[arg(long, value_name = "FILE")]
     ui_tls_cert_file: Option<PathBuf>,
-    /// The key of that certificate, as PEM.
+    /// Private key of the web view, as PEM.
     #[arg(long, value_name = "FILE")]
     ui_tls_private_key_file: Option<PathBuf>,
 }
 
-/// A web view as it was asked for.
+/// Options of the web view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WebViewWish<'a> {
-    /// Where.
+pub(crate) struct WebViewOptions<'a> {
+    /// The address.
     pub(crate) address: SocketAddr,
-    /// Certificate and key; always there beyond loopback.
+    /// Certificate and key. Always present if the address is not loopback.
     pub(crate) tls: Option<(&'a Path, &'a Path)>,
 }
 
 impl WebViewFlags {
-    /// What was asked for, if it was.
-    pub(crate) fn wish(&self) -> Option<WebViewWish<'_>> {
+    /// Returns the options if the web view is enabled.
+    pub(crate) fn options(&self) -> Option<WebViewOptions<'_>> {
         let tls = self.ui_tls_cert_file.as_deref().zip(self.ui_tls_private_key_file.as_deref());
-        self.ui.then_some(WebViewWish { address: self.ui_address, tls })
+        self.ui.then_some(WebViewOptions { address: self.ui_address, tls })
     }
 
-    /// What does not go together.
-    pub(super) fn contradiction(&self) -> Option<String> {
+    /// Returns the conflict between two flags, if there is one.
+    pub(super) fn conflict(&self) -> Option<String> {
         let (certificate, key) = (&self.ui_tls_cert_file, &self.ui_tls_private_key_file);
         if certificate.is_some() != key.is_some() {
-            return Some("--ui-tls-cert-file and --ui-tls-private-key-file need each other".to_owned());
+            return Some("--ui-tls-cert-file and --ui-tls-private-key-file must be set together".to_owned());
         }
         let open = self.ui && !self.ui_address.ip().is_loopback() && certificate.is_none();
         open.then(|| {
             format!(
-                "--ui-address={} is not loopback, so it needs --ui-tls-cert-file and --ui-tls-private-key-file: tokens must not travel in the open",
+                "--ui-address={} is not a loopback address. Set --ui-tls-cert-file and --ui-tls-private-key-file, because tokens require an encrypted connection",
                 self.ui_address
             )
         })
@@ -75,9 +76,9 @@ mod tests {
     #[case(&["--ui", "--ui-address=0.0.0.0:80"], false)]
     #[case(&["--ui", "--ui-address=10.0.0.1:80", "--ui-tls-cert-file=c"], false)]
     #[case(&["--ui", "--ui-address=10.0.0.1:80", "--ui-tls-cert-file=c", "--ui-tls-private-key-file=k"], true)]
-    fn beyond_loopback_there_is_a_certificate_or_no_view(#[case] flags: &[&str], #[case] fine: bool) {
+    fn web_view_requires_a_certificate_beyond_loopback(#[case] flags: &[&str], #[case] valid: bool) {
         let line = Line::parse_from(std::iter::once(&"millwright").chain(flags));
-        assert_eq!(line.ui.contradiction().is_none(), fine, "{:?}", line.ui.contradiction());
-        assert_eq!(line.ui.wish().is_some(), flags.contains(&"--ui"));
+        assert_eq!(line.ui.conflict().is_none(), valid, "{:?}", line.ui.conflict());
+        assert_eq!(line.ui.options().is_some(), flags.contains(&"--ui"));
     }
 }

@@ -1,4 +1,4 @@
-//! Everything the demo and `millwright dev` run on, in one process.
+//! The cluster of the demo and of `millwright dev`, in one process.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::Context;
 use api::names::events::components;
-use controllers::wiring::{Clients, Component, Components, Parts, start};
+use controllers::wiring::{Clients, Component, Components, Parts, start as start_controllers};
 use controllers::{Cluster, Drivers, Listener};
 use driver_virtual::{Config, Monitor, NodeLife, Quotas, Script, VirtualCloud};
 use fake_apiserver::{Options, Server};
@@ -18,53 +18,53 @@ use runtime::lease::Leadership;
 use runtime::{Clock, Metrics, Random, Tasks};
 use tokio::net::TcpListener;
 
-use crate::dev::{DataDir, Kept};
+use crate::dev::{DataDir, SavedState};
 use crate::ui::{self, Access, Timeline, View};
 
-/// The namespace the demo plays in.
+/// The namespace of the demo.
 pub(super) const NAMESPACE: &str = "demo";
-/// How the controller introduces itself to the API server; its requests are counted by it.
+/// User agent of the controllers. Their requests are counted by it.
 pub(super) const CONTROLLER: &str = "millwright-demo";
-/// How long a node may be silent. In production 40 s; an audience has less patience.
+/// Time until a Node without heartbeats counts as lost. In production 40 s.
 const NODE_GRACE: Duration = Duration::from_secs(3);
-/// How long a machine may be unhealthy. In production ten minutes.
+/// Health timeout of a Machine. In production ten minutes.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// For how long a node must be ill until its pods are no longer asked to leave. In production five minutes.
-const ILLNESS: Duration = Duration::from_secs(1);
+/// Time after which pods of an unhealthy Node are no longer evicted. In production five minutes.
+const UNHEALTHY_PERIOD: Duration = Duration::from_secs(1);
 
-/// What differs from play to play.
-pub(crate) struct Setting {
-    /// The namespace that is looked after.
+/// Differences between the demo and `dev`.
+pub(crate) struct EnvironmentOptions {
+    /// Namespace of the Machines.
     pub(crate) namespace: &'static str,
-    /// Limits and periods.
+    /// Timeouts and limits.
     pub(crate) policy: Policy,
-    /// How long a node may be silent until it counts as lost.
+    /// Time until a Node without heartbeats counts as lost.
     pub(crate) node_grace: Duration,
-    /// What is there from the start.
-    pub(crate) before: Option<Kept>,
+    /// State of an earlier run.
+    pub(crate) saved: Option<SavedState>,
 }
 
-impl Setting {
-    /// As the demo wants it.
-    pub(crate) fn for_an_audience() -> Self {
-        Self { namespace: NAMESPACE, policy: brief_policy(), node_grace: NODE_GRACE, before: None }
+impl EnvironmentOptions {
+    /// Returns the configuration of the demo.
+    pub(crate) fn demo() -> Self {
+        Self { namespace: NAMESPACE, policy: demo_policy(), node_grace: NODE_GRACE, saved: None }
     }
 }
 
-/// An API server, a cloud, the controllers, and whoever binds and counts pods.
+/// An API server, a cloud, the controllers, and fake kube-controllers.
 pub(crate) struct Environment {
     pub(crate) server: Server,
     pub(super) cloud: VirtualCloud,
     pub(crate) cluster: Arc<Cluster>,
-    /// For the person in front of the environment.
-    pub(crate) person: kube::Client,
+    /// Client for the actions of the user.
+    pub(crate) user: kube::Client,
     tasks: Tasks,
 }
 
 impl Environment {
-    pub(crate) fn set(setting: Setting, listener: Listener) -> anyhow::Result<Self> {
-        let Setting { namespace, policy, node_grace, before } = setting;
+    pub(crate) fn start(options: EnvironmentOptions, listener: Listener) -> anyhow::Result<Self> {
+        let EnvironmentOptions { namespace, policy, node_grace, saved } = options;
         let clock = Clock::system();
         let random = Random::from_entropy();
         let metrics = Metrics::new().context("failed to set up metrics")?;
@@ -74,13 +74,13 @@ impl Environment {
             Arc::new(move || clock.now())
         };
         let server = Server::new(Options::new(now.clone(), random.number()));
-        // The simulated kube-controllers notices silent nodes.
+        // The fake kube-controllers detect Nodes without heartbeats.
         let node_life =
             NodeLife { monitor: Monitor::Absent, lease_period: Duration::from_secs(1), ..NodeLife::default() };
         let cloud = VirtualCloud::new(Config { node_life, ..Config::default() }, now, random.number());
         crate::api_server::install_crds(&server)?;
-        // Before anybody looks: controllers that saw machines without VMs would act on it.
-        before.map_or(Ok(()), |before| before.put_back(&server, &cloud))?;
+        // Before the controllers start, because they would act on Machines without VMs.
+        saved.map_or(Ok(()), |saved| saved.restore(&server, &cloud))?;
 
         let client = |agent: &str| {
             let spec = ClientSpec::new(UserAgent::new(agent, env!("CARGO_PKG_VERSION"), "demo"));
@@ -108,16 +108,16 @@ impl Environment {
                 .run(kubernetes.0, kubernetes.1, kubernetes.2, stop)
                 .await;
         });
-        let (house, stop) = (server.clone(), tasks.stopping());
+        let (api_server, stop) = (server.clone(), tasks.stopping());
         tasks.spawn("housekeeping", async move {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                never = house.keep_house() => match never {},
+                never = api_server.keep_house() => match never {},
             }
         });
 
-        let person = client("you");
+        let user = client("you");
         let component = Component {
             clients: Clients::one(&controller),
             leadership: Leadership::unguarded(),
@@ -125,31 +125,31 @@ impl Environment {
             metrics: metrics.clone(),
             concurrency: 10,
         };
-        let cluster = start(Parts {
+        let cluster = start_controllers(Parts {
             namespace: namespace.into(),
-            components: Components::Both { machines: component.clone(), fleet: component },
+            components: Components::Both { machines: component.clone(), manager: component },
             watches: Clients::one(&controller),
             drivers: Drivers::new().with(driver_virtual::PROVIDER, Arc::new(cloud.clone())),
             policy,
-            driver_places: 10,
+            driver_calls_per_credential: 10,
             clock,
             random,
             tasks: tasks.clone(),
             listener: Some(listener),
         })
         .context("failed to set up metrics")?;
-        Ok(Self { server: server.clone(), cloud, cluster, person, tasks })
+        Ok(Self { server: server.clone(), cloud, cluster, user, tasks })
     }
 
-    /// Gives the cloud room for so many VMs only, and lets calls fail.
-    pub(crate) fn restrict(&self, quota: Option<u32>, failures: impl Iterator<Item = Script>) {
+    /// Limits the number of VMs and injects driver errors.
+    pub(crate) fn inject_faults(&self, quota: Option<u32>, failures: impl Iterator<Item = Script>) {
         let total = quota.map(|quota| usize::try_from(quota).unwrap_or(usize::MAX));
         self.cloud.set_quotas(Quotas { total, ..Quotas::default() });
         failures.for_each(|script| self.cloud.inject(script));
     }
 
-    /// Serves the web view on this port of loopback; 0 takes a free one.
-    pub(crate) async fn show(&self, timeline: Timeline, port: u16) -> anyhow::Result<SocketAddr> {
+    /// Serves the web view on this port of the loopback interface. 0 selects a free port.
+    pub(crate) async fn serve_web_view(&self, timeline: Timeline, port: u16) -> anyhow::Result<SocketAddr> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
         let listener =
             listener.with_context(|| format!("failed to listen on 127.0.0.1:{port} for the web view (--ui-port)"))?;
@@ -164,29 +164,29 @@ impl Environment {
         Ok(address)
     }
 
-    /// Keeps the state up to date in a folder, until it cannot.
-    pub(crate) async fn keep(&self, data: &DataDir) -> anyhow::Result<()> {
-        data.keep(&self.server, &self.cloud).await
+    /// Saves the state periodically. Returns only if that fails.
+    pub(crate) async fn save_periodically(&self, data: &DataDir) -> anyhow::Result<()> {
+        data.save_periodically(&self.server, &self.cloud).await
     }
 
-    /// Keeps the state as it is at the end.
+    /// Saves the final state.
     pub(crate) fn finish(&self, data: &DataDir) -> anyhow::Result<()> {
         data.finish(&self.server, &self.cloud)
     }
 
-    /// Returns when a part of it has broken.
-    pub(crate) async fn broken(&self) {
+    /// Returns when a task has failed.
+    pub(crate) async fn failed(&self) {
         self.tasks.stopping().cancelled().await;
     }
 
-    pub(crate) async fn clear(&self) {
+    pub(crate) async fn shut_down(&self) {
         self.tasks.shut_down(Duration::from_secs(5)).await;
     }
 }
 
-/// The limits of production, except where an audience would fall asleep.
-fn brief_policy() -> Policy {
+/// Returns the production policy with shorter timeouts.
+fn demo_policy() -> Policy {
     let mut policy = Policy { health_timeout: HEALTH_TIMEOUT, ..Policy::default() };
-    policy.drain.illness = ILLNESS;
+    policy.drain.unhealthy_timeout = UNHEALTHY_PERIOD;
     policy
 }

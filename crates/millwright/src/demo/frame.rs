@@ -1,20 +1,20 @@
-//! What the live view of the demo shows at one moment: a snapshot in, lines out.
+//! One frame of the live view of the demo: computes lines from a snapshot.
 //!
-//! Nothing is told by colour alone: [`Style`] only repeats what the words say.
+//! No information depends on colour alone: [`Style`] only emphasizes.
 
 use std::collections::BTreeMap;
 
 use inspect::picture::{Cell, Group, Picture, Pool};
 
-/// How many machines have a line of their own.
-const MACHINES: usize = 8;
-/// From which line on the reasons stand, as far as the terminal is high enough: they must not jump while they are read.
-const STEADY: usize = 9;
+/// Maximum number of Machines that have their own line.
+const MAX_MACHINE_LINES: usize = 8;
+/// Line at which the decisions start, if the terminal is high enough. A fixed line keeps them readable.
+const DECISIONS_LINE: usize = 9;
 const BAR: usize = 20;
-/// Who decides.
+/// Actor of the controllers' decisions.
 pub(super) const MILLWRIGHT: &str = "millwright";
 
-/// How much fits on the terminal.
+/// Size of the terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Size {
     pub(super) columns: usize,
@@ -23,25 +23,25 @@ pub(super) struct Size {
 
 /// Something that happened.
 #[derive(Clone, Debug)]
-pub(super) struct Told {
+pub(super) struct Entry {
     pub(super) seconds: f64,
-    pub(super) who: &'static str,
-    pub(super) what: String,
-    pub(super) because: Option<String>,
+    pub(super) actor: &'static str,
+    pub(super) action: String,
+    pub(super) reason: Option<String>,
 }
 
-/// What there is to show.
-pub(super) struct Scene<'a> {
+/// Data of a frame.
+pub(super) struct Snapshot<'a> {
     pub(super) seconds: f64,
-    pub(super) act: &'a str,
+    pub(super) step: &'a str,
     pub(super) picture: &'a Picture,
-    /// The last operation of each machine, by name.
+    /// Description of the last operation of each Machine, by name.
     pub(super) operations: &'a BTreeMap<String, String>,
     /// Oldest first.
-    pub(super) told: &'a [Told],
+    pub(super) entries: &'a [Entry],
 }
 
-/// How a line looks where colours are wanted.
+/// Style of a line, if colours are enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Style {
     Plain,
@@ -49,28 +49,28 @@ pub(super) enum Style {
     Reason,
 }
 
-/// A line, no wider than the terminal.
+/// A line, not wider than the terminal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Line {
     pub(super) style: Style,
     pub(super) text: String,
 }
 
-/// All lines of a moment. One row stays free for the cursor: a terminal that scrolls would put the next frame in the wrong place.
-pub(super) fn frame(scene: &Scene<'_>, size: Size) -> Vec<Line> {
+/// Returns all lines of a frame. One row stays free for the cursor, because scrolling would misplace the next frame.
+pub(super) fn frame(snapshot: &Snapshot<'_>, size: Size) -> Vec<Line> {
     let rows = size.rows.saturating_sub(1);
-    let mut lines = vec![line(Style::Heading, format!("{:5.1} s  {}", scene.seconds, scene.act)), blank()];
-    lines.extend(scene.picture.pools.iter().flat_map(|pool| of_pool(scene.picture, pool)));
-    lines.extend(of_machines(scene, MACHINES.min(size.rows / 3)));
-    while lines.len() < STEADY.min(rows / 2) {
+    let mut lines = vec![line(Style::Heading, format!("{:5.1} s  {}", snapshot.seconds, snapshot.step)), blank()];
+    lines.extend(snapshot.picture.pools.iter().flat_map(|pool| pool_lines(snapshot.picture, pool)));
+    lines.extend(machine_lines(snapshot, MAX_MACHINE_LINES.min(size.rows / 3)));
+    while lines.len() < DECISIONS_LINE.min(rows / 2) {
         lines.push(blank());
     }
     lines.push(blank());
-    let reasons: Vec<Line> = scene.told.iter().flat_map(of_told).collect();
+    let reasons: Vec<Line> = snapshot.entries.iter().flat_map(entry_lines).collect();
     let room = rows.saturating_sub(lines.len());
-    // A reason whose decision is out of sight says nothing.
-    let in_sight = reasons.into_iter().rev().take(room).rev().skip_while(|line| line.style == Style::Reason);
-    lines.extend(in_sight);
+    // Do not show a reason without its decision.
+    let visible = reasons.into_iter().rev().take(room).rev().skip_while(|line| line.style == Style::Reason);
+    lines.extend(visible);
     lines.truncate(rows);
     for line in &mut lines {
         line.text = cut(&line.text, size.columns);
@@ -78,7 +78,7 @@ pub(super) fn frame(scene: &Scene<'_>, size: Size) -> Vec<Line> {
     lines
 }
 
-fn of_pool(picture: &Picture, pool: &Pool) -> Vec<Line> {
+fn pool_lines(picture: &Picture, pool: &Pool) -> Vec<Line> {
     let cells = |set: &Group| picture.machines.values().filter(|cell| cell.set == set.name).collect::<Vec<&Cell>>();
     let run = |set: &Group| cells(set).iter().filter(|cell| cell.phase == "Running").count();
     let (new, old): (Vec<&Group>, Vec<&Group>) = pool.sets.iter().partition(|set| set.current);
@@ -86,8 +86,8 @@ fn of_pool(picture: &Picture, pool: &Pool) -> Vec<Line> {
     let left: usize = old.iter().map(|set| cells(set).len()).sum();
     let wanted = usize::try_from(pool.replicas).unwrap_or_default();
     let progress = match left {
-        0 => format!("{done} of {wanted} run"),
-        _ => format!("roll-out: {done} of {wanted} new run, {left} old left"),
+        0 => format!("{done} of {wanted} Running"),
+        _ => format!("rollout: {done} of {wanted} new Running, {left} old left"),
     };
     let mut lines = vec![plain(format!("{} {} {progress}", pool.name, bar(done, wanted)))];
     for set in &pool.sets {
@@ -100,37 +100,38 @@ fn of_pool(picture: &Picture, pool: &Pool) -> Vec<Line> {
     lines
 }
 
-/// A line for each machine that does not run, up to so many.
-fn of_machines(scene: &Scene<'_>, most: usize) -> Vec<Line> {
-    let on_their_way: Vec<_> = scene.picture.machines.iter().filter(|(_, cell)| cell.phase != "Running").collect();
-    let operation = |name: &String| scene.operations.get(name).map(String::as_str).unwrap_or_default();
+/// Returns one line for each Machine that is not Running, up to a maximum.
+fn machine_lines(snapshot: &Snapshot<'_>, most: usize) -> Vec<Line> {
+    let not_running: Vec<_> = snapshot.picture.machines.iter().filter(|(_, cell)| cell.phase != "Running").collect();
+    let operation = |name: &String| snapshot.operations.get(name).map(String::as_str).unwrap_or_default();
     let of_machine = |(name, cell): &(&String, &Cell)| {
         let text = format!("  {name} {} {}  {}", steps(cell), phase(cell), operation(name));
         plain(text.trim_end().to_owned())
     };
-    let mut lines: Vec<Line> = on_their_way.iter().take(most).map(of_machine).collect();
-    if let Some(more) = on_their_way.len().checked_sub(most).filter(|more| *more > 0) {
+    let mut lines: Vec<Line> = not_running.iter().take(most).map(of_machine).collect();
+    if let Some(more) = not_running.len().checked_sub(most).filter(|more| *more > 0) {
         lines.push(plain(format!("  and {more} more")));
     }
     lines
 }
 
-fn of_told(told: &Told) -> Vec<Line> {
-    let Told { seconds, who, what, because } = told;
-    // Most of it is Millwright's, and room is scarce.
-    let what = match *who {
-        MILLWRIGHT => plain(format!("{seconds:5.1} s  {what}")),
-        who => plain(format!("{seconds:5.1} s  {who}: {what}")),
+fn entry_lines(entry: &Entry) -> Vec<Line> {
+    let Entry { seconds, actor, action, reason } = entry;
+    // Omit the actor of most lines, because space is limited.
+    let action = match *actor {
+        MILLWRIGHT => plain(format!("{seconds:5.1} s  {action}")),
+        actor => plain(format!("{seconds:5.1} s  {actor}: {action}")),
     };
-    let why = because.iter().map(|why| line(Style::Reason, format!("{:9}because {why}", "")));
-    std::iter::once(what).chain(why).collect()
+    let why = reason.iter().map(|why| line(Style::Reason, format!("{:9}reason: {why}", "")));
+    std::iter::once(action).chain(why).collect()
 }
 
 fn phase(cell: &Cell) -> &str {
     if cell.phase.is_empty() { "New" } else { &cell.phase }
 }
 
-/// How far a machine is on its way to run, of three steps: there is an object, there is a VM, there is a node that is ready. One that goes has the way back.
+/// Returns the progress of a Machine in three steps: object created, VM created, Node ready. A terminating Machine
+/// takes the steps backwards.
 fn steps(cell: &Cell) -> &'static str {
     match cell.phase.as_str() {
         "Running" => "[###]",
@@ -205,15 +206,15 @@ mod tests {
         picture(&[("pool-a", "v1", true)], &[("pool-a-1", "pool-a", "Pending"), ("pool-a-2", "pool-a", "")])
     }
 
-    fn told() -> Vec<Told> {
-        let person = Told { seconds: 0.25, who: "you", what: "change the class".into(), because: None };
+    fn entries() -> Vec<Entry> {
+        let user = Entry { seconds: 0.25, actor: "you", action: "change the class".into(), reason: None };
         let why = Some("Drain in progress: 1 pod left".to_owned());
-        vec![person, Told { seconds: 1.0, who: MILLWRIGHT, what: "machine pool-a-2: evict pod".into(), because: why }]
+        vec![user, Entry { seconds: 1.0, actor: MILLWRIGHT, action: "machine pool-a-2: evict pod".into(), reason: why }]
     }
 
-    fn drawn(picture: &Picture, told: &[Told], size: Size) -> Vec<Line> {
+    fn drawn(picture: &Picture, entries: &[Entry], size: Size) -> Vec<Line> {
         let operations = BTreeMap::from([("pool-a-2".to_owned(), "Drain in progress".to_owned())]);
-        frame(&Scene { seconds: 1.5, act: "all of them roll", picture, operations: &operations, told }, size)
+        frame(&Snapshot { seconds: 1.5, step: "roll out", picture, operations: &operations, entries }, size)
     }
 
     fn text(lines: &[Line]) -> String {
@@ -222,28 +223,28 @@ mod tests {
 
     /// Shows OPR-16.
     #[rstest]
-    #[case::nothing_yet(
+    #[case::empty(
         &Picture::default(),
         &[],
-        "  1.5 s  all of them roll\n\n\n\n\n\n\n\n\n\n"
+        "  1.5 s  roll out\n\n\n\n\n\n\n\n\n\n"
     )]
-    #[case::they_come_up(
+    #[case::machines_are_created(
         &coming(),
         &[],
-        "  1.5 s  all of them roll\n\
+        "  1.5 s  roll out\n\
          \n\
-         pool [....................] 0 of 2 run\n  \
+         pool [....................] 0 of 2 Running\n  \
            new v1 pool-a  P N\n  \
            pool-a-1 [##.] Pending\n  \
            pool-a-2 [#..] New  Drain in progress\n\
          \n\n\n\n"
     )]
-    #[case::a_roll_out(
+    #[case::rollout(
         &rolling(),
-        &told(),
-        "  1.5 s  all of them roll\n\
+        &entries(),
+        "  1.5 s  roll out\n\
          \n\
-         pool [##########..........] roll-out: 1 of 2 new run, 2 old left\n  \
+         pool [##########..........] rollout: 1 of 2 new Running, 2 old left\n  \
            old v1 pool-a  R T\n  \
            new v2 pool-b  R P\n  \
            pool-a-2 [#..] Terminating  Drain in progress\n  \
@@ -251,14 +252,14 @@ mod tests {
          \n\n\n  \
            0.2 s  you: change the class\n  \
            1.0 s  machine pool-a-2: evict pod\n         \
-                  because Drain in progress: 1 pod left\n"
+                  reason: Drain in progress: 1 pod left\n"
     )]
-    fn a_frame_shows_roll_outs_machines_on_their_way_and_reasons_below(
+    fn frame_shows_pools_then_machines_then_decisions(
         #[case] picture: &Picture,
-        #[case] told: &[Told],
+        #[case] entries: &[Entry],
         #[case] expected: &str,
     ) {
-        assert_eq!(text(&drawn(picture, told, WIDE)), expected);
+        assert_eq!(text(&drawn(picture, entries, WIDE)), expected);
     }
 
     /// Shows OPR-16.
@@ -270,33 +271,33 @@ mod tests {
     #[case(1, 2)]
     #[case(1, 1)]
     #[case(0, 0)]
-    fn no_frame_is_larger_than_the_terminal(#[case] columns: usize, #[case] rows: usize) {
-        let many: Vec<Told> = (0..50).flat_map(|_| told()).collect();
+    fn frame_is_not_larger_than_the_terminal(#[case] columns: usize, #[case] rows: usize) {
+        let many: Vec<Entry> = (0..50).flat_map(|_| entries()).collect();
         let lines = drawn(&rolling(), &many, Size { columns, rows });
         assert!(lines.len() <= rows.saturating_sub(1), "{lines:?}");
         assert!(lines.iter().all(|line| line.text.chars().count() <= columns.max(1)), "{lines:?}");
     }
 
     #[test]
-    fn the_last_reasons_stay_in_sight() {
-        let mut many: Vec<Told> = (0..50).flat_map(|_| told()).collect();
-        many.push(Told { seconds: 9.0, who: "world", what: "it is replaced".into(), because: None });
+    fn frame_shows_the_latest_decisions() {
+        let mut many: Vec<Entry> = (0..50).flat_map(|_| entries()).collect();
+        many.push(Entry { seconds: 9.0, actor: "cluster", action: "the machine is replaced".into(), reason: None });
         let lines = drawn(&rolling(), &many, WIDE);
         assert!(lines.len() >= WIDE.rows - 2, "{lines:?}");
-        assert_eq!(lines.last().map(|line| line.text.as_str()), Some("  9.0 s  world: it is replaced"));
+        assert_eq!(lines.last().map(|line| line.text.as_str()), Some("  9.0 s  cluster: the machine is replaced"));
     }
 
     #[test]
-    fn a_reason_whose_decision_is_out_of_sight_is_out_of_sight_too() {
-        let two: Vec<Told> = told().into_iter().skip(1).cycle().take(2).collect();
+    fn frame_hides_a_reason_without_its_decision() {
+        let two: Vec<Entry> = entries().into_iter().skip(1).cycle().take(2).collect();
         let shown = |rows| text(&drawn(&Picture::default(), &two, Size { columns: 100, rows }));
-        // Five lines above, then three or four for two decisions with their reasons.
-        let count = |rows| (shown(rows).matches("evict pod").count(), shown(rows).matches("because").count());
+        // Five lines above, then three or four lines for two decisions with their reasons.
+        let count = |rows| (shown(rows).matches("evict pod").count(), shown(rows).matches("reason: ").count());
         assert_eq!((count(9), count(10)), ((1, 1), (2, 2)), "{}", shown(9));
     }
 
     #[test]
-    fn machines_without_a_line_are_counted() {
+    fn frame_counts_machines_without_a_line() {
         let names: Vec<String> = (10..22).map(|number| format!("pool-a-{number}")).collect();
         let machines: Vec<_> = names.iter().map(|name| (name.as_str(), "pool-a", "Pending")).collect();
         let shown = text(&drawn(&picture(&[("pool-a", "v1", true)], &machines), &[], WIDE));
@@ -304,8 +305,8 @@ mod tests {
     }
 
     #[test]
-    fn reasons_and_the_heading_are_marked_for_whoever_wants_colours() {
-        let lines = drawn(&rolling(), &told(), WIDE);
+    fn frame_styles_the_heading_and_the_reasons() {
+        let lines = drawn(&rolling(), &entries(), WIDE);
         assert_eq!(lines.first().map(|line| line.style), Some(Style::Heading));
         assert_eq!(lines.last().map(|line| line.style), Some(Style::Reason));
         assert_eq!(lines.iter().filter(|line| line.style != Style::Plain).count(), 2);

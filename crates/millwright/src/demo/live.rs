@@ -1,7 +1,7 @@
-//! The demo for somebody who looks: what [`frame`] shows, drawn over ten times a second.
+//! The live view of the demo: draws [`frame`] ten times per second.
 //!
-//! Of the terminal only the cursor is moved, up to the first line of the frame before, and each frame is one write: there is nothing to restore, whether the
-//! demo ends, fails or is interrupted.
+//! The view only moves the cursor up to the first line of the previous frame, and writes each frame at once. There is
+//! no terminal state to restore when the demo ends, fails or is interrupted.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -15,107 +15,109 @@ use parking_lot::Mutex;
 use runtime::Clock;
 
 use super::environment::Environment;
-use super::frame::{Line, Scene, Size, Style, Told, frame};
+use super::frame::{Entry, Line, Size, Snapshot, Style, frame};
 use super::printer::Printer;
 use crate::cli::{Demo, Output};
-use crate::operator::paint;
+use crate::inspect_commands::paint;
 use crate::{print, ui};
 
-/// How often it is drawn.
-const EVERY: Duration = Duration::from_millis(100);
-/// How much of what happened is remembered: more than any terminal is high.
-const REMEMBERED: usize = 200;
-/// A terminal that does not say how large it is.
-const USUAL: Size = Size { columns: 80, rows: 24 };
-/// On less there is no room for machines and reasons, and lines serve better.
-const LEAST: Size = Size { columns: 40, rows: 12 };
+/// Interval between two frames.
+const INTERVAL: Duration = Duration::from_millis(100);
+/// Number of entries that are kept. More than any terminal is high.
+const MAX_ENTRIES: usize = 200;
+/// Size of a terminal that does not report its size.
+const DEFAULT_SIZE: Size = Size { columns: 80, rows: 24 };
+/// Minimum size of the terminal. On a smaller terminal, lines are printed instead.
+const MIN_SIZE: Size = Size { columns: 40, rows: 12 };
 
-/// What is in sight. Clones are the same.
+/// The live view. Clones share their state.
 #[derive(Clone)]
 pub(super) struct Live {
     paint: Paint,
-    inside: Arc<Mutex<Inside>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct Inside {
-    /// When each act began, and its name.
-    acts: Vec<(f64, String)>,
-    told: Vec<Told>,
-    /// How many lines the frame on the terminal has.
+struct State {
+    /// Start time and title of each step.
+    steps: Vec<(f64, String)>,
+    entries: Vec<Entry>,
+    /// Number of lines of the frame on the terminal.
     drawn: usize,
 }
 
 impl Live {
-    /// A live view, if stdout is a terminal that can show one and nobody has asked for lines. A log on stderr would be written into it.
+    /// Returns a live view if stdout is a suitable terminal and no options exclude it. A log on stderr would be mixed
+    /// into the view.
     pub(super) fn wanted(options: &Demo) -> Option<Self> {
         let lines = options.plain || options.output != Output::Text || options.verbosity.is_some();
         let shown = !lines && std::io::stdout().is_terminal() && moves_the_cursor();
         let size = size();
-        (shown && size.columns >= LEAST.columns && size.rows >= LEAST.rows)
-            .then(|| Self { paint: paint(), inside: Arc::default() })
+        (shown && size.columns >= MIN_SIZE.columns && size.rows >= MIN_SIZE.rows)
+            .then(|| Self { paint: paint(), state: Arc::default() })
     }
 
-    pub(super) fn act(&self, seconds: f64, text: &str) {
-        self.inside.lock().acts.push((seconds, text.to_owned()));
+    pub(super) fn step(&self, seconds: f64, text: &str) {
+        self.state.lock().steps.push((seconds, text.to_owned()));
     }
 
-    pub(super) fn tell(&self, told: Told) {
-        let told_before = &mut self.inside.lock().told;
-        told_before.push(told);
-        let too_many = told_before.len().saturating_sub(REMEMBERED);
-        told_before.drain(..too_many);
+    pub(super) fn add(&self, entry: Entry) {
+        let entries = &mut self.state.lock().entries;
+        entries.push(entry);
+        let excess = entries.len().saturating_sub(MAX_ENTRIES);
+        entries.drain(..excess);
     }
 
-    /// Draws what there is now, over what was drawn before.
+    /// Draws the current frame over the previous one.
     pub(super) fn draw(&self, environment: &Environment, printer: &Printer) {
         let machines = environment.cluster.machines().list();
         let operation = |machine: &Arc<api::Machine>| machine.status.last_operation.description.clone();
         let operations: BTreeMap<String, String> =
             machines.iter().map(|machine| (machine.name().to_owned(), operation(machine))).collect();
-        let mut inside = self.inside.lock();
-        let scene = Scene {
+        let mut state = self.state.lock();
+        let snapshot = Snapshot {
             seconds: printer.elapsed().as_secs_f64(),
-            act: inside.acts.last().map(|(_, act)| act.as_str()).unwrap_or_default(),
+            step: state.steps.last().map(|(_, step)| step.as_str()).unwrap_or_default(),
             picture: &ui::picture(&environment.cluster, &Clock::system()),
             operations: &operations,
-            told: &inside.told,
+            entries: &state.entries,
         };
-        let lines = frame(&scene, size());
+        let lines = frame(&snapshot, size());
         let mut stdout = std::io::stdout();
-        let _unread = stdout.write_all(over(inside.drawn, &lines, self.paint).as_bytes());
-        let _unread = stdout.flush();
-        inside.drawn = lines.len();
+        let _ignored = stdout.write_all(over(state.drawn, &lines, self.paint).as_bytes());
+        let _ignored = stdout.flush();
+        state.drawn = lines.len();
     }
 
-    /// Draws again and again until it is dropped.
-    pub(super) async fn keep_drawing(&self, environment: &Environment, printer: &Printer) -> Infallible {
+    /// Draws until the future is dropped.
+    pub(super) async fn draw_continuously(&self, environment: &Environment, printer: &Printer) -> Infallible {
         loop {
             self.draw(environment, printer);
-            tokio::time::sleep(EVERY).await;
+            tokio::time::sleep(INTERVAL).await;
         }
     }
 
-    /// Prints what happened, as what was told first is no longer in sight.
+    /// Prints a summary, because the first entries are no longer visible.
     pub(super) fn summarize(&self, seconds: f64) {
-        print::line("\nWhat happened:");
-        for line in summary(&self.inside.lock().acts, seconds) {
+        print::line("\nSummary:");
+        for line in summary(&self.state.lock().steps, seconds) {
             print::line(line);
         }
     }
 }
 
-/// Each act with how long it took.
-fn summary(acts: &[(f64, String)], end: f64) -> Vec<String> {
-    let ends = acts.iter().skip(1).map(|(begin, _)| *begin).chain([end]);
-    acts.iter().zip(ends).map(|((begin, act), end)| format!("  {:5.1} s  {act}", end - begin)).collect()
+/// Returns each step with its duration.
+fn summary(steps: &[(f64, String)], end: f64) -> Vec<String> {
+    let ends = steps.iter().skip(1).map(|(begin, _)| *begin).chain([end]);
+    steps.iter().zip(ends).map(|((begin, step), end)| format!("  {:5.1} s  {step}", end - begin)).collect()
 }
 
-/// What to write so that these lines stand where so many lines were written before. It ends with the line, because stdout splits a write behind the last one.
+/// Returns the text that draws the lines over a previous frame of this height. It ends with a line break, reason
+/// stdout splits a write after the last line break.
 fn over(before: usize, lines: &[Line], paint: Paint) -> String {
     let up = if before == 0 { String::new() } else { format!("\x1b[{before}A\r") };
     let lines: Vec<String> = lines.iter().map(|line| painted(line, paint)).collect();
-    // What was longer before is cleared behind each line and below the last one, not all of it at first, which would flicker.
+    // Clears the rest of each line and everything below the last line. Clearing all at first would flicker.
     let text = lines.join("\x1b[K\n");
     let end = if lines.is_empty() { "\x1b[J" } else { "\x1b[J\n" };
     format!("{up}{text}{end}")
@@ -129,11 +131,11 @@ fn painted(line: &Line, paint: Paint) -> String {
     }
 }
 
-/// How large the terminal is now.
+/// Returns the current size of the terminal.
 fn size() -> Size {
-    let told = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
-    told.filter(|size| size.ws_col > 0 && size.ws_row > 0)
-        .map_or(USUAL, |size| Size { columns: size.ws_col.into(), rows: size.ws_row.into() })
+    let size = rustix::termios::tcgetwinsize(std::io::stdout()).ok();
+    size.filter(|size| size.ws_col > 0 && size.ws_row > 0)
+        .map_or(DEFAULT_SIZE, |size| Size { columns: size.ws_col.into(), rows: size.ws_row.into() })
 }
 
 #[allow(clippy::disallowed_methods, reason = "the binary is where the environment is read")]
@@ -149,32 +151,32 @@ mod tests {
 
     fn lines() -> Vec<Line> {
         let line = |style, text: &str| Line { style, text: text.to_owned() };
-        vec![line(Style::Heading, "act"), line(Style::Plain, "pool"), line(Style::Reason, "because")]
+        vec![line(Style::Heading, "step"), line(Style::Plain, "pool"), line(Style::Reason, "reason")]
     }
 
     /// Shows OPR-16.
     #[rstest]
-    #[case::the_first(0, Paint::Plain, "act\x1b[K\npool\x1b[K\nbecause\x1b[J\n")]
-    #[case::over_one_that_was_higher(5, Paint::Plain, "\x1b[5A\ract\x1b[K\npool\x1b[K\nbecause\x1b[J\n")]
-    #[case::in_colours(3, Paint::Ansi, "\x1b[3A\r\x1b[1mact\x1b[0m\x1b[K\npool\x1b[K\n\x1b[2mbecause\x1b[0m\x1b[J\n")]
-    fn a_frame_is_drawn_over_the_one_before(#[case] before: usize, #[case] paint: Paint, #[case] expected: &str) {
+    #[case::first_frame(0, Paint::Plain, "step\x1b[K\npool\x1b[K\nreason\x1b[J\n")]
+    #[case::over_a_higher_frame(5, Paint::Plain, "\x1b[5A\rstep\x1b[K\npool\x1b[K\nreason\x1b[J\n")]
+    #[case::with_colours(3, Paint::Ansi, "\x1b[3A\r\x1b[1mstep\x1b[0m\x1b[K\npool\x1b[K\n\x1b[2mreason\x1b[0m\x1b[J\n")]
+    fn frame_is_drawn_over_the_previous_one(#[case] before: usize, #[case] paint: Paint, #[case] expected: &str) {
         assert_eq!(over(before, &lines(), paint), expected);
     }
 
     #[test]
-    fn the_summary_says_how_long_each_act_took() {
-        let acts = [(0.5, "three come up".to_owned()), (2.0, "six are wanted".to_owned())];
-        assert_eq!(summary(&acts, 6.25), ["    1.5 s  three come up", "    4.2 s  six are wanted"]);
+    fn summary_shows_the_duration_of_each_step() {
+        let steps = [(0.5, "create a pool".to_owned()), (2.0, "scale the pool".to_owned())];
+        assert_eq!(summary(&steps, 6.25), ["    1.5 s  create a pool", "    4.2 s  scale the pool"]);
         assert!(summary(&[], 1.0).is_empty());
     }
 
     #[test]
-    fn what_is_remembered_has_an_end() {
-        let live = Live { paint: Paint::Plain, inside: Arc::default() };
-        for number in 0..REMEMBERED + 5 {
-            live.tell(Told { seconds: 0.0, who: MILLWRIGHT, what: number.to_string(), because: None });
+    fn number_of_entries_is_limited() {
+        let live = Live { paint: Paint::Plain, state: Arc::default() };
+        for number in 0..MAX_ENTRIES + 5 {
+            live.add(Entry { seconds: 0.0, actor: MILLWRIGHT, action: number.to_string(), reason: None });
         }
-        let told = &live.inside.lock().told;
-        assert_eq!((told.len(), told.first().map(|told| told.what.as_str())), (REMEMBERED, Some("5")));
+        let entries = &live.state.lock().entries;
+        assert_eq!((entries.len(), entries.first().map(|entry| entry.action.as_str())), (MAX_ENTRIES, Some("5")));
     }
 }

@@ -1,17 +1,17 @@
-//! `millwright demo`: the story of a pool on an embedded API server and an embedded cloud.
+//! `millwright demo`: the lifecycle of a pool on an embedded API server and an embedded cloud.
 //!
-//! Nothing here is staged for show: the API server, the client, the caches, the queues, the planners and the driver are the ones
-//! that run elsewhere. Only the cloud is virtual, and periods that nobody would sit through are short. Each line says what happened and
-//! why; the exit code says whether all went as promised. On a terminal there is a live view instead (`live`), with the lines below it.
+//! The API server, the client, the caches, the queues, the planners and the driver protocol are those that run
+//! elsewhere. Only the cloud is virtual, and timeouts are short. Each line is an action with its reason. The exit code
+//! reports whether all checks passed. On a terminal, a live view is shown instead (`live`), followed by a summary.
 
-mod acts;
+mod checks;
 pub(crate) mod environment;
 mod frame;
 mod live;
 pub(crate) mod objects;
+mod observer;
 pub(crate) mod printer;
-mod review;
-mod witness;
+mod scenario;
 
 use std::convert::Infallible;
 use std::process::ExitCode;
@@ -24,10 +24,10 @@ use runtime::Clock;
 use runtime::logs::LogFormat;
 
 use crate::cli::{Demo, Log};
-use environment::{Environment, Setting};
+use environment::{Environment, EnvironmentOptions};
 use live::Live;
+use observer::Observer;
 use printer::Printer;
-use witness::Witness;
 
 pub(crate) fn run(options: &Demo) -> anyhow::Result<ExitCode> {
     if let Some(verbosity) = options.verbosity {
@@ -38,45 +38,45 @@ pub(crate) fn run(options: &Demo) -> anyhow::Result<ExitCode> {
         .enable_all()
         .build()
         .context("failed to start the async runtime")?;
-    let kept = runtime.block_on(tell(Printer::new(options.output), Live::wanted(options)))?;
-    Ok(if kept { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let passed = runtime.block_on(run_demo(Printer::new(options.output), Live::wanted(options)))?;
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Plays it. True if everything went as promised.
-async fn tell(printer: Printer, live: Option<Live>) -> anyhow::Result<bool> {
-    printer.title("The story of a pool, on an embedded API server and an embedded cloud.");
-    let narrator = printer.clone().shown_by(live.clone());
-    let teller = narrator.clone();
-    let environment = Environment::set(
-        Setting::for_an_audience(),
-        Arc::new(move |decision: &Decision| narrator.millwright(decision)),
+/// Runs the demo. Returns whether all checks passed.
+async fn run_demo(printer: Printer, live: Option<Live>) -> anyhow::Result<bool> {
+    printer.title("The lifecycle of a pool, on an embedded API server and an embedded cloud.");
+    let printer_with_view = printer.clone().with_live_view(live.clone());
+    let scenario_printer = printer_with_view.clone();
+    let environment = Environment::start(
+        EnvironmentOptions::demo(),
+        Arc::new(move |decision: &Decision| printer_with_view.millwright(decision)),
     )?;
-    let witness = Witness::default();
+    let observer = Observer::default();
     let outcome = tokio::select! {
         biased;
-        outcome = acts::play(&environment, &teller, &witness) => outcome,
-        never = witness.watch(&environment) => match never {},
+        outcome = scenario::run(&environment, &scenario_printer, &observer) => outcome,
+        never = observer.watch(&environment) => match never {},
         never = show(live.as_ref(), &environment, &printer) => match never {},
     };
     if let Some(live) = &live {
         live.draw(&environment, &printer);
     }
-    environment.clear().await;
+    environment.shut_down().await;
     outcome?;
     if let Some(live) = &live {
         live.summarize(printer.elapsed().as_secs_f64());
     }
 
-    printer.title("\nWhat was promised:");
-    let kept = review::review(&environment, &witness, &printer);
-    printer.end(kept);
-    Ok(kept)
+    printer.title("\nChecks:");
+    let passed = checks::run(&environment, &observer, &printer);
+    printer.end(passed);
+    Ok(passed)
 }
 
-/// Draws the live view, where there is one.
+/// Draws the live view, if there is one.
 async fn show(live: Option<&Live>, environment: &Environment, printer: &Printer) -> Infallible {
     match live {
-        Some(live) => live.keep_drawing(environment, printer).await,
+        Some(live) => live.draw_continuously(environment, printer).await,
         None => std::future::pending().await,
     }
 }

@@ -1,4 +1,4 @@
-//! What the person in the demo creates.
+//! The objects that the user creates in the demo.
 
 use std::time::Duration;
 
@@ -12,14 +12,14 @@ use super::environment::NAMESPACE;
 pub(crate) const POOL: &str = "pool";
 /// The Deployment whose pods run on the pool, and its PodDisruptionBudget.
 pub(super) const WORKLOAD: &str = "shop";
-/// How many pods the workload has.
+/// Number of pods of the workload.
 pub(super) const PODS: usize = 4;
-/// How many of them its budget always wants to be ready.
+/// minAvailable of the PodDisruptionBudget.
 pub(super) const MIN_PODS: usize = 3;
-/// How many machines a rollout may have beyond what is wanted.
+/// maxSurge of the MachineDeployment.
 pub(super) const SURGE: usize = 1;
 
-/// An object of the demo, typed.
+/// Returns a typed object.
 pub(crate) fn read<T: DeserializeOwned>(value: Value) -> anyhow::Result<T> {
     serde_json::from_value(value).context("failed to build an object of the demo")
 }
@@ -33,7 +33,7 @@ pub(crate) fn secret() -> Value {
     json!({ "metadata": { "name": "cloud" }, "stringData": { "userData": user_data } })
 }
 
-/// A class; two of them differ in their name only, as two images would.
+/// Returns a MachineClass. The classes of the demo differ in their name only.
 pub(crate) fn class(name: &str, namespace: &str, boot_time: Duration) -> Value {
     json!({
         "metadata": { "name": name },

@@ -1,4 +1,4 @@
-//! How the demo speaks: lines for people, or a JSON object a line for programs; or it tells the live view.
+//! The output of the demo: text, JSON, or the live view.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -7,17 +7,17 @@ use controllers::Decision;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::frame::{MILLWRIGHT, Told};
+use super::frame::{Entry, MILLWRIGHT};
 use super::live::Live;
 use crate::cli::Output;
 use crate::print;
 
-/// Prints what happens, with the time since the beginning.
+/// Prints what happens, with the time since the start.
 #[derive(Clone)]
 pub(crate) struct Printer {
     output: Output,
     begin: Instant,
-    /// Who shows what happens instead, as long as it does.
+    /// Live view that shows what happens instead.
     live: Option<Live>,
 }
 
@@ -26,27 +26,27 @@ impl Printer {
         Self { output, begin: Instant::now(), live: None }
     }
 
-    /// The same, with a live view that shows what happens.
-    pub(super) fn shown_by(self, live: Option<Live>) -> Self {
+    /// Returns a printer that shows what happens in the live view.
+    pub(super) fn with_live_view(self, live: Option<Live>) -> Self {
         Self { live, ..self }
     }
 
-    /// Something the audience should know; programs need no headings.
+    /// Prints a heading in text output.
     pub(super) fn title(&self, text: &str) {
         if self.output == Output::Text {
             print::line(text);
         }
     }
 
-    /// A person does something.
-    pub(super) fn person(&self, text: &str) {
+    /// Prints an action of the user.
+    pub(super) fn user(&self, text: &str) {
         self.line("you", text, None);
     }
 
-    /// An act begins; programs see it as a line like any other.
-    pub(super) fn act(&self, text: &str) {
+    /// Starts a step of the scenario.
+    pub(super) fn step(&self, text: &str) {
         if let Some(live) = &self.live {
-            return live.act(self.elapsed().as_secs_f64(), text);
+            return live.step(self.elapsed().as_secs_f64(), text);
         }
         match self.output {
             Output::Text => print::line(format!("\n--- {text}")),
@@ -54,53 +54,53 @@ impl Printer {
         }
     }
 
-    /// Millwright does something, for a reason.
+    /// Prints a decision of the controllers with its reason.
     pub(crate) fn millwright(&self, decision: &Decision) {
-        let Decision { about, key, did, because, .. } = decision;
-        let what = format!("{about} {}: {}", key.name, did.join(", then "));
+        let Decision { about, key, steps, because, .. } = decision;
+        let what = format!("{about} {}: {}", key.name, steps.join(", then "));
         self.line(MILLWRIGHT, &what, Some(because));
     }
 
-    /// The world outside does something.
-    pub(super) fn world(&self, text: &str) {
-        self.line("world", text, None);
+    /// Prints an event in the cluster.
+    pub(super) fn cluster(&self, text: &str) {
+        self.line("cluster", text, None);
     }
 
-    /// Whether a promise was kept.
-    pub(super) fn promise(&self, promise: &str, kept: bool, detail: impl Display) {
+    /// Prints the result of a check.
+    pub(super) fn check(&self, name: &str, passed: bool, detail: impl Display) {
         match self.output {
-            Output::Text => print::line(format!("  {} {promise}: {detail}", if kept { "kept  " } else { "BROKEN" })),
-            Output::Json => print::line(json!({ "promise": promise, "kept": kept, "detail": detail.to_string() })),
+            Output::Text => print::line(format!("  {} {name}: {detail}", if passed { "pass" } else { "FAIL" })),
+            Output::Json => print::line(json!({ "promise": name, "kept": passed, "detail": detail.to_string() })),
         }
     }
 
-    /// The last line.
-    pub(super) fn end(&self, kept: bool) {
+    /// Prints the overall result.
+    pub(super) fn end(&self, passed: bool) {
         let took = self.elapsed();
         match self.output {
-            Output::Text if kept => {
-                print::line(format!("\nEverything went as promised, in {:.1} s.", took.as_secs_f64()));
+            Output::Text if passed => {
+                print::line(format!("\nAll checks passed in {:.1} s.", took.as_secs_f64()));
             }
-            Output::Text => print::line("\nSomething did not go as promised; see above."),
-            Output::Json => print::line(json!({ "end": { "kept": kept, "seconds": took.as_secs_f64() } })),
+            Output::Text => print::line("\nSome checks failed; see above."),
+            Output::Json => print::line(json!({ "end": { "kept": passed, "seconds": took.as_secs_f64() } })),
         }
     }
 
-    fn line(&self, who: &'static str, what: &str, because: Option<&str>) {
+    fn line(&self, actor: &'static str, action: &str, reason: Option<&str>) {
         let at = self.elapsed().as_secs_f64();
         if let Some(live) = &self.live {
-            let (what, because) = (what.to_owned(), because.map(str::to_owned));
-            return live.tell(Told { seconds: at, who, what, because });
+            let (action, reason) = (action.to_owned(), reason.map(str::to_owned));
+            return live.add(Entry { seconds: at, actor, action, reason });
         }
-        let line = match (self.output, because) {
-            (Output::Text, None) => format!("{at:6.2} s  {who:<10}  {what}"),
-            (Output::Text, Some(why)) => format!("{at:6.2} s  {who:<10}  {what}\n{:22}because {why}", ""),
-            (Output::Json, _) => json!({ "seconds": at, "who": who, "what": what, "because": because }).to_string(),
+        let line = match (self.output, reason) {
+            (Output::Text, None) => format!("{at:6.2} s  {actor:<10}  {action}"),
+            (Output::Text, Some(reason)) => format!("{at:6.2} s  {actor:<10}  {action}\n{:22}reason: {reason}", ""),
+            (Output::Json, _) => json!({ "seconds": at, "who": actor, "what": action, "because": reason }).to_string(),
         };
         print::line(line);
     }
 
-    /// How long it has been going on.
+    /// Returns the time since the start.
     pub(super) fn elapsed(&self) -> Duration {
         self.begin.elapsed()
     }

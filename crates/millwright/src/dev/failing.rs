@@ -1,11 +1,11 @@
-//! Creates that fail on demand: `--fail CODE=N` and `--fail CODE=P%`.
+//! Fault injection into VM creation: `--fail CODE=N` and `--fail CODE=P%`.
 
 use std::str::FromStr;
 
 use driver::{Code, Method};
 use driver_virtual::{Fault, Script};
 
-/// Which creates of VMs fail, and how.
+/// Which create calls fail, and with which code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failing {
     code: Code,
@@ -14,24 +14,24 @@ pub(crate) struct Failing {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
-    /// The next ones.
+    /// The next calls.
     Next(u64),
-    /// So many of a hundred.
+    /// A percentage of the calls.
     Percent(u8),
 }
 
-/// Why a text says nothing of the kind.
+/// Why a text is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Malformed {
     #[error(
-        "it must be CODE=N for the next N creates, or CODE=P% for that share of them, such as Unavailable=3 or ResourceExhausted=20%"
+        "must be CODE=N for the next N create calls, or CODE=P% for a percentage of them, such as Unavailable=3 or ResourceExhausted=20%"
     )]
     Form,
     #[error("the code must be one of {}", codes())]
     Code,
-    #[error("the number of creates must be at least 1")]
+    #[error("the number of create calls must be at least 1")]
     Number,
-    #[error("the share must be from 1% to 100%")]
+    #[error("the percentage must be from 1% to 100%")]
     Percent,
 }
 
@@ -53,7 +53,7 @@ impl FromStr for Failing {
 }
 
 impl Failing {
-    /// The same for the cloud.
+    /// Returns the script for the cloud.
     pub(crate) fn script(self) -> Script {
         let script = Script::always(Fault::Fail(self.code)).on(Method::Create);
         match self.which {
@@ -82,7 +82,7 @@ mod tests {
     #[case("Internal=3", Script::next(Method::Create, Fault::Fail(Code::Internal)).times(3))]
     #[case("ResourceExhausted=20%", Script::always(Fault::Fail(Code::ResourceExhausted)).on(Method::Create).with_chance(0.2))]
     #[case("Unknown=100%", Script::always(Fault::Fail(Code::Unknown)).on(Method::Create))]
-    fn the_next_creates_or_a_share_of_them_fail(#[case] text: &str, #[case] script: Script) {
+    fn next_creates_or_a_percentage_of_them_fail(#[case] text: &str, #[case] script: Script) {
         assert_eq!(text.parse().map(Failing::script), Ok(script));
     }
 
@@ -100,7 +100,7 @@ mod tests {
     #[case("Unavailable=101%", Malformed::Percent)]
     #[case("Unavailable=999%", Malformed::Percent)]
     #[case("Unavailable=%", Malformed::Percent)]
-    fn anything_else_is_refused_with_what_helps(#[case] text: &str, #[case] why: Malformed) {
+    fn malformed_fault_is_rejected_with_a_fix(#[case] text: &str, #[case] why: Malformed) {
         assert_eq!(text.parse::<Failing>(), Err(why));
     }
 }

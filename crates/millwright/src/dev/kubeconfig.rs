@@ -1,4 +1,4 @@
-//! The one file, and that it goes.
+//! The temporary kubeconfig of `dev`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,26 +6,26 @@ use anyhow::{Context, bail};
 use fake_apiserver::loopback::Running;
 use tempfile::TempDir;
 
-/// A kubeconfig that exists as long as this does.
+/// A kubeconfig that is removed when this value is dropped.
 pub(super) struct Kubeconfig {
     path: PathBuf,
-    /// Its directory, if that is ours too.
+    /// Temporary directory of the kubeconfig, if the user named no file.
     _directory: Option<TempDir>,
 }
 
 impl Kubeconfig {
-    /// Writes it there, or to a directory of its own. A file that is there already is not ours to overwrite, or to remove.
+    /// Writes the kubeconfig to this file, or to a new directory. An existing file is neither overwritten nor removed.
     pub(super) fn write(running: &Running, wanted: Option<&Path>) -> anyhow::Result<Self> {
         let (path, directory) = match wanted {
             Some(path) if path.exists() => {
-                bail!("{} is there already; --kubeconfig needs a file that can be removed at the end", path.display())
+                bail!("{} already exists. --kubeconfig needs a new file, because it is removed at exit", path.display())
             }
             Some(path) => (path.to_owned(), None),
             None => {
                 let directory = tempfile::Builder::new()
                     .prefix("millwright-")
                     .tempdir()
-                    .context("failed to make a directory for the kubeconfig; --kubeconfig says where else to put it")?;
+                    .context("failed to create a directory for the kubeconfig. Set --kubeconfig to use another one")?;
                 (directory.path().join("kubeconfig"), Some(directory))
             }
         };
@@ -36,7 +36,7 @@ impl Kubeconfig {
         Ok(kubeconfig)
     }
 
-    /// Where it is.
+    /// Returns the path of the kubeconfig.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
@@ -44,6 +44,6 @@ impl Kubeconfig {
 
 impl Drop for Kubeconfig {
     fn drop(&mut self) {
-        let _gone = std::fs::remove_file(&self.path);
+        let _ignored = std::fs::remove_file(&self.path);
     }
 }

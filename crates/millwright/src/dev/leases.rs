@@ -1,7 +1,7 @@
-//! The leases of the controllers.
+//! The Leases of the controllers.
 //!
-//! They would need none: nobody else could lead here. But `status`, `explain` and `check` read from leases whether anybody acts, and in a
-//! cluster without them each says that this is not known.
+//! The controllers of `dev` need no Leases, because there are no other replicas. But `status`, `explain` and `check`
+//! use Leases to find out whether a controller runs.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -17,13 +17,13 @@ use runtime::client::Api;
 
 use super::sample::NAMESPACE;
 
-/// In seconds; as long as that of a process that was told nothing else.
-const GOOD_FOR: i32 = 15;
-/// How often they are renewed.
-const EVERY: Duration = Duration::from_secs(5);
+/// Lease duration in seconds, the default of `--leader-elect-lease-duration`.
+const DURATION_SECONDS: i32 = 15;
+/// Interval of renewals.
+const RENEW_INTERVAL: Duration = Duration::from_secs(5);
 const HOLDER: &str = "millwright-dev";
 
-/// Holds them for as long as it is polled.
+/// Holds the Leases until the future is dropped.
 pub(super) async fn hold(client: &kube::Client, clock: &Clock) -> anyhow::Result<Infallible> {
     let leases = Api::<Lease>::namespaced(client.clone(), NAMESPACE);
     loop {
@@ -31,7 +31,7 @@ pub(super) async fn hold(client: &kube::Client, clock: &Clock) -> anyhow::Result
             let lease = renewed(component, clock.now());
             renew(&leases, component.lease(), lease).await.context("failed to renew a lease")?;
         }
-        tokio::time::sleep(EVERY).await;
+        tokio::time::sleep(RENEW_INTERVAL).await;
     }
 }
 
@@ -46,7 +46,7 @@ async fn renew(leases: &Api<Lease>, name: &str, lease: Lease) -> kube::Result<()
 fn renewed(component: Component, now: Timestamp) -> Lease {
     let spec = LeaseSpec {
         holder_identity: Some(HOLDER.to_owned()),
-        lease_duration_seconds: Some(GOOD_FOR),
+        lease_duration_seconds: Some(DURATION_SECONDS),
         renew_time: Some(MicroTime(now)),
         ..LeaseSpec::default()
     };

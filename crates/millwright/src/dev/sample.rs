@@ -1,4 +1,4 @@
-//! What is there from the start: a Secret, two classes and a pool.
+//! The sample objects: a Secret, two MachineClasses and a pool.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use runtime::client::Api;
 
 use crate::demo::objects::{self, read};
 
-/// The namespace that kubectl looks at when it is not told another.
+/// The default namespace of kubectl.
 pub(super) const NAMESPACE: &str = "default";
 /// The MachineDeployment.
 pub(super) use crate::demo::objects::POOL;
 
-/// The class the pool begins with, and one to roll it to.
+/// The initial MachineClass of the pool, and another one for a rollout.
 const CLASSES: [&str; 2] = ["small", "large"];
 
-/// Makes all of it.
+/// Creates the sample objects.
 pub(super) async fn install(client: &kube::Client, machines: u32, boot_time: Duration) -> anyhow::Result<()> {
     let make = PostParams::default();
     let secret: Secret = read(objects::secret())?;

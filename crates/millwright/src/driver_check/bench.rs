@@ -1,4 +1,4 @@
-//! A driver at the other end of a connection, as the cases want it.
+//! Test bench for a driver in another process.
 
 use std::sync::Arc;
 
@@ -9,8 +9,9 @@ use driver::Driver;
 use driver::conformance::{Bench, Timing};
 use driver_remote::RemoteDriver;
 
-/// A driver whose cloud we cannot look into: cases that need a full quota, a stranger's VM or a cloud that stalls are skipped.
-pub(super) struct OverTheWire {
+/// A driver whose cloud cannot be inspected. Cases that need a full quota, a VM of another owner or a cloud that hangs
+/// are skipped.
+pub(super) struct RemoteBench {
     pub(super) driver: RemoteDriver,
     pub(super) class: MachineClass,
     pub(super) secret: SecretData,
@@ -19,7 +20,7 @@ pub(super) struct OverTheWire {
 }
 
 #[async_trait]
-impl Bench for OverTheWire {
+impl Bench for RemoteBench {
     fn driver(&self) -> Arc<dyn Driver> {
         Arc::new(self.driver.clone())
     }

@@ -1,4 +1,4 @@
-//! The class and the Secrets, as people have them in files.
+//! Reads the MachineClass and the Secrets from files.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,16 +13,18 @@ use serde_json::Value;
 /// Reads a MachineClass.
 pub(super) fn class(path: &Path) -> anyhow::Result<MachineClass> {
     let value = object(path, "MachineClass")?;
-    serde_json::from_value(value).with_context(|| format!("{} is no MachineClass", path.display()))
+    serde_json::from_value(value).with_context(|| format!("{} is not a valid MachineClass", path.display()))
 }
 
-/// Reads Secrets; for each key the last one that has it wins.
+/// Reads Secrets. For each key, the last Secret that has it wins.
 pub(super) fn secret(paths: &[PathBuf]) -> anyhow::Result<SecretData> {
     let mut all = SecretData::default();
     for path in paths {
         let read: Secret = serde_json::from_value(object(path, "Secret")?)
-            // The reason would quote what could not be read.
-            .map_err(|_| anyhow::anyhow!("{} is no Secret: data holds Base64, stringData text", path.display()))?;
+            // Do not include the error, because it quotes the value.
+            .map_err(|_| {
+                anyhow::anyhow!("{} is not a valid Secret: data must contain Base64, stringData text", path.display())
+            })?;
         let plain = read.string_data.into_iter().collect();
         all = SecretData::of_class(Some(&all), Some(&SecretData::of_class(Some(&read.data), Some(&plain))));
     }
@@ -40,15 +42,15 @@ struct Secret {
 
 fn object(path: &Path, kind: &str) -> anyhow::Result<Value> {
     let text = fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-    // As kubectl reads it: a namespace that is called `n` or `off` is a name.
+    // kubectl parses YAML like this: a namespace called `n` or `off` is a string.
     let as_kubectl = serde_saphyr::options! { strict_booleans: true };
     let value: Value = serde_saphyr::from_str_with_options(&text, as_kubectl)
-        // The reason would quote the file, which may hold a secret.
+        // Do not include the error, because it quotes the file, which may contain a secret.
         .map_err(|_| anyhow::anyhow!("{} is neither YAML nor JSON, or more than one document", path.display()))?;
     match value.get("kind").and_then(Value::as_str) {
         Some(found) if found == kind => Ok(value),
         Some(found) => bail!("{} is a {found}, not a {kind}", path.display()),
-        None => bail!("{} has no kind; a {kind} is wanted", path.display()),
+        None => bail!("{} has no kind; expected a {kind}", path.display()),
     }
 }
 
@@ -64,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_is_read_from_yaml() {
+    fn machine_class_is_read_from_yaml() {
         let (_folder, path) = file(
             "apiVersion: machine.sapcloud.io/v1alpha1\nkind: MachineClass\nmetadata: {name: c, namespace: n}\nprovider: virtual\nproviderSpec: {region: r}\n",
         );
@@ -73,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_read_as_data_or_text_and_the_last_one_wins() {
+    fn secrets_are_merged_and_the_last_one_wins() {
         let (_one, first) = file("kind: Secret\ndata: {a: Zmlyc3Q=, b: Zmlyc3Q=}\n");
         let (_two, second) = file("kind: Secret\nstringData: {b: second}\n");
         let read = secret(&[first, second]).unwrap();
@@ -81,15 +83,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_a_file_is_told_without_its_content() {
+    fn invalid_file_is_reported_without_its_content() {
         for text in [
             "kind: Secret\ndata: {a: not-base64!hunter2}\n",
             "kind: Secret\ndata: [hunter2]\n",
             "kind: Secret\n\thunter2: [",
         ] {
             let (_folder, path) = file(text);
-            let told = format!("{:#}", secret(&[path]).unwrap_err());
-            assert!(told.contains("object.yaml is n") && !told.contains("hunter2"), "{told}");
+            let error = format!("{:#}", secret(&[path]).unwrap_err());
+            assert!(error.contains("object.yaml is n") && !error.contains("hunter2"), "{error}");
         }
         let (_folder, path) = file("kind: ConfigMap\n");
         assert!(class(&path).unwrap_err().to_string().ends_with("is a ConfigMap, not a MachineClass"));

@@ -1,9 +1,9 @@
-//! `millwright driver check`: anyone's driver, in any language, held to the contract over the wire.
+//! `millwright driver check`: runs the conformance cases of the driver contract against a driver in any language.
 //!
-//! The cases are those that every driver of ours passes (`driver::conformance`), on the real clock and with patience for a cloud that
-//! shows late what it did. The driver is a process that we know nothing of: it may hang, die in the middle, or answer nonsense. None of it ends the check;
-//! each case has a deadline, and what a driver says is printed on one line without secrets. Whatever was made is deleted at the end, also
-//! after Ctrl-C.
+//! The cases are those that all drivers of this repository pass (`driver::conformance`), on the real clock and with a
+//! tolerance for clouds that show changes late. The driver under test may hang, crash or send invalid responses; none
+//! of this ends the check. Each case has a deadline, and texts of the driver are printed on one line without secrets.
+//! All VMs are deleted at the end, also after Ctrl-C.
 
 mod bench;
 mod input;
@@ -21,15 +21,15 @@ use tokio_util::sync::CancellationToken;
 
 use crate::build_info;
 use crate::cli::Check;
-use bench::OverTheWire;
+use bench::RemoteBench;
 use report::Report;
 
-/// How long a driver may take to be there: at the beginning, and when it has died.
-const REACHED_WITHIN: Duration = Duration::from_secs(5);
-/// Nothing could be tried.
+/// Timeout for the connection to the driver, at the beginning and after it has crashed.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Exit code if no case could be run.
 const NOT_RUN: u8 = 2;
 
-#[allow(clippy::print_stderr, reason = "the reason why nothing was tried, for the person who called")]
+#[allow(clippy::print_stderr, reason = "an error message for the user")]
 pub(crate) fn run(options: &Check) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     Ok(runtime.block_on(check(options)).unwrap_or_else(|error| {
@@ -45,32 +45,32 @@ async fn check(options: &Check) -> anyhow::Result<ExitCode> {
     let caller =
         Caller { name: format!("millwright-driver-check/{}", build_info::VERSION), random: random.fork(), tasks };
     let driver = RemoteDriver::new(&options.endpoint, options.tls().as_ref(), caller)?;
-    if let Err(obstacle) = reached(&driver, REACHED_WITHIN).await {
+    if let Err(obstacle) = connect(&driver, CONNECT_TIMEOUT).await {
         bail!("failed to reach the driver at {}: {obstacle}", options.endpoint);
     }
     let timing = Timing { call: options.call_timeout, case: options.case_timeout, ..Timing::real(options.patience) };
     let run = random.number() & 0xffff_ffff;
-    let bench = |place: usize| OverTheWire {
+    let bench = |index: usize| RemoteBench {
         driver: driver.clone(),
         class: class.clone(),
         secret: secret.clone(),
         timing,
-        // A name for each case: on a cloud that is late, one must not see what another has left.
-        machine: format!("check-{run:08x}-{place:02}ab"),
+        // Every case uses its own Machine name. On a cloud with a delay, a case must not see VMs of an earlier case.
+        machine: format!("check-{run:08x}-{index:02}ab"),
     };
     let mut report = Report::new(options.output, &secret);
-    let mut made = Vec::new();
-    // Whoever did not come back for one case is not waited for in all the others.
-    let mut patience = REACHED_WITHIN;
+    let mut machines = Vec::new();
+    // After one case without a connection, the following cases do not wait for it.
+    let mut timeout = CONNECT_TIMEOUT;
     let all = async {
-        for (place, case) in Case::ALL.into_iter().enumerate() {
-            let bench = bench(place);
-            made.extend(names(&bench));
-            let result = match reached(&driver, patience).await {
+        for (index, case) in Case::ALL.into_iter().enumerate() {
+            let bench = bench(index);
+            machines.extend(names(&bench));
+            let result = match connect(&driver, timeout).await {
                 Ok(()) => try_case(case, &bench).await,
                 Err(obstacle) => {
-                    patience = Duration::ZERO;
-                    CaseResult::Broken(format!("the driver cannot be reached: {obstacle}"))
+                    timeout = Duration::ZERO;
+                    CaseResult::Failed(format!("failed to reach the driver: {obstacle}"))
                 }
             };
             report.add(case, result);
@@ -79,19 +79,19 @@ async fn check(options: &Check) -> anyhow::Result<ExitCode> {
     let interrupted = tokio::select! {
         biased;
         () = all => false,
-        asked = tokio::signal::ctrl_c() => { asked?; true }
+        interrupt = tokio::signal::ctrl_c() => { interrupt?; true }
     };
-    let left = sweep(&bench(0), &made).await;
+    let left = sweep(&bench(0), &machines).await;
     report.end(left);
     if interrupted {
-        bail!("interrupted; what was made is deleted, unless the report says otherwise");
+        bail!("interrupted. All VMs of the check are deleted, unless the report lists remaining VMs");
     }
     Ok(report.exit_code())
 }
 
-/// Waits for a driver that is away, but not for long. The error says what is in the way.
-async fn reached(driver: &RemoteDriver, within: Duration) -> Result<(), String> {
-    let mut obstacle = "it does not answer".to_owned();
+/// Waits for a connection to the driver. The error is the obstacle.
+async fn connect(driver: &RemoteDriver, within: Duration) -> Result<(), String> {
+    let mut obstacle = "it does not respond".to_owned();
     let never = CancellationToken::new();
     let waiting = driver.wait_until_reached(&never, |sentence| sentence.clone_into(&mut obstacle));
     match tokio::time::timeout(within, waiting).await {

@@ -1,4 +1,4 @@
-//! What came of the cases, for people and for programs.
+//! The report of the check, as text or JSON.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::cli::Output;
 use crate::print;
 
-/// The results so far. For people each is printed when it is known, for programs all at the end.
+/// The results so far. Text output prints each result immediately, JSON output prints all at the end.
 pub(super) struct Report {
     output: Output,
     scrubber: Scrubber,
@@ -26,52 +26,53 @@ impl Report {
 
     pub(super) fn add(&mut self, case: Case, result: CaseResult) {
         if self.output == Output::Text {
-            let (word, why) = self.told(&result);
+            let (_, why) = self.result(&result);
             let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-            print::line(format!("{word:<8} {case:?}{why}"));
+            print::line(format!("{:<8} {case:?}{why}", label(&result)));
         }
         self.results.push((case, result));
     }
 
-    /// Nothing more comes; an error of the sweep says what is left.
+    /// Ends the report. An error of the sweep lists the VMs that are left.
     pub(super) fn end(&mut self, swept: Result<(), String>) {
         self.left = swept.err().map(|left| self.shown(&left));
         match self.output {
             Output::Json => print::line(self.json()),
             Output::Text => {
                 if let Some(left) = &self.left {
-                    print::line(format!("VMs may be left: {left}"));
+                    print::line(format!("VMs may remain: {left}"));
                 }
-                let [held, skipped, broken] = self.counts();
-                print::line(format!("{held} held, {skipped} skipped, {broken} broken"));
+                let [passed, skipped, failed] = self.counts();
+                print::line(format!("{passed} passed, {skipped} skipped, {failed} failed"));
             }
         }
     }
 
     pub(super) fn exit_code(&self) -> ExitCode {
-        let [_, _, broken] = self.counts();
-        if broken == 0 && self.left.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        let [_, _, failed] = self.counts();
+        if failed == 0 && self.left.is_none() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
     }
 
     fn json(&self) -> Value {
         let case = |(case, result): &(Case, CaseResult)| {
-            let (word, why) = self.told(result);
-            json!({ "case": format!("{case:?}"), "result": word.to_lowercase(), "why": why })
+            let (word, why) = self.result(result);
+            json!({ "case": format!("{case:?}"), "result": word, "why": why })
         };
-        let [held, skipped, broken] = self.counts();
+        let [passed, skipped, failed] = self.counts();
         json!({
-            "passed": broken == 0 && self.left.is_none(),
-            "held": held, "skipped": skipped, "broken": broken,
+            "passed": failed == 0 && self.left.is_none(),
+            "held": passed, "skipped": skipped, "broken": failed,
             "cases": self.results.iter().map(case).collect::<Vec<_>>(),
             "left": self.left,
         })
     }
 
-    fn told(&self, result: &CaseResult) -> (&'static str, Option<String>) {
+    /// Returns the name of the result in JSON, and its reason.
+    fn result(&self, result: &CaseResult) -> (&'static str, Option<String>) {
         match result {
-            CaseResult::Held => ("held", None),
+            CaseResult::Passed => ("held", None),
             CaseResult::Skipped(why) => ("skipped", Some((*why).to_owned())),
-            CaseResult::Broken(how) => ("BROKEN", Some(self.shown(how))),
+            CaseResult::Failed(how) => ("broken", Some(self.shown(how))),
         }
     }
 
@@ -82,10 +83,19 @@ impl Report {
     fn counts(&self) -> [usize; 3] {
         let count = |wanted: fn(&CaseResult) -> bool| self.results.iter().filter(|(_, result)| wanted(result)).count();
         [
-            count(|result| *result == CaseResult::Held),
+            count(|result| *result == CaseResult::Passed),
             count(|result| matches!(result, CaseResult::Skipped(_))),
-            count(|result| matches!(result, CaseResult::Broken(_))),
+            count(|result| matches!(result, CaseResult::Failed(_))),
         ]
+    }
+}
+
+/// Returns the name of the result in text output.
+fn label(result: &CaseResult) -> &'static str {
+    match result {
+        CaseResult::Passed => "pass",
+        CaseResult::Skipped(_) => "skip",
+        CaseResult::Failed(_) => "FAIL",
     }
 }
 
@@ -94,25 +104,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_driver_says_is_told_on_one_line_without_secrets() {
+    fn driver_error_is_printed_on_one_line_without_secrets() {
         let mut report = Report::new(Output::Json, &SecretData::from_iter([("key", "hunter2-hunter2")]));
-        report.add(Case::AMachineLivesAndDies, CaseResult::Broken("\u{1b}[31mkey hunter2-hunter2\nrefused".into()));
-        report.add(Case::CreatingTwiceMakesOneVm, CaseResult::Held);
+        report.add(Case::Lifecycle, CaseResult::Failed("\u{1b}[31mkey hunter2-hunter2\nrefused".into()));
+        report.add(Case::RepeatedCreateMakesOneVm, CaseResult::Passed);
         report.end(Err("still there: hunter2-hunter2".into()));
-        let told = report.json();
-        let why = told["cases"][0]["why"].as_str().unwrap();
+        let json = report.json();
+        let why = json["cases"][0]["why"].as_str().unwrap();
         assert!(why.starts_with("\\u{1b}[31mkey ") && why.ends_with("\\nrefused"), "{why}");
-        assert!(!told.to_string().contains("hunter2"), "{told}");
+        assert!(!json.to_string().contains("hunter2"), "{json}");
         assert_eq!(
-            (told["passed"].as_bool(), told["held"].as_u64(), told["broken"].as_u64()),
+            (json["passed"].as_bool(), json["held"].as_u64(), json["broken"].as_u64()),
             (Some(false), Some(1), Some(1))
         );
     }
 
     #[test]
-    fn what_is_left_is_a_failure_and_a_skipped_case_is_none() {
+    fn remaining_vm_is_a_failure_and_skipped_case_is_not() {
         let mut report = Report::new(Output::Json, &SecretData::default());
-        report.add(Case::AMachineLivesAndDies, CaseResult::Skipped("no bench"));
+        report.add(Case::Lifecycle, CaseResult::Skipped("no bench"));
         report.end(Ok(()));
         assert_eq!(format!("{:?}", report.exit_code()), format!("{:?}", ExitCode::SUCCESS));
         report.end(Err("vm".into()));

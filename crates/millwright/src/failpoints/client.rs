@@ -1,4 +1,4 @@
-//! Writes to API servers. Leases and Events are left out: neither decides what becomes of a machine.
+//! Failpoints in writes to API servers. Leases and Events have none, because they do not affect Machines.
 
 use http::{Method, Request};
 use http_body_util::BodyExt;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Failpoints;
 
 impl Failpoints {
-    /// A client whose writes can be deadly.
+    /// Returns a client with failpoints in its writes.
     pub(crate) fn guard_client(&self, client: Client) -> Client {
         let namespace = client.default_namespace().to_owned();
         let failpoints = self.clone();
@@ -31,7 +31,7 @@ impl Failpoints {
     }
 }
 
-/// What a write is about: the kind in plural, and the subresource if there is one. `None` for reads and for what is left out.
+/// Returns the resource and the subresource of a write. `None` for reads, Leases and Events.
 fn target(request: &Request<Body>) -> Option<String> {
     if matches!(*request.method(), Method::GET | Method::HEAD) {
         return None;
@@ -53,7 +53,7 @@ fn target(request: &Request<Body>) -> Option<String> {
     })
 }
 
-/// What a body changes, so that two writes to the same object can be told apart in a table.
+/// Summarizes what a body changes, to distinguish writes to the same object.
 fn gist(body: &[u8]) -> String {
     let Ok(body) = serde_json::from_slice::<Value>(body) else { return String::new() };
     if let Some(phase) = body.pointer("/status/currentStatus/phase").and_then(Value::as_str) {

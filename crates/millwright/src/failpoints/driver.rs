@@ -1,4 +1,4 @@
-//! Calls to drivers that change something, or that decide whether something is changed.
+//! Failpoints in driver calls that have an effect or decide about one.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use driver::{Call, Capabilities, ClassRequest, Created, Deleted, Driver, DriverE
 
 use super::Failpoints;
 
-/// A driver whose calls can be deadly.
+/// A driver with failpoints in its calls.
 struct Guarded {
     driver: Arc<dyn Driver>,
     failpoints: Failpoints,
 }
 
 impl Failpoints {
-    /// A driver whose calls can be deadly.
+    /// Returns a driver with failpoints in its calls.
     pub(crate) fn guard_driver(&self, driver: Arc<dyn Driver>) -> Arc<dyn Driver> {
         Arc::new(Guarded { driver, failpoints: self.clone() })
     }

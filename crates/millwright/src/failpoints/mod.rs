@@ -1,13 +1,15 @@
-//! Places where this process can be made to die, for `cargo xtask crash-table`. Compiled in by the feature `failpoints` only.
+//! Failpoints at which this process can be killed, for `cargo xtask crash-table`. Compiled in by the feature
+//! `failpoints` only.
 //!
-//! Every effect of the controllers leaves the process in one of two ways: as a write to an API server or as a call to a driver.
-//! Both are wrapped here, so that no controller knows of failpoints and none can be forgotten. An effect has three moments: before
-//! it, after it but before anybody here has heard of it, and after its answer was noted. At the last one nothing further may
-//! leave, or it would be the next effect's first moment.
+//! Every effect of the controllers is either a write to an API server or a call to a driver. Both are wrapped here, so
+//! that the controllers need no failpoints and none can be missing. An effect has three moments: before it, after it
+//! but before its response is processed, and after its response was processed. At the last moment, no further effect
+//! may leave the process, because that would be the first moment of the next effect.
 //!
-//! A point is the name of an effect with a count, such as `PATCH machines (providerID) #1`. An attempt that was refused, because a
-//! kubelet wrote to the same Node for example, is no effect: the next attempt has the same count. The environment says where to die
-//! (`MILLWRIGHT_FAILPOINT="<point>/<moment>"`) and where to write down every point that is passed (`MILLWRIGHT_FAILPOINT_LOG`).
+//! A failpoint is the name of an effect with a number, such as `PATCH machines (providerID) #1`. A rejected attempt,
+//! for example because of a conflict with a kubelet, is not an effect: the next attempt has the same number. The
+//! environment sets the failpoint (`MILLWRIGHT_FAILPOINT="<point>/<moment>"`) and the file to which passed failpoints
+//! are written (`MILLWRIGHT_FAILPOINT_LOG`).
 
 mod client;
 mod driver;
@@ -22,7 +24,7 @@ use std::time::Duration;
 use controllers::wiring::{Clients, Component, Parts};
 use parking_lot::Mutex;
 
-/// Where to die, and what was passed on the way. Clones are the same.
+/// The failpoint to die at, and the failpoints that were passed. Clones share their state.
 #[derive(Clone, Default)]
 pub(crate) struct Failpoints(Arc<State>);
 
@@ -35,7 +37,7 @@ struct State {
 }
 
 impl Failpoints {
-    /// What the environment says.
+    /// Reads the environment.
     #[allow(clippy::disallowed_methods, reason = "the binary is where the environment is read")]
     pub(crate) fn from_environment() -> Self {
         let deadly = std::env::var("MILLWRIGHT_FAILPOINT").ok().filter(|point| !point.is_empty());
@@ -43,7 +45,7 @@ impl Failpoints {
         Self(Arc::new(State { deadly, log, ..State::default() }))
     }
 
-    /// Controllers whose effects can be deadly.
+    /// Adds failpoints to the effects of the controllers.
     pub(crate) fn guard(&self, parts: Parts) -> Parts {
         let guarded = |clients: Clients| Clients {
             control: self.guard_client(clients.control),
@@ -60,7 +62,7 @@ impl Failpoints {
         }
     }
 
-    /// Lets an effect happen, unless this is where to die. `happened` tells from the answer whether it did.
+    /// Runs an effect, unless the process is killed. `happened` reports whether the response shows an effect.
     async fn around<T>(&self, name: &str, effect: impl Future<Output = T>, happened: impl Fn(&T) -> bool) -> T {
         if self.0.dying.load(Ordering::SeqCst) {
             return std::future::pending().await;
@@ -75,9 +77,10 @@ impl Failpoints {
         self.reach(&point, "done").await;
         if self.is_deadly(&point, "noted") {
             self.0.dying.store(true, Ordering::SeqCst);
-            #[allow(clippy::disallowed_methods, reason = "it outlives nothing: the process ends with it")]
+            #[allow(clippy::disallowed_methods, reason = "the process ends with this task")]
             tokio::spawn(async {
-                // Noting an answer takes no waiting, so this is long; and nothing else leaves the process meanwhile.
+                // The response is processed without waiting, so this delay is sufficient; no other effect leaves the
+                // process meanwhile.
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 die();
             });
@@ -85,18 +88,18 @@ impl Failpoints {
         answer
     }
 
-    /// The point that an effect of this name would be.
+    /// Returns the failpoint of the next effect of this name.
     fn next(&self, name: &str) -> String {
         format!("{name} #{}", self.0.passed.lock().get(name).copied().unwrap_or_default() + 1)
     }
 
-    /// Counts an effect and writes it down.
+    /// Counts an effect and writes it to the file.
     fn pass(&self, name: &str, point: &str) {
         *self.0.passed.lock().entry(name.to_owned()).or_default() += 1;
         if let Some(path) = &self.0.log {
             let written = std::fs::OpenOptions::new().create(true).append(true).open(path);
             if let Err(error) = written.and_then(|mut file| writeln!(file, "{point}")) {
-                tracing::error!(%error, "failed to write down a failpoint");
+                tracing::error!(%error, "failed to write the failpoint to the file");
             }
         }
     }
@@ -114,7 +117,7 @@ impl Failpoints {
     }
 }
 
-/// As the kernel or an operator would do it: nothing is flushed, nobody is told.
+/// Kills the process without flushing, as the kernel or a user would.
 fn die() {
     let _ = std::process::Command::new("kill").args(["-KILL", &std::process::id().to_string()]).status();
 }

@@ -1,4 +1,4 @@
-//! Connections, as they come, until the process stops.
+//! Accepts connections until the process stops.
 
 use std::time::Duration;
 
@@ -7,17 +7,18 @@ use tokio::net::{TcpListener, TcpStream};
 
 use super::connection_limit::ConnectionLimit;
 
-/// How long to wait when the system cannot accept connections, for example because too many files are open.
-const BREATHER: Duration = Duration::from_millis(50);
+/// Delay after an error of accept, for example because too many files are open.
+const RETRY_DELAY: Duration = Duration::from_millis(50);
 
-/// Attends to each connection in a task of this name until `tasks` is asked to stop. Whoever is slow is dropped when others come.
-pub(crate) async fn accept<Attending>(
+/// Serves each connection in a task of this name until `tasks` stops. If there are too many connections, the oldest are
+/// closed.
+pub(crate) async fn accept<Serving>(
     listener: TcpListener,
     tasks: Tasks,
     name: &'static str,
-    attend: impl Fn(TcpStream) -> Attending,
+    serve: impl Fn(TcpStream) -> Serving,
 ) where
-    Attending: Future<Output = ()> + Send + 'static,
+    Serving: Future<Output = ()> + Send + 'static,
 {
     let (stopping, connection_limit) = (tasks.stopping(), ConnectionLimit::default());
     loop {
@@ -27,16 +28,16 @@ pub(crate) async fn accept<Attending>(
             accepted = listener.accept() => accepted,
         };
         let Ok((socket, _)) = accepted else {
-            tokio::time::sleep(BREATHER).await;
+            tokio::time::sleep(RETRY_DELAY).await;
             continue;
         };
-        let (connection, attending, stopping) = (connection_limit.arrive(), attend(socket), stopping.clone());
+        let (connection, serving, stopping) = (connection_limit.add(), serve(socket), stopping.clone());
         tasks.spawn(name, async move {
             tokio::select! {
                 biased;
                 () = stopping.cancelled() => {}
-                () = connection.asked_to_leave() => {}
-                () = attending => {}
+                () = connection.closed() => {}
+                () = serving => {}
             }
         });
     }

@@ -1,7 +1,7 @@
-//! How many may be connected at once.
+//! Limits the number of connections.
 //!
-//! A limit that turns newcomers away would let a hundred idle connections keep the liveness probe out, and so get the process
-//! restarted. So it is the oldest who has to go: a probe and a scrape are over in a moment, whoever is still there was not in need.
+//! If the limit rejected new connections, a hundred idle connections could block the liveness probe and cause a
+//! restart. Instead, the oldest connection is closed: probes and scrapes are short.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,53 +9,53 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
-/// Connections at once. Probes and scrapes need a handful.
-const AT_ONCE: usize = 64;
+/// Maximum number of connections. Probes and scrapes need a few.
+const MAX_CONNECTIONS: usize = 64;
 
-/// Everybody who is connected. Clones are the same.
+/// All connections. Clones share their state.
 #[derive(Clone, Default)]
 pub(crate) struct ConnectionLimit {
-    inside: Arc<Mutex<Inside>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct Inside {
-    arrivals: u64,
-    here: BTreeMap<u64, CancellationToken>,
+struct State {
+    added: u64,
+    open: BTreeMap<u64, CancellationToken>,
 }
 
 impl ConnectionLimit {
-    /// One more is here; if that is one too many, the oldest is asked to leave.
-    pub(crate) fn arrive(&self) -> LimitedConnection {
-        let mut inside = self.inside.lock();
-        if inside.here.len() >= AT_ONCE
-            && let Some((_, oldest)) = inside.here.pop_first()
+    /// Adds a connection. If the limit is exceeded, the oldest connection is closed.
+    pub(crate) fn add(&self) -> LimitedConnection {
+        let mut state = self.state.lock();
+        if state.open.len() >= MAX_CONNECTIONS
+            && let Some((_, oldest)) = state.open.pop_first()
         {
             oldest.cancel();
         }
-        inside.arrivals += 1;
-        let (number, leave) = (inside.arrivals, CancellationToken::new());
-        inside.here.insert(number, leave.clone());
-        LimitedConnection { connection_limit: self.clone(), number, leave }
+        state.added += 1;
+        let (number, close) = (state.added, CancellationToken::new());
+        state.open.insert(number, close.clone());
+        LimitedConnection { connection_limit: self.clone(), number, close }
     }
 }
 
-/// Somebody who is connected, until it is dropped.
+/// An open connection. It is removed from the limit when it is dropped.
 pub(crate) struct LimitedConnection {
     connection_limit: ConnectionLimit,
     number: u64,
-    leave: CancellationToken,
+    close: CancellationToken,
 }
 
 impl LimitedConnection {
-    pub(crate) async fn asked_to_leave(&self) {
-        self.leave.cancelled().await;
+    pub(crate) async fn closed(&self) {
+        self.close.cancelled().await;
     }
 }
 
 impl Drop for LimitedConnection {
     fn drop(&mut self) {
-        self.connection_limit.inside.lock().here.remove(&self.number);
+        self.connection_limit.state.lock().open.remove(&self.number);
     }
 }
 
@@ -65,17 +65,17 @@ mod tests {
 
     /// Shows HTT-7.
     #[test]
-    fn the_oldest_goes_when_there_are_too_many_and_who_left_is_not_counted() {
+    fn oldest_connection_is_closed_when_the_limit_is_exceeded() {
         let connection_limit = ConnectionLimit::default();
-        let first = connection_limit.arrive();
+        let first = connection_limit.add();
         for _ in 0..1000 {
-            drop(connection_limit.arrive());
+            drop(connection_limit.add());
         }
-        assert!(!first.leave.is_cancelled(), "the others had left");
-        let others: Vec<LimitedConnection> = (0..AT_ONCE).map(|_| connection_limit.arrive()).collect();
-        assert!(first.leave.is_cancelled());
-        assert!(others.iter().all(|connection| !connection.leave.is_cancelled()));
+        assert!(!first.close.is_cancelled(), "the others were closed");
+        let others: Vec<LimitedConnection> = (0..MAX_CONNECTIONS).map(|_| connection_limit.add()).collect();
+        assert!(first.close.is_cancelled());
+        assert!(others.iter().all(|connection| !connection.close.is_cancelled()));
         drop((first, others));
-        assert!(connection_limit.inside.lock().here.is_empty());
+        assert!(connection_limit.state.lock().open.is_empty());
     }
 }

@@ -1,4 +1,4 @@
-//! What there is to see of the controllers. The port is open before there are any.
+//! The controllers, as far as HTTP endpoints show them. The port is open before the controllers start.
 
 use std::sync::{Arc, OnceLock};
 
@@ -7,33 +7,33 @@ use runtime::lease::Leadership;
 
 use super::LastDecisions;
 
-/// The controllers of one component, once they have been started. Clones are the same.
+/// The controllers of one component, after they have started. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct ControllerState {
     view: Arc<OnceLock<View>>,
     last_decisions: LastDecisions,
 }
 
-/// Controllers that have been started.
+/// Started controllers.
 pub(super) struct View {
     pub(super) cluster: Arc<Cluster>,
-    /// Of the component that this port speaks for.
+    /// Leadership of the component of this port.
     pub(super) leadership: Leadership,
 }
 
 impl ControllerState {
-    /// Nothing to see yet; what is decided will be in this last_decisions.
+    /// Creates the state before the controllers start.
     pub(crate) fn new(last_decisions: LastDecisions) -> Self {
         Self { view: Arc::default(), last_decisions }
     }
 
-    /// The controllers have been started. A second time changes nothing.
-    pub(crate) fn open(&self, cluster: Arc<Cluster>, leadership: Leadership) {
-        self.last_decisions.know(&cluster);
+    /// Sets the controllers. Later calls have no effect.
+    pub(crate) fn set(&self, cluster: Arc<Cluster>, leadership: Leadership) {
+        self.last_decisions.set_cluster(&cluster);
         let _ = self.view.set(View { cluster, leadership });
     }
 
-    /// Who has to be told of every decision for it to be shown.
+    /// Returns the listener that stores every decision.
     pub(crate) fn listener(&self) -> Listener {
         self.last_decisions.listener()
     }

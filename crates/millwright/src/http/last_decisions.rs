@@ -1,7 +1,7 @@
-//! What was last decided about each object, and what it waits for: the answer to "why does nothing happen?".
+//! The last decision about each object, and what the object waits for.
 //!
-//! One entry an object. Entries of objects that are gone are swept out when there are twice as many as after the last sweep, so the
-//! size follows the number of objects, and an entry costs no more than the sentence in it.
+//! There is one entry per object. Entries of deleted objects are removed when the number of entries has doubled since
+//! the last removal, so the size follows the number of objects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock, Weak};
@@ -14,16 +14,16 @@ use runtime::cache::{Cache, Cached, Lookup};
 use runtime::{Clock, Key};
 use serde::Serialize;
 
-/// The last decision about each object. Clones are the same last_decisions.
+/// The last decision about each object. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct LastDecisions {
     clock: Clock,
-    inside: Arc<Inside>,
+    shared: Arc<Shared>,
 }
 
 #[derive(Default)]
-struct Inside {
-    /// Who knows which objects are still there. Weak, because the controllers themselves hold on to whom they tell.
+struct Shared {
+    /// Tells which objects exist. Weak, because the controllers hold a reference to their listeners.
     cluster: OnceLock<Weak<Cluster>>,
     entries: Mutex<Entries>,
 }
@@ -34,35 +34,35 @@ struct Entries {
     sweep_at: usize,
 }
 
-const SMALLEST_SWEEP: usize = 64;
+const MIN_SWEEP: usize = 64;
 
-/// A decision, as it is shown.
+/// A decision, as shown on `/debug/state`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Entry {
-    /// When.
+    /// Time of the decision.
     decided: Timestamp,
-    /// Why.
+    /// Reason of the decision.
     because: String,
-    /// What was done; nothing most of the time.
+    /// What was done. Usually nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     did: Vec<String>,
-    /// What will wake it, and when at the latest.
+    /// What triggers the next reconcile, and its latest time.
     #[serde(skip_serializing_if = "String::is_empty")]
     awaits: String,
 }
 
 impl LastDecisions {
-    /// An empty one.
+    /// Creates an empty collection.
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, inside: Arc::default() }
+        Self { clock, shared: Arc::default() }
     }
 
-    /// From now on it is known which objects are still there.
-    pub(super) fn know(&self, cluster: &Arc<Cluster>) {
-        let _ = self.inside.cluster.set(Arc::downgrade(cluster));
+    /// Sets the controllers whose caches tell which objects exist.
+    pub(super) fn set_cluster(&self, cluster: &Arc<Cluster>) {
+        let _ = self.shared.cluster.set(Arc::downgrade(cluster));
     }
 
-    /// Writes down every decision it is told of.
+    /// Returns the listener that stores every decision.
     pub(crate) fn listener(&self) -> Listener {
         Arc::new(self.clone())
     }
@@ -71,10 +71,10 @@ impl LastDecisions {
         let entry = Entry {
             decided: self.clock.now(),
             because: decision.because.clone(),
-            did: decision.did.clone(),
+            did: decision.steps.clone(),
             awaits: decision.awaits.clone(),
         };
-        let mut entries = self.inside.entries.lock();
+        let mut entries = self.shared.entries.lock();
         entries.all.insert((decision.about, decision.key.clone()), entry);
         if entries.all.len() >= entries.sweep_at {
             self.sweep(&mut entries);
@@ -82,15 +82,15 @@ impl LastDecisions {
     }
 
     fn sweep(&self, entries: &mut Entries) {
-        if let Some(cluster) = self.inside.cluster.get().and_then(Weak::upgrade) {
-            entries.all.retain(|(subject, key), _| is_there(&cluster, *subject, key));
+        if let Some(cluster) = self.shared.cluster.get().and_then(Weak::upgrade) {
+            entries.all.retain(|(subject, key), _| exists(&cluster, *subject, key));
         }
-        entries.sweep_at = (entries.all.len() * 2).max(SMALLEST_SWEEP);
+        entries.sweep_at = (entries.all.len() * 2).max(MIN_SWEEP);
     }
 
-    /// The last decision about each object that is still there, by kind and key.
+    /// Returns the last decision about each existing object, by kind and key.
     pub(super) fn shown(&self) -> BTreeMap<String, BTreeMap<String, Entry>> {
-        let mut entries = self.inside.entries.lock();
+        let mut entries = self.shared.entries.lock();
         self.sweep(&mut entries);
         let mut shown = BTreeMap::<String, BTreeMap<String, Entry>>::new();
         for ((subject, key), entry) in &entries.all {
@@ -106,12 +106,12 @@ impl Listen for LastDecisions {
     }
 }
 
-fn is_there(cluster: &Cluster, subject: Subject, key: &Key) -> bool {
-    let fleet = cluster.fleet();
+fn exists(cluster: &Cluster, subject: Subject, key: &Key) -> bool {
+    let manager = cluster.manager();
     match subject {
         Subject::Machine => holds(cluster.machines(), key),
-        Subject::Set => fleet.is_some_and(|fleet| holds(fleet.sets(), key)),
-        Subject::Deployment => fleet.is_some_and(|fleet| holds(fleet.deployments(), key)),
+        Subject::Set => manager.is_some_and(|manager| holds(manager.sets(), key)),
+        Subject::Deployment => manager.is_some_and(|manager| holds(manager.deployments(), key)),
     }
 }
 

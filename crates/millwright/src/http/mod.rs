@@ -1,19 +1,20 @@
-//! What a process tells over HTTP: whether it moves, whether it is ready, its numbers, and why nothing happens.
+//! HTTP endpoints of a process: health, readiness, metrics and debugging.
 //!
-//! | page | says |
+//! | path | response |
 //! | --- | --- |
-//! | `/healthz` | `OK`, or `Unhealthy` when a loop of ours has stopped moving and only a restart helps (`runtime::watchdog`) |
-//! | `/readyz` | 200 once all caches have been read, as leader or not; `?verbose` says who leads, whether we are frozen, how old our connectivity is |
-//! | `/metrics` | the numbers of this component, in the text format of Prometheus |
-//! | `/configz` | `{}`, as in the reference |
-//! | `/debug/state` | with `--profiling`: queues, caches, driver calls, drains, and what each object waits for |
+//! | `/healthz` | `OK`, or `Unhealthy` if a task is stuck and only a restart helps (`runtime::watchdog`) |
+//! | `/readyz` | 200 once all caches are synced; `?verbose` shows the leader, a freeze, and the age of the caches |
+//! | `/metrics` | metrics of this component in the text format of Prometheus |
+//! | `/configz` | `{}`, as in MCM |
+//! | `/debug/state` | with `--profiling`: work queues, caches, driver calls, drains, and what each object waits for |
 //!
-//! It listens before anything else happens, so that a process that waits for its API server can be asked what it waits for, and it
-//! stops last. There are five pages and no parameters worth the name, so hyper, which is linked for the client anyway, is enough
-//! and a framework would only be more to keep up to date.
+//! The server starts before everything else, so that the state of a process that waits for its API server can be
+//! queried, and it stops last. There are five pages with few parameters, so hyper, which is linked for the client
+//! anyway, is sufficient.
 //!
-//! Nobody who asks can hold up the controllers or each other: a connection carries one request and ends soon, whoever is slow is
-//! dropped when others come, and what takes time to put together is made one at a time, off the threads that work on machines.
+//! Clients cannot delay the controllers or each other. A connection carries one request and has a deadline. If there
+//! are too many connections, the oldest are closed. Expensive pages are built one at a time, on the blocking threads of
+//! the runtime.
 
 mod accept;
 mod connection_limit;
@@ -48,39 +49,39 @@ pub(crate) use rebinding::requested_host;
 
 use pages::Pages;
 
-/// How long a request may take to arrive.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// How long a connection may last, from the first byte to the last.
-const ALL_WITHIN: Duration = Duration::from_mins(1);
-/// The longest head of a request; what follows it is not read.
-const LONGEST_HEAD: usize = 16 * 1024;
-/// How often the async runtime has to show that its timers work, and how late it may be.
+/// Timeout for the headers of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout for a connection.
+const CONNECTION_TIMEOUT: Duration = Duration::from_mins(1);
+/// Maximum size of the headers of a request. The body is not read.
+const MAX_HEADER_SIZE: usize = 16 * 1024;
+/// Interval of the timer check of the async runtime, and its timeout.
 const TICK: (Duration, Duration) = (Duration::from_secs(1), Duration::from_mins(1));
 
-/// What one port tells about.
+/// What the endpoints of one port show.
 pub(crate) struct Served {
-    /// The numbers of this component.
+    /// Metrics of this component.
     pub(crate) metrics: Metrics,
-    /// Whether the loops of the process move.
+    /// Detects stuck tasks.
     pub(crate) watchdog: Watchdog,
-    /// What there is to see of the controllers, as soon as there is something.
+    /// State of the controllers, after they have started.
     pub(crate) controller_state: ControllerState,
-    /// Whether `/debug/state` is shown (`--profiling`).
+    /// Whether `/debug/state` is served (`--profiling`).
     pub(crate) state_page: StatePage,
-    /// The time.
+    /// Clock.
     pub(crate) clock: Clock,
 }
 
-/// Whether `/debug/state` is shown.
+/// Whether `/debug/state` is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StatePage {
-    /// To anyone who can reach the port: it names machines and nodes, and says what clouds answered.
+    /// Served to every client of the port. It contains names of Machines and Nodes, and responses of clouds.
     Shown,
-    /// To nobody.
+    /// Not served.
     Hidden,
 }
 
-/// The port could not be had. The process ends with 255, as the reference's does.
+/// The port is not available. The process exits with 255, as MCM does.
 #[derive(Debug, thiserror::Error)]
 #[error("failed to listen on {address} for health and metrics ({flags}): {source}")]
 pub(crate) struct ListenError {
@@ -89,24 +90,25 @@ pub(crate) struct ListenError {
     source: io::Error,
 }
 
-/// Takes the port; `flags` are the ones that chose it.
+/// Starts listening. `flags` are the flags that configure the address.
 pub(crate) async fn listen(address: IpAddr, port: u16, flags: &'static str) -> Result<TcpListener, ListenError> {
     let address = SocketAddr::new(address, port);
     TcpListener::bind(address).await.map_err(|source| ListenError { address, flags, source })
 }
 
-/// Answers until `tasks` is asked to stop. Give it a group of its own (`Tasks::beside`): it ends last.
+/// Serves requests until `tasks` stops. `tasks` must be a group of its own (`Tasks::beside`), because the server stops
+/// last.
 pub(crate) async fn serve(listener: TcpListener, served: Served, tasks: Tasks) {
     tasks.spawn("ticker", tick(served.watchdog.clone(), tasks.stopping()));
     let pages = Arc::new(Pages::new(served));
     accept(listener, tasks, "http", move |socket| {
-        let attending = tokio::time::timeout(ALL_WITHIN, attend(socket, pages.clone()));
+        let attending = tokio::time::timeout(CONNECTION_TIMEOUT, attend(socket, pages.clone()));
         async move { attending.await.unwrap_or_default() }
     })
     .await;
 }
 
-/// Serves one connection. What goes wrong on it is the client's to notice.
+/// Serves one connection. Connection errors are ignored.
 async fn attend(socket: TcpStream, pages: Arc<Pages>) {
     let answer = service_fn(move |request: Request<Incoming>| {
         let pages = pages.clone();
@@ -116,14 +118,18 @@ async fn attend(socket: TcpStream, pages: Arc<Pages>) {
         }
     });
     let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(LONGEST_HEAD).keep_alive(false);
-    let _ended = builder.serve_connection(TokioIo::new(socket), answer).await;
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(MAX_HEADER_SIZE)
+        .keep_alive(false);
+    let _ignored = builder.serve_connection(TokioIo::new(socket), answer).await;
 }
 
-/// Shows that timers still fire and tasks still run.
+/// Checks that timers fire and tasks run.
 async fn tick(watchdog: Watchdog, stopping: tokio_util::sync::CancellationToken) {
-    let (every, patience) = TICK;
-    let ticking = watchdog.follow("the async runtime", patience, async {
+    let (every, timeout) = TICK;
+    let ticking = watchdog.follow("the async runtime", timeout, async {
         loop {
             tokio::time::sleep(every).await;
         }

@@ -1,4 +1,4 @@
-//! Which page is asked for, and what is on it.
+//! The pages of the HTTP endpoints.
 
 use std::time::Duration;
 
@@ -14,14 +14,14 @@ const TEXT: &str = "text/plain; charset=utf-8";
 const JSON: &str = "application/json";
 const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// How long after a bad look health is looked at again before it is told. A process that was stopped for a while wakes up with
-/// everything late, and moves again at once.
-const SECOND_LOOK: Duration = Duration::from_millis(300);
+/// Delay before a failed health check is repeated. After a suspension of the process all timers are late, and recover
+/// immediately.
+const RECHECK_DELAY: Duration = Duration::from_millis(300);
 
 const DIRECTORY: &str =
-    "There is /healthz, /readyz?verbose, /metrics and /configz here, and /debug/state with --profiling.\n";
+    "Endpoints: /healthz, /readyz?verbose, /metrics, /configz, and /debug/state with --profiling.\n";
 
-/// A page, as it was asked for.
+/// A requested page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Page {
     Health,
@@ -33,14 +33,14 @@ enum Page {
     Unknown,
 }
 
-/// How much is told.
+/// Level of detail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Detail {
     Brief,
     Verbose,
 }
 
-/// For people, or for programs.
+/// Output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Text,
@@ -64,40 +64,41 @@ impl Page {
     }
 }
 
-/// Answers requests for pages.
+/// Serves the pages.
 pub(super) struct Pages {
     served: Served,
-    /// What costs time is made one at a time, however many ask.
-    laborious: Semaphore,
+    /// Expensive pages are built one at a time.
+    expensive: Semaphore,
 }
 
 /// A page that is ready to be sent.
 struct PageBody {
     status: StatusCode,
-    form: &'static str,
+    content_type: &'static str,
     body: String,
 }
 
 impl PageBody {
     fn text(status: StatusCode, body: impl Into<String>) -> Self {
-        Self { status, form: TEXT, body: body.into() }
+        Self { status, content_type: TEXT, body: body.into() }
     }
 }
 
 impl Pages {
     pub(super) fn new(served: Served) -> Self {
-        Self { served, laborious: Semaphore::new(1) }
+        Self { served, expensive: Semaphore::new(1) }
     }
 
     pub(super) async fn answer(&self, method: &Method, uri: &Uri, headers: &HeaderMap) -> Response<Full<Bytes>> {
         if !matches!(*method, Method::GET | Method::HEAD) {
-            let mut refusal = response(PageBody::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD.\n"));
+            let mut refusal =
+                response(PageBody::text(StatusCode::METHOD_NOT_ALLOWED, "Only GET and HEAD are supported.\n"));
             refusal.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return refusal;
         }
         let page = Page::of(uri);
         if matches!(page, Page::Metrics | Page::State(_)) && rebinding::is_suspected(uri, headers) {
-            return response(PageBody::text(StatusCode::FORBIDDEN, "Use an IP address or localhost.\n"));
+            return response(PageBody::text(StatusCode::FORBIDDEN, "Use an IP address or localhost as host name.\n"));
         }
         response(self.page(page).await)
     }
@@ -106,49 +107,47 @@ impl Pages {
         match page {
             Page::Health => self.health().await,
             Page::Readiness(detail) => {
-                let (status, body) = readiness::told(&self.served, detail);
+                let (status, body) = readiness::readiness(&self.served, detail);
                 PageBody::text(status, body)
             }
             Page::Metrics => {
                 let metrics = self.served.metrics.clone();
-                self.labour(move || match metrics.encode() {
-                    Ok(body) => PageBody { status: StatusCode::OK, form: PROMETHEUS, body },
+                self.build(move || match metrics.encode() {
+                    Ok(body) => PageBody { status: StatusCode::OK, content_type: PROMETHEUS, body },
                     Err(error) => PageBody::text(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
                 })
                 .await
             }
-            Page::Config => PageBody { status: StatusCode::OK, form: JSON, body: "{}".to_owned() },
+            Page::Config => PageBody { status: StatusCode::OK, content_type: JSON, body: "{}".to_owned() },
             Page::State(_) if self.served.state_page == StatePage::Hidden => {
-                PageBody::text(StatusCode::NOT_FOUND, "Shown only if the process was started with --profiling.\n")
+                PageBody::text(StatusCode::NOT_FOUND, "This page requires --profiling.\n")
             }
-            Page::State(form) => {
+            Page::State(format) => {
                 let (controller_state, watchdog, clock) =
                     (self.served.controller_state.clone(), self.served.watchdog.clone(), self.served.clock.clone());
-                self.labour(move || {
+                self.build(move || {
                     let state = state::of(&controller_state, &watchdog, &clock);
-                    match form {
+                    match format {
                         Form::Text => PageBody::text(StatusCode::OK, state::readable(&state)),
-                        Form::Json => PageBody { status: StatusCode::OK, form: JSON, body: state.to_string() },
+                        Form::Json => PageBody { status: StatusCode::OK, content_type: JSON, body: state.to_string() },
                     }
                 })
                 .await
             }
-            Page::Profiles => {
-                PageBody::text(StatusCode::NOT_FOUND, "There are no Go profiles here; see /debug/state.\n")
-            }
+            Page::Profiles => PageBody::text(StatusCode::NOT_FOUND, "Go profiles do not exist; see /debug/state.\n"),
             Page::Unknown => PageBody::text(StatusCode::NOT_FOUND, DIRECTORY),
         }
     }
 
-    /// The bodies are the reference's, to the letter. Who is stuck goes to the log.
+    /// Returns the health. The bodies are byte for byte those of MCM. Stuck tasks are logged.
     async fn health(&self) -> PageBody {
         if self.served.watchdog.stuck().is_empty() {
             return PageBody::text(StatusCode::OK, "OK");
         }
-        tokio::time::sleep(SECOND_LOOK).await;
+        tokio::time::sleep(RECHECK_DELAY).await;
         let stuck = self.served.watchdog.stuck();
         for one in &stuck {
-            tracing::error!("unhealthy: {one}; only a restart helps");
+            tracing::error!(task = %one, "detected a stuck task; reporting unhealthy");
         }
         if stuck.is_empty() {
             PageBody::text(StatusCode::OK, "OK")
@@ -157,20 +156,19 @@ impl Pages {
         }
     }
 
-    /// Makes a page where it holds up nobody.
-    async fn labour(&self, make: impl FnOnce() -> PageBody + Send + 'static) -> PageBody {
-        let broken =
-            || PageBody::text(StatusCode::INTERNAL_SERVER_ERROR, "This page could not be made; the log says why.\n");
-        let Ok(_turn) = self.laborious.acquire().await else { return broken() };
-        tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| broken())
+    /// Builds an expensive page on a blocking thread.
+    async fn build(&self, make: impl FnOnce() -> PageBody + Send + 'static) -> PageBody {
+        let failed = || PageBody::text(StatusCode::INTERNAL_SERVER_ERROR, "Failed to build the page; see the log.\n");
+        let Ok(_permit) = self.expensive.acquire().await else { return failed() };
+        tokio::task::spawn_blocking(make).await.unwrap_or_else(|_| failed())
     }
 }
 
-fn response(PageBody { status, form, body }: PageBody) -> Response<Full<Bytes>> {
+fn response(PageBody { status, content_type, body }: PageBody) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     *response.status_mut() = status;
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(form));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
@@ -180,7 +178,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_found_by_their_paths() {
+    fn paths_select_pages() {
         let page = |uri: &str| Page::of(&uri.parse().unwrap());
         assert_eq!(page("/healthz"), Page::Health);
         assert_eq!(page("/readyz?verbose"), Page::Readiness(Detail::Verbose));

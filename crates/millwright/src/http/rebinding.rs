@@ -1,19 +1,20 @@
-//! Browsers that were led here by a foreign name.
+//! Detects DNS rebinding.
 //!
-//! A web site can let its own name point to an address of this process (DNS rebinding). A browser then takes our pages for pages of
-//! that site and lets its scripts read them. Only the header `Host` shows it: it is the name of the site.
+//! A web site can let its own name resolve to an address of this process. A browser then treats the pages of this
+//! process as pages of that site and lets its scripts read them. Only the `Host` header reveals this: it contains the
+//! name of the site.
 //!
-//! Names alone do not decide. Prometheus may scrape by a name of its own, and a request through the API server's proxy
-//! (`millwright explain`) carries the name of the API server. Neither is a browser. A browser sends `Accept-Language` with every
-//! request, and a script can change its value, but not remove it.
+//! The name alone is not sufficient. Prometheus may use a DNS name, and a request through the API server proxy
+//! (`millwright explain`) carries the name of the API server. Neither is a browser. A browser sends `Accept-Language`
+//! with every request; a script can change its value, but not remove it.
 
 use http::header::HOST;
 use http::{HeaderMap, Uri};
 
-/// Headers that browsers send and programs do not.
-const OF_BROWSERS: [&str; 4] = ["accept-language", "origin", "sec-fetch-mode", "sec-fetch-site"];
+/// Headers that browsers send and other clients do not.
+const BROWSER_HEADERS: [&str; 4] = ["accept-language", "origin", "sec-fetch-mode", "sec-fetch-site"];
 
-/// The host that was requested, without its port.
+/// Returns the requested host without its port.
 pub(crate) fn requested_host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> &'a str {
     let host = uri.host().or_else(|| headers.get(HOST)?.to_str().ok()).unwrap_or_default();
     match host.strip_prefix('[') {
@@ -26,7 +27,7 @@ pub(crate) fn requested_host<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> &'a st
 pub(super) fn is_suspected(uri: &Uri, headers: &HeaderMap) -> bool {
     let host = requested_host(uri, headers);
     let is_own = host == "localhost" || host.parse::<std::net::IpAddr>().is_ok();
-    !is_own && OF_BROWSERS.iter().any(|header| headers.contains_key(*header))
+    !is_own && BROWSER_HEADERS.iter().any(|header| headers.contains_key(*header))
 }
 
 #[cfg(test)]
@@ -39,7 +40,7 @@ mod tests {
     #[rstest]
     #[case::site("evil.example", "accept-language", true)]
     #[case::site_with_port("evil.example:10258", "accept-language", true)]
-    #[case::looks_like_ours("localhost.evil.example", "accept-language", true)]
+    #[case::localhost_prefix("localhost.evil.example", "accept-language", true)]
     #[case::no_host("", "accept-language", true)]
     #[case::origin("evil.example", "origin", true)]
     #[case::fetch("evil.example", "sec-fetch-site", true)]

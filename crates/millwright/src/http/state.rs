@@ -1,7 +1,7 @@
-//! `/debug/state`: everything that goes on, at one moment.
+//! `/debug/state`: the state of the process at one moment.
 //!
-//! There is one description, as data, and two ways to print it, so that the two cannot tell different stories. What is in it: names,
-//! numbers, times and the reasons of decisions. What is not: the content of any object, so nothing that is secret.
+//! The state is built once as data and printed in two formats, so that both contain the same. It contains names,
+//! numbers, times and reasons of decisions. It contains no content of objects, and so no secrets.
 
 use std::fmt::Write;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 use super::controller_state::ControllerState;
 use super::readiness::leader;
 
-/// How things stand.
+/// Returns the state.
 pub(super) fn of(controller_state: &ControllerState, watchdog: &Watchdog, clock: &Clock) -> Value {
     let mut state = Map::new();
     state.insert("at".to_owned(), json!(clock.now()));
@@ -32,7 +32,7 @@ pub(super) fn of(controller_state: &ControllerState, watchdog: &Watchdog, clock:
     Value::Object(state)
 }
 
-/// The same for people: an indented line for every value, and none for what is empty.
+/// Formats the state as text: an indented line for every value, and none for empty values.
 pub(super) fn readable(state: &Value) -> String {
     let mut text = String::new();
     let _ = write(&mut text, state, 0);
@@ -56,17 +56,17 @@ fn write(text: &mut String, value: &Value, depth: usize) -> std::fmt::Result {
     Ok(())
 }
 
-/// A value behind its name if it fits there, and below it if not.
+/// Writes a value on the line of its name if it fits there, otherwise below it.
 fn entry(text: &mut String, name: &str, value: &Value, depth: usize) -> std::fmt::Result {
     let indent = "  ".repeat(depth);
-    if let Some(said) = inline(value) {
-        return writeln!(text, "{indent}{name} {said}");
+    if let Some(line) = inline(value) {
+        return writeln!(text, "{indent}{name} {line}");
     }
     writeln!(text, "{indent}{name}")?;
     write(text, value, depth + 1)
 }
 
-/// What fits on one line: a word, or an object of nothing but words.
+/// Returns the value as one line, if it is a scalar or an object of scalars.
 fn inline(value: &Value) -> Option<String> {
     match value {
         Value::Null => Some("-".to_owned()),
@@ -105,15 +105,15 @@ mod tests {
 
     /// Shows HTT-6.
     #[test]
-    fn people_get_a_line_for_every_value_and_none_for_what_is_empty() {
+    fn readable_state_has_no_lines_for_empty_values() {
         let state = json!({
             "leader": "yes",
             "stuck": [],
             "queues": [{ "name": "machine", "ready": [], "waiting": [{ "key": "a/m-1", "dueInSeconds": 12.25 }] }],
-            "objects": { "machine": { "a/m-1": { "because": "its VM boots", "awaits": "its node" } } },
+            "objects": { "machine": { "a/m-1": { "because": "the VM is booting", "awaits": "its Node" } } },
         });
         let expected = "leader: yes\n\
-                        objects:\n  machine:\n    a/m-1: awaits its node, because its VM boots\n\
+                        objects:\n  machine:\n    a/m-1: awaits its Node, because the VM is booting\n\
                         queues:\n  -\n    name: machine\n    waiting:\n      - dueInSeconds 12.2, key a/m-1\n";
         assert_eq!(readable(&state), expected);
     }

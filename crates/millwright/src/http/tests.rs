@@ -25,7 +25,7 @@ async fn ask(pages: &Pages, uri: &str) -> (StatusCode, String, String) {
 
 /// Shows HTT-1.
 #[tokio::test(start_paused = true)]
-async fn a_stuck_worker_makes_it_unhealthy_and_its_end_healthy_again() {
+async fn process_is_unhealthy_while_a_worker_is_stuck() {
     let tasks = Tasks::new();
     let _stopped = tasks.stop_on_drop();
     let pages = Pages::new(served(&tasks, StatePage::Hidden));
@@ -56,30 +56,30 @@ fn queue_metrics() -> Metrics {
 
 /// Shows HTT-2.
 #[tokio::test(start_paused = true)]
-async fn a_process_that_was_stopped_for_an_hour_and_goes_on_is_healthy() {
+async fn process_is_healthy_after_a_suspension_of_an_hour() {
     let tasks = Tasks::new();
     let _stopped = tasks.stop_on_drop();
     let pages = Pages::new(served(&tasks, StatePage::Hidden));
     tasks.spawn("ticker", tick(tasks.watchdog().clone(), tasks.stopping()));
     tokio::task::yield_now().await;
-    tokio::time::advance(Duration::from_hours(1)).await; // nobody runs meanwhile
+    tokio::time::advance(Duration::from_hours(1)).await; // no task runs meanwhile
     assert_eq!(ask(&pages, "/healthz").await.0, StatusCode::OK);
 }
 
 /// Shows HTT-3.
 #[tokio::test]
-async fn before_there_are_controllers_it_is_healthy_but_not_ready() {
+async fn process_is_healthy_but_not_ready_before_controllers_start() {
     let pages = Pages::new(served(&Tasks::new(), StatePage::Shown));
     assert_eq!(ask(&pages, "/healthz").await.0, StatusCode::OK);
     let (status, _, body) = ask(&pages, "/readyz").await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
-    assert!(body.starts_with("not ready: the controllers have not been started"), "{body}");
+    assert!(body.starts_with("not ready: the controllers are not started"), "{body}");
     assert_eq!(ask(&pages, "/debug/state").await.0, StatusCode::OK);
 }
 
 /// Shows HTT-5.
 #[tokio::test]
-async fn pages_have_the_forms_that_others_expect() {
+async fn pages_have_the_expected_content_types() {
     let pages = Pages::new(served(&Tasks::new(), StatePage::Hidden));
     let (status, form, body) = ask(&pages, "/metrics").await;
     assert_eq!((status, form.as_str()), (StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8"));
@@ -97,7 +97,7 @@ async fn pages_have_the_forms_that_others_expect() {
 
 /// Shows HTT-10.
 #[tokio::test]
-async fn pages_are_refused_when_a_browser_uses_a_foreign_name() {
+async fn pages_are_refused_if_a_browser_uses_a_foreign_name() {
     let pages = Pages::new(served(&Tasks::new(), StatePage::Shown));
     let browser = |host: &'static str| {
         HeaderMap::from_iter(
@@ -113,7 +113,7 @@ async fn pages_are_refused_when_a_browser_uses_a_foreign_name() {
     }
 }
 
-/// A server on a port of its own, until the guard is dropped.
+/// Starts a server on a port of its own. It stops when the guard is dropped.
 async fn open() -> (SocketAddr, impl Drop) {
     let listener = listen(IpAddr::from([127, 0, 0, 1]), 0, "--port").await.unwrap();
     let (address, tasks) = (listener.local_addr().unwrap(), Tasks::new());
@@ -125,39 +125,39 @@ async fn open() -> (SocketAddr, impl Drop) {
 async fn get(address: SocketAddr, request: &str) -> String {
     let mut socket = TcpStream::connect(address).await.unwrap();
     socket.write_all(request.as_bytes()).await.unwrap();
-    let mut said = String::new();
-    socket.read_to_string(&mut said).await.unwrap();
-    said
+    let mut response = String::new();
+    socket.read_to_string(&mut response).await.unwrap();
+    response
 }
 
 /// Shows HTT-7.
 #[tokio::test]
-async fn whoever_hangs_on_does_not_keep_the_probe_out() {
+async fn probe_is_served_despite_idle_connections() {
     let (address, _open) = open().await;
     let mut idle = Vec::new();
     for _ in 0..200 {
         idle.push(TcpStream::connect(address).await.unwrap());
     }
-    let said = get(address, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\nOK"), "{said}");
-    // The first ones had to go.
+    let response = get(address, "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n") && response.ends_with("\r\n\r\nOK"), "{response}");
+    // The oldest connections were closed.
     let mut end = [0; 1];
     assert_eq!(idle[0].read(&mut end).await.unwrap_or(0), 0);
 }
 
 #[tokio::test]
-async fn a_head_has_no_body_and_nonsense_gets_an_answer() {
+async fn head_has_no_body_and_invalid_request_gets_a_response() {
     let (address, _open) = open().await;
-    let said = get(address, "HEAD /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
-    assert!(said.starts_with("HTTP/1.1 200 OK\r\n") && said.ends_with("\r\n\r\n"), "{said}");
-    let said = get(address, "nonsense\r\n\r\n").await;
-    assert!(said.starts_with("HTTP/1.1 400"), "{said}");
+    let response = get(address, "HEAD /healthz HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    assert!(response.starts_with("HTTP/1.1 200 OK\r\n") && response.ends_with("\r\n\r\n"), "{response}");
+    let response = get(address, "nonsense\r\n\r\n").await;
+    assert!(response.starts_with("HTTP/1.1 400"), "{response}");
 }
 
 #[tokio::test]
-async fn a_port_that_is_taken_is_told_with_the_flag_that_chose_it() {
+async fn error_for_a_used_port_names_the_flags() {
     let (address, _open) = open().await;
     let error = listen(address.ip(), address.port(), "--address and --port").await.unwrap_err();
-    let said = error.to_string();
-    assert!(said.contains(&address.to_string()) && said.contains("--address and --port"), "{said}");
+    let response = error.to_string();
+    assert!(response.contains(&address.to_string()) && response.contains("--address and --port"), "{response}");
 }

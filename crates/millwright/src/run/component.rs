@@ -1,7 +1,7 @@
-//! One component as it is prepared: its lock, its Events, its numbers and its clients.
+//! One component with its lock, Events, metrics and clients.
 //!
-//! The names are the reference's, because they are how the outside knows the two apart: the Leases exclude Go replicas, audit logs are
-//! read by user agent, Events by component.
+//! The names are MCM's, because other programs identify the components by them: Leases exclude replicas of MCM, audit
+//! logs contain user agents, Events contain the component.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use api::names::events::components;
 use controllers::wiring::{Clients, Component};
 use runtime::client::{ClientSpec, Connection, UserAgent};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
-use runtime::lease::{Candidacy, Elector, Identity, Leadership};
+use runtime::lease::{ElectionConfig, Elector, Identity, Leadership};
 use runtime::{Clock, Metrics, Random, Tasks};
 
 use super::Connections;
@@ -21,17 +21,17 @@ use crate::build_info;
 use crate::cli::Servers;
 use crate::http::{self, ControllerState, LastDecisions, Served, StatePage};
 
-/// Which component.
+/// The component.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// Machines, their classes and nodes.
+    /// Manages Machines, MachineClasses and Nodes.
     MachineController,
-    /// Sets and deployments.
+    /// Manages MachineSets and MachineDeployments.
     Manager,
 }
 
 impl Role {
-    /// The Lease that excludes replicas of this component, ours and Go ones.
+    /// Returns the name of the Lease that excludes replicas of this component, including those of MCM.
     fn lease(self) -> &'static str {
         match self {
             Self::MachineController => names::MACHINE_CONTROLLER_LEASE,
@@ -39,7 +39,7 @@ impl Role {
         }
     }
 
-    /// The source of its Events, and the suffix of its clients' user agent.
+    /// Returns the source of its Events, which is also the suffix of its user agent.
     fn component(self) -> &'static str {
         match self {
             Self::MachineController => components::MACHINE_CONTROLLER,
@@ -48,39 +48,39 @@ impl Role {
     }
 }
 
-/// Where a client leads to, and for what.
+/// Cluster and resources that a client is used for.
 #[derive(Clone, Copy)]
-enum Place {
-    /// Our own kinds in the control cluster.
+enum ClientPurpose {
+    /// Machine API objects in the control cluster.
     Control,
-    /// Secrets there.
+    /// Secrets in the control cluster.
     ControlCore,
-    /// Whatever is in the target cluster.
+    /// Objects in the target cluster.
     Target,
 }
 
-/// What is the same for all components of a process.
-pub(super) struct Setting<'a> {
-    /// How this process introduces itself.
+/// What all components of a process share.
+pub(super) struct ProcessContext<'a> {
+    /// User agent of this process.
     agent: UserAgent,
     options: &'a Servers,
     connections: &'a Connections,
     clock: &'a Clock,
     random: &'a Random,
-    /// Whatever has to have ended before a lease is given back.
+    /// Tasks that must end before a lease is released.
     pub(super) tasks: Tasks,
-    /// Those who tell of it and those who carry its calls to a driver. They end after it.
-    pub(super) telling: Tasks,
-    /// What was decided, for whoever may ask.
+    /// Tasks that serve HTTP, write Events and carry driver calls. They end after `tasks`.
+    pub(super) support_tasks: Tasks,
+    /// The last decisions, for `/debug/state`.
     last_decisions: LastDecisions,
 }
 
-impl<'a> Setting<'a> {
+impl<'a> ProcessContext<'a> {
     pub(super) fn of(options: &'a Servers, connections: &'a Connections, clock: &'a Clock, random: &'a Random) -> Self {
         let agent = UserAgent::new(options.name(), concat!("v", env!("CARGO_PKG_VERSION")), "unknown");
         let (tasks, last_decisions) = (Tasks::new(), LastDecisions::new(clock.clone()));
-        let telling = tasks.beside();
-        Self { agent, options, connections, clock, random, tasks, telling, last_decisions }
+        let support_tasks = tasks.independent();
+        Self { agent, options, connections, clock, random, tasks, support_tasks, last_decisions }
     }
 
     fn unlimited(&self, suffix: &str) -> ClientSpec {
@@ -92,86 +92,86 @@ impl<'a> Setting<'a> {
         self.unlimited(suffix).limited(qps, burst)
     }
 
-    /// Whether what was decided is shown (`--profiling`).
+    /// Returns whether `/debug/state` is served (`--profiling`).
     pub(super) fn state_page(&self) -> StatePage {
         if self.options.common.listening.profiling { StatePage::Shown } else { StatePage::Hidden }
     }
 
-    /// Clients that lists and watches go through, counted in this registry.
+    /// Returns the clients for lists and watches. Their requests are counted in this registry.
     pub(super) fn watches(&self, metrics: &Metrics) -> Clients {
-        self.clients(metrics, |place| {
-            self.limited(match place {
-                Place::Control => "control-machine-shared-informers",
-                Place::ControlCore => "control-core-shared-informers",
-                Place::Target => "target-core-shared-informers",
+        self.clients(metrics, |purpose| {
+            self.limited(match purpose {
+                ClientPurpose::Control => "control-machine-shared-informers",
+                ClientPurpose::ControlCore => "control-core-shared-informers",
+                ClientPurpose::Target => "target-core-shared-informers",
             })
         })
     }
 
-    /// Clients to find out what the API servers serve.
+    /// Returns the clients for API discovery.
     pub(super) fn discovery(&self, metrics: &Metrics) -> Clients {
         self.clients(metrics, |_| self.limited("controller-discovery"))
     }
 
-    /// Each with a bucket of its own, as the reference's.
-    fn clients(&self, metrics: &Metrics, spec: impl Fn(Place) -> ClientSpec) -> Clients {
-        let Connections { control: here, target: there } = self.connections;
+    /// Returns clients that each have their own rate limiter, as in MCM.
+    fn clients(&self, metrics: &Metrics, spec: impl Fn(ClientPurpose) -> ClientSpec) -> Clients {
+        let Connections { control, target } = self.connections;
         Clients {
-            control: here.client(&spec(Place::Control), &metrics.rest),
-            control_core: here.client(&spec(Place::ControlCore), &metrics.rest),
-            target: there.as_ref().map(|there| there.client(&spec(Place::Target), &metrics.rest)),
-            server_times: [Some(here), there.as_ref()]
+            control: control.client(&spec(ClientPurpose::Control), &metrics.rest),
+            control_core: control.client(&spec(ClientPurpose::ControlCore), &metrics.rest),
+            target: target.as_ref().map(|target| target.client(&spec(ClientPurpose::Target), &metrics.rest)),
+            server_times: [Some(control), target.as_ref()]
                 .into_iter()
                 .flatten()
-                .map(|it| it.server_time().clone())
+                .map(|connection| connection.server_time().clone())
                 .collect(),
         }
     }
 
-    /// The web view, if it was asked for.
+    /// Returns the options of the web view, if it is enabled.
     #[cfg(feature = "inspect")]
-    pub(super) fn web_view(&self) -> Option<crate::cli::WebViewWish<'_>> {
-        self.options.common.web_view.wish()
+    pub(super) fn web_view(&self) -> Option<crate::cli::WebViewOptions<'_>> {
+        self.options.common.web_view.options()
     }
 
-    /// A client with which the API server is asked who may see the web view.
+    /// Returns the client for the access reviews of the web view.
     #[cfg(feature = "inspect")]
     pub(super) fn reviewing(&self, metrics: &Metrics) -> kube::Client {
         self.connections.control.client(&self.limited("web-view"), &metrics.rest)
     }
 
-    /// The time.
+    /// Returns the clock.
     #[cfg(feature = "inspect")]
     pub(super) fn clock(&self) -> &Clock {
         self.clock
     }
 
-    /// Clients for a driver in this process: of the cluster that nodes join, if there is one, and of that of Machines.
+    /// Returns clients for a built-in driver: for the target cluster, if there is one, and for the control cluster.
     pub(super) fn clients_for_driver(&self, agent: &str, metrics: &Metrics) -> (Option<kube::Client>, kube::Client) {
         let client = |connection: &Connection| connection.client(&self.unlimited(agent), &metrics.rest);
         (self.connections.target.as_ref().map(client), client(&self.connections.control))
     }
 
-    /// How a driver in this process reaches others.
+    /// Returns access to other clusters for a built-in driver.
     pub(super) fn other_clusters(&self, agent: &str, metrics: &Metrics) -> OtherClusters {
         OtherClusters::new(self.unlimited(agent), metrics.rest.clone())
     }
 }
 
-/// One component, ready to begin when its lease is won.
+/// One component, ready to start after it has acquired its Lease.
 pub(super) struct PreparedComponent {
     pub(super) component: Component,
-    /// `None` without an election.
+    /// `None` if leader election is disabled.
     pub(super) elector: Option<Elector>,
-    /// What its port shows.
+    /// State that its HTTP endpoints show.
     pub(super) controller_state: ControllerState,
 }
 
 impl PreparedComponent {
-    /// Prepares it: what it tells over HTTP can be asked from now on, and its Events are written.
-    pub(super) async fn of(
+    /// Prepares the component. From now on its HTTP endpoints are served and its Events are written.
+    pub(super) async fn prepare(
         role: Role,
-        setting: &Setting<'_>,
+        context: &ProcessContext<'_>,
         listen: SocketAddr,
         concurrency: usize,
     ) -> anyhow::Result<Self> {
@@ -179,13 +179,13 @@ impl PreparedComponent {
         #[cfg(target_os = "linux")]
         metrics.register_process().context("failed to set up metrics")?;
         metrics.register_build(build_info::VERSION, build_info::COMMIT).context("failed to set up metrics")?;
-        let controller_state = show(role, setting, listen, &metrics).await?;
-        let events = tell(role, setting, &metrics);
-        let (leadership, elector) = stand(role, setting, &metrics, &events)?;
-        leadership.show(&metrics).context("failed to set up metrics")?;
-        let leadership = leadership.retiring_with(setting.tasks.stopping());
+        let controller_state = serve_http(role, context, listen, &metrics).await?;
+        let events = event_sink(role, context, &metrics);
+        let (leadership, elector) = leader_election(role, context, &metrics, &events)?;
+        leadership.register_metric(&metrics).context("failed to set up metrics")?;
+        let leadership = leadership.with_shutdown(context.tasks.stopping());
         let clients =
-            setting.clients(&metrics, |_| setting.limited(role.component()).while_leading(leadership.clone()));
+            context.clients(&metrics, |_| context.limited(role.component()).while_leading(leadership.clone()));
         Ok(Self {
             component: Component { clients, leadership, events, metrics, concurrency },
             elector,
@@ -194,70 +194,71 @@ impl PreparedComponent {
     }
 }
 
-/// Opens its port.
-async fn show(
+/// Starts the HTTP server of the component.
+async fn serve_http(
     role: Role,
-    setting: &Setting<'_>,
+    context: &ProcessContext<'_>,
     listen: SocketAddr,
     metrics: &Metrics,
 ) -> anyhow::Result<ControllerState> {
-    let flags = match (role, &setting.options.machine) {
+    let flags = match (role, &context.options.machine) {
         (Role::Manager, Some(_)) => "--address, --manager-port",
         _ => "--address, --port",
     };
     let listener = http::listen(listen.ip(), listen.port(), flags).await?;
-    let controller_state = ControllerState::new(setting.last_decisions.clone());
+    let controller_state = ControllerState::new(context.last_decisions.clone());
     let served = Served {
         metrics: metrics.clone(),
-        watchdog: setting.tasks.watchdog().clone(),
+        watchdog: context.tasks.watchdog().clone(),
         controller_state: controller_state.clone(),
-        state_page: setting.state_page(),
-        clock: setting.clock.clone(),
+        state_page: context.state_page(),
+        clock: context.clock.clone(),
     };
-    setting.telling.spawn("http", http::serve(listener, served, setting.telling.clone()));
+    context.support_tasks.spawn("http", http::serve(listener, served, context.support_tasks.clone()));
     Ok(controller_state)
 }
 
-fn tell(role: Role, setting: &Setting<'_>, metrics: &Metrics) -> EventSink {
-    // The event writer has a bucket of its own and drops what does not fit.
-    let client = setting.connections.control.client(&setting.unlimited(role.component()), &metrics.rest);
-    let Setting { clock, random, telling, .. } = setting;
+fn event_sink(role: Role, context: &ProcessContext<'_>, metrics: &Metrics) -> EventSink {
+    // The event writer has its own rate limiter and drops Events that exceed it.
+    let client = context.connections.control.client(&context.unlimited(role.component()), &metrics.rest);
+    let ProcessContext { clock, random, support_tasks, .. } = context;
     let (writer, sink) = EventWriter::new(client, role.component(), EventPolicy::default(), clock, random, metrics);
-    let stopping = telling.stopping();
-    telling.spawn("events", async move {
+    let stopping = support_tasks.stopping();
+    support_tasks.spawn("events", async move {
         writer.run(stopping).await;
     });
     sink
 }
 
-/// Stands for election, unless told not to.
-fn stand(
+/// Joins the leader election, unless it is disabled.
+fn leader_election(
     role: Role,
-    setting: &Setting<'_>,
+    context: &ProcessContext<'_>,
     metrics: &Metrics,
     events: &EventSink,
 ) -> anyhow::Result<(Leadership, Option<Elector>)> {
-    let common = &setting.options.common;
+    let common = &context.options.common;
     if !common.election.leader_elect {
         return Ok((Leadership::unguarded(), None));
     }
     let timing = common.election.timing();
     let host = gethostname::gethostname().to_string_lossy().into_owned();
-    let spec = for_leases(setting.unlimited("machine-leader-election"), timing.renew_deadline);
-    let (elector, leadership) = Elector::new(Candidacy {
-        client: setting.connections.control.client(&spec, &metrics.rest),
+    let spec = for_leases(context.unlimited("machine-leader-election"), timing.renew_deadline);
+    let (elector, leadership) = Elector::new(ElectionConfig {
+        client: context.connections.control.client(&spec, &metrics.rest),
         namespace: common.clusters.namespace.clone(),
         name: role.lease().to_owned(),
-        identity: Identity::of_host(&host, setting.random),
+        identity: Identity::of_host(&host, context.random),
         timing,
-        clock: setting.clock.clone(),
-        random: setting.random.clone(),
+        clock: context.clock.clone(),
+        random: context.random.clone(),
         events: Some(events.clone()),
     })?;
     Ok((leadership, Some(elector)))
 }
 
-/// A client for Leases: on connections of its own, because a renewal that waits behind lists and writes costs the lease.
+/// Returns a client for Leases. It has its own connections, because a renewal that is queued behind lists and writes
+/// may lose the lease.
 fn for_leases(spec: ClientSpec, renew_deadline: Duration) -> ClientSpec {
     spec.on_own_connections().within(renew_deadline)
 }
@@ -269,10 +270,10 @@ mod tests {
 
     /// Shows CLI-6.
     #[test]
-    fn leases_travel_on_connections_of_their_own_and_are_given_up_at_their_deadline() {
+    fn lease_requests_use_own_connections_and_a_deadline() {
         let any = || ClientSpec::new(UserAgent::new("test", "v0", "none"));
         let (spec, deadline) = (for_leases(any(), Duration::from_secs(10)), Duration::from_secs(10));
         assert_eq!((spec.connections, spec.deadline), (ConnectionUse::Own, deadline));
-        assert_eq!(any().connections, ConnectionUse::Shared, "or it would say nothing");
+        assert_eq!(any().connections, ConnectionUse::Shared, "the default is shared");
     }
 }

@@ -1,8 +1,8 @@
-//! `millwright run` and its components on any API server, with a driver in another process or drivers in this one.
+//! `millwright run` and its components, with a driver in another process or built-in drivers.
 //!
-//! The start never dies of something that may mend itself: an API server that does not answer, credentials that are refused,
-//! definitions that are not installed are waited for, and the log says what is waited for. What cannot mend itself, a kubeconfig that
-//! is not there or a flag that makes no sense, ends it with one sentence.
+//! Startup waits for temporary obstacles: an API server that does not respond, rejected credentials, missing CRDs. The
+//! log names the obstacle. Permanent errors, such as a missing kubeconfig or invalid flags, end the process with one
+//! error message.
 
 mod component;
 mod drivers;
@@ -28,15 +28,15 @@ use process::LostLease;
 pub(crate) fn run(options: &Servers, built_in: Vec<BuiltIn>) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     log_to_stderr(&options.common.log, &clock)?;
-    // First, because the notes show each flag: a password in a URL is refused before it is shown.
+    // First, because the notes log all flags: a password in a URL must be rejected before it is logged.
     crate::traces::check(&options.common.tracing)?;
-    options.notes.tell(options.common.log.verbosity);
+    options.notes.log(options.common.log.verbosity);
     if options.common.election.leader_elect {
         options.common.election.timing().validate()?;
     }
     let connections = Connections::load(options)?;
-    // One worker, on however many cores: five thousand machines come up in seven seconds of CPU, and every worker has pages of the allocator
-    // for itself. With two, 100 machines take 3 MB more.
+    // One worker thread, regardless of the number of cores: 5,000 Machines need seven seconds of CPU to start, and
+    // every worker thread has its own pages of the allocator. With two threads, 100 Machines need 3 MB more.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -45,13 +45,13 @@ pub(crate) fn run(options: &Servers, built_in: Vec<BuiltIn>) -> anyhow::Result<E
     runtime.block_on(operate(options, &connections, built_in, clock))
 }
 
-/// Lets the log begin. Whatever a process has to say comes after it.
+/// Starts logging to stderr.
 pub(crate) fn log_to_stderr(options: &Log, clock: &Clock) -> anyhow::Result<()> {
     let log = subscriber(options.log_format, Verbosity(options.verbosity), clock.clone(), std::io::stderr);
     tracing::subscriber::set_global_default(log).context("failed to set up the log")
 }
 
-/// The API servers, as the flags describe them.
+/// Connections to the API servers, as configured by flags.
 struct Connections {
     control: Connection,
     target: Option<Connection>,
@@ -66,7 +66,9 @@ impl Connections {
         };
         let control = match (options.common.clusters.control_kubeconfig.as_str(), &target) {
             ("", None) => {
-                bail!("--target-kubeconfig=none needs --control-kubeconfig: say which cluster holds the machines")
+                bail!(
+                    "--target-kubeconfig=none requires --control-kubeconfig, which selects the cluster of the Machines"
+                )
             }
             ("", Some(target)) => target.clone(),
             ("inClusterConfig", _) => Connection::load(&in_cluster())?,
@@ -98,13 +100,13 @@ async fn operate(
         biased;
         ended = process::work(options, connections, built_in, clock, &stop) => match ended {
             Ok(()) => Ok(ExitCode::SUCCESS),
-            // Where the reference ends with 255, so do we: somebody may have noted it down.
+            // MCM exits with 255 here too, and existing setups may depend on it.
             Err(error) if error.is::<LostLease>() || error.is::<ListenError>() => {
                 tracing::error!("{error}");
                 Ok(ExitCode::from(255))
             }
             Err(error) => Err(error),
         },
-        again = signals::obey(signals, stop.clone()) => Ok(ExitCode::from(u8::try_from(again.exit_code()).unwrap_or(1))),
+        signal = signals::handle(signals, stop.clone()) => Ok(crate::exit_code_of(signal)),
     }
 }

@@ -1,4 +1,4 @@
-//! Waiting for the API servers, out loud.
+//! Waits for the API servers and logs the obstacles.
 
 use api::view::NodeView;
 use api::{Machine, MachineClass, MachineDeployment, MachineSet};
@@ -10,7 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::Connections;
 use crate::cli::Servers;
 
-/// Waits until both API servers answer and serve what the components of this process need, saying what is in the way.
+/// Waits until both API servers respond and serve the kinds that the components of this process need. Logs every
+/// obstacle.
 pub(super) async fn until_served(
     options: &Servers,
     connections: &Connections,

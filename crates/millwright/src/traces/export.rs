@@ -1,9 +1,9 @@
-//! Waiting, sending, trying again, letting go.
+//! Exports spans to a collector.
 //!
-//! Controllers must not notice whether anybody collects their traces. So they hand a span over and go on: into a queue of fixed
-//! length, and where there is no room it is dropped and counted. One task takes spans out, many at a time, and sends them. A collector
-//! that does not answer is tried a few times; then what was to be sent is dropped and counted too. The log says when that begins and
-//! when it is over, not each time.
+//! The state of the collector must not affect the controllers. The controllers put spans into a bounded queue without
+//! waiting; if it is full, spans are dropped and counted. One task sends the spans in batches. If the collector does
+//! not accept a batch after a few attempts, the batch is dropped and counted. The first dropped batch and the recovery
+//! are logged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,22 +23,22 @@ use super::otlp::{self, Service};
 use super::span::Span;
 use super::transport::{Refusal, Transport};
 
-/// How many spans wait at most.
-const ROOM: usize = 8192;
-/// How many are sent at once.
+/// Capacity of the queue.
+const CAPACITY: usize = 8192;
+/// Maximum number of spans per request.
 const BATCH: usize = 512;
-/// How long the first of a batch waits for others.
-const LINGER: Duration = Duration::from_secs(1);
-/// How long one request may take.
+/// Time that the first span of a batch waits for others.
+const BATCH_DELAY: Duration = Duration::from_secs(1);
+/// Timeout for one request.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How often a batch is sent before it is given up.
-const TRIES: u32 = 4;
-/// The pauses between them.
-const PAUSES: Exponential = Exponential::new(Duration::from_secs(1), Duration::from_mins(1));
-/// How long the end may take. Shorter than the patience of a shutdown.
-const FAREWELL: Duration = Duration::from_secs(3);
+/// Number of attempts to send a batch.
+const MAX_ATTEMPTS: u32 = 4;
+/// Delays between the attempts.
+const BACKOFF: Exponential = Exponential::new(Duration::from_secs(1), Duration::from_mins(1));
+/// Timeout for sending the remaining spans at shutdown. Shorter than the shutdown timeout.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// What listens to controllers.
+/// Receives decisions and calls from the controllers.
 pub(super) struct Tracer {
     machine_spans: Arc<Mutex<MachineSpans>>,
     queue: Sender<Span>,
@@ -46,7 +46,7 @@ pub(super) struct Tracer {
     clock: Clock,
 }
 
-/// What sends spans away.
+/// Sends spans to the collector.
 pub(super) struct Exporter<T> {
     machine_spans: Arc<Mutex<MachineSpans>>,
     queue: Receiver<Span>,
@@ -56,18 +56,18 @@ pub(super) struct Exporter<T> {
     sent: IntCounter,
     clock: Clock,
     random: Random,
-    /// Since when nothing got through, in batches.
+    /// Number of spans lost since the last successful request.
     lost: u64,
 }
 
-/// Spans that nobody will see, by why.
+/// Counters of dropped spans, by reason.
 #[derive(Clone)]
 struct Dropped {
-    for_want_of_room: IntCounter,
-    not_taken: IntCounter,
+    queue_full: IntCounter,
+    rejected: IntCounter,
 }
 
-/// The two ends of the queue.
+/// Returns the two ends of the queue.
 pub(super) fn pair<T: Transport>(
     machine_spans: MachineSpans,
     transport: T,
@@ -76,28 +76,22 @@ pub(super) fn pair<T: Transport>(
     metrics: &Metrics,
 ) -> Result<(Arc<Tracer>, Exporter<T>), MetricsError> {
     let register = MetricsError::Register;
-    let help = "Spans that were dropped: for want of room, or because the collector did not take them.";
+    let help = "Number of spans dropped because the queue was full or the collector rejected them.";
     let drops =
         IntCounterVec::new(Opts::new("millwright_traces_dropped_total", help), &["reason"]).map_err(register)?;
-    let sent =
-        IntCounter::new("millwright_traces_exported_total", "Spans that the collector took.").map_err(register)?;
+    let sent = IntCounter::new("millwright_traces_exported_total", "Number of spans exported to the collector.")
+        .map_err(register)?;
     metrics.register(drops.clone())?;
     metrics.register(sent.clone())?;
-    let dropped = Dropped {
-        for_want_of_room: drops.with_label_values(&["full"]),
-        not_taken: drops.with_label_values(&["refused"]),
-    };
-    let (machine_spans, (entrance, exit)) = (Arc::new(Mutex::new(machine_spans)), channel(ROOM));
+    let dropped =
+        Dropped { queue_full: drops.with_label_values(&["full"]), rejected: drops.with_label_values(&["refused"]) };
+    let (machine_spans, (sender, receiver)) = (Arc::new(Mutex::new(machine_spans)), channel(CAPACITY));
     let instance = gethostname::gethostname().to_string_lossy().into_owned();
-    let tracer = Tracer {
-        machine_spans: machine_spans.clone(),
-        queue: entrance,
-        dropped: dropped.clone(),
-        clock: clock.clone(),
-    };
+    let tracer =
+        Tracer { machine_spans: machine_spans.clone(), queue: sender, dropped: dropped.clone(), clock: clock.clone() };
     let exporter = Exporter {
         machine_spans,
-        queue: exit,
+        queue: receiver,
         transport,
         service: Service { version: env!("CARGO_PKG_VERSION"), instance },
         dropped,
@@ -110,15 +104,15 @@ pub(super) fn pair<T: Transport>(
 }
 
 impl Tracer {
-    fn hand_over(&self, make: impl FnOnce(&mut MachineSpans) -> Vec<Span>) {
+    fn enqueue(&self, make: impl FnOnce(&mut MachineSpans) -> Vec<Span>) {
         let (spans, left_out) = {
             let mut machine_spans = self.machine_spans.lock();
             (make(&mut machine_spans), machine_spans.take_left_out())
         };
-        self.dropped.for_want_of_room.inc_by(left_out);
+        self.dropped.queue_full.inc_by(left_out);
         for span in spans {
             if let Err(TrySendError::Full(_) | TrySendError::Closed(_)) = self.queue.try_send(span) {
-                self.dropped.for_want_of_room.inc();
+                self.dropped.queue_full.inc();
             }
         }
     }
@@ -126,37 +120,38 @@ impl Tracer {
 
 impl Listen for Tracer {
     fn decided(&self, decision: &Decision) {
-        self.hand_over(|machine_spans| machine_spans.decided(decision));
+        self.enqueue(|machine_spans| machine_spans.decided(decision));
     }
 
     fn called(&self, call: &DriverCall) {
-        self.hand_over(|machine_spans| machine_spans.called(call));
+        self.enqueue(|machine_spans| machine_spans.called(call));
     }
 
-    fn gone(&self, machine: &Key) {
+    fn deleted(&self, machine: &Key) {
         let now = self.clock.now();
-        self.hand_over(|machine_spans| machine_spans.gone(machine, now));
+        self.enqueue(|machine_spans| machine_spans.gone(machine, now));
     }
 }
 
 impl<T: Transport> Exporter<T> {
-    /// Sends until asked to stop, then what is left.
+    /// Sends spans until it is stopped, then the remaining spans.
     pub(super) async fn run(mut self, stop: CancellationToken) {
         let mut unsent = Vec::new();
         while !stop.is_cancelled() {
             let batch = next(&mut self.queue, &stop).await;
-            // Whatever was on its way when we are asked to stop is sent once more: its ids are the same, so it counts once.
+            // A batch that is being sent at shutdown is sent again. Its span ids are the same, so the collector counts
+            // it once.
             tokio::select! {
                 biased;
                 () = stop.cancelled() => unsent = batch,
                 () = self.send(&batch) => {}
             }
         }
-        self.farewell(unsent).await;
+        self.flush(unsent).await;
     }
 
-    /// Tells what is open as interrupted, and sends whatever waits.
-    async fn farewell(&mut self, unsent: Vec<Span>) {
+    /// Ends open stages as interrupted, and sends all remaining spans.
+    async fn flush(&mut self, unsent: Vec<Span>) {
         let now = self.clock.now();
         let mut left = unsent;
         left.extend(self.machine_spans.lock().interrupted(now));
@@ -172,23 +167,23 @@ impl<T: Transport> Exporter<T> {
                 done += batch.len();
             }
         };
-        if tokio::time::timeout(FAREWELL, sending).await.is_err() {
-            self.refused(total - done, "the process ends");
+        if tokio::time::timeout(FLUSH_TIMEOUT, sending).await.is_err() {
+            self.refused(total - done, "the process is shutting down");
         }
     }
 
-    /// Sends a batch, a few times if need be.
+    /// Sends a batch, with retries.
     async fn send(&mut self, batch: &[Span]) {
         if batch.is_empty() {
             return;
         }
         let (body, count) = (otlp::body(&self.service, batch), batch.len());
-        let mut backoff = Backoff::new(PAUSES);
-        for tries_left in (0..TRIES).rev() {
+        let mut backoff = Backoff::new(BACKOFF);
+        for tries_left in (0..MAX_ATTEMPTS).rev() {
             let answer = tokio::time::timeout(TIMEOUT, self.transport.send(body.clone())).await;
-            let answer = answer.unwrap_or_else(|_| Err(Refusal::Later(format!("no answer within {TIMEOUT:?}"))));
+            let answer = answer.unwrap_or_else(|_| Err(Refusal::Later(format!("no response within {TIMEOUT:?}"))));
             match answer {
-                Ok(answer) => return self.taken(count, &answer),
+                Ok(answer) => return self.accepted(count, &answer),
                 Err(Refusal::Later(_)) if tries_left > 0 => {
                     tokio::time::sleep(self.random.stretched(backoff.failed(), 0.5)).await;
                 }
@@ -197,17 +192,17 @@ impl<T: Transport> Exporter<T> {
         }
     }
 
-    fn taken(&mut self, count: usize, answer: &[u8]) {
+    fn accepted(&mut self, count: usize, answer: &[u8]) {
         let count = u64::try_from(count).unwrap_or_default();
         let (unwanted, why) = otlp::rejected(answer).unwrap_or_default();
         let unwanted = unwanted.min(count);
         self.sent.inc_by(count - unwanted);
         if unwanted > 0 {
-            self.dropped.not_taken.inc_by(unwanted);
-            tracing::debug!(spans = unwanted, why, "the collector did not want some spans");
+            self.dropped.rejected.inc_by(unwanted);
+            tracing::debug!(spans = unwanted, why, "collector rejected spans");
         }
         if self.lost > 0 {
-            tracing::info!(lost = self.lost, "the collector takes traces again");
+            tracing::info!(lost = self.lost, "resumed the export of traces");
             self.lost = 0;
         }
     }
@@ -215,14 +210,14 @@ impl<T: Transport> Exporter<T> {
     fn refused(&mut self, count: usize, why: &str) {
         let count = u64::try_from(count).unwrap_or_default();
         if self.lost == 0 && count > 0 {
-            tracing::warn!(why, "traces are lost until the collector takes them; machines are not affected");
+            tracing::warn!(why, "failed to export traces; dropping spans until the collector accepts them");
         }
         self.lost += count;
-        self.dropped.not_taken.inc_by(count);
+        self.dropped.rejected.inc_by(count);
     }
 }
 
-/// The next spans: as many as come within a while, up to a batch; fewer when asked to stop.
+/// Returns the next spans: as many as arrive within the batch delay, up to the maximum. Returns early at shutdown.
 async fn next(queue: &mut Receiver<Span>, stop: &CancellationToken) -> Vec<Span> {
     let mut batch = Vec::new();
     tokio::select! {
@@ -230,7 +225,7 @@ async fn next(queue: &mut Receiver<Span>, stop: &CancellationToken) -> Vec<Span>
         () = stop.cancelled() => return batch,
         span = queue.recv() => batch.extend(span),
     }
-    let full = tokio::time::sleep(LINGER);
+    let full = tokio::time::sleep(BATCH_DELAY);
     tokio::pin!(full);
     while batch.len() < BATCH {
         tokio::select! {

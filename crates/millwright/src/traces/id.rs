@@ -1,23 +1,24 @@
-//! Ids that every process finds for itself.
+//! Trace and span ids that every process derives.
 //!
-//! A trace is usually known to one process, which draws its id at random and hands it on. A machine's life outlives processes, and a
-//! killed one hands on nothing. So the id of a trace is a hash of the machine's uid and the part of its life, and the id of a span
-//! a hash of its trace, its name and when it began: the next leader arrives at the same trace by itself, and nothing is written down.
+//! Usually one process draws a random trace id and passes it on. The existence of a Machine spans several processes,
+//! and a killed process passes nothing on. So the id of a trace is a hash of the uid of the Machine and the kind of the
+//! trace, and the id of a span is a hash of its trace, its name and its start time. The next leader derives the same
+//! ids without stored state.
 
 use jiff::Timestamp;
 use ring::digest::{SHA256, digest};
 
-/// One part of a machine's life, and one trace.
+/// One phase of a Machine, and one trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TraceKind {
-    /// From its creation until it runs.
+    /// From the creation of the Machine until it is Running.
     Creation,
-    /// From its deletion until it is gone.
+    /// From the deletion of the Machine until it is gone.
     Deletion,
 }
 
 impl TraceKind {
-    /// The name of the trace.
+    /// Returns the name of the trace.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Creation => "create machine",
@@ -40,24 +41,24 @@ pub(super) struct TraceId(pub(super) [u8; 16]);
 pub(super) struct SpanId(pub(super) [u8; 8]);
 
 impl TraceId {
-    /// The trace of this part of a machine's life: the first half of SHA-256 of `<uid>/creation` or `<uid>/deletion`.
+    /// Returns the trace id: the first half of SHA-256 of `<uid>/creation` or `<uid>/deletion`.
     pub(super) fn of(uid: &str, kind: TraceKind) -> Self {
         Self(first(&[uid, kind.word()].join("/")))
     }
 
-    /// The span that all others hang on.
+    /// Returns the id of the root span.
     pub(super) fn root(self) -> SpanId {
         self.span("root", Timestamp::UNIX_EPOCH)
     }
 
-    /// A span that began at this time. One name begins but once at a time.
+    /// Returns the id of a span with this start time. Spans of the same name have different start times.
     pub(super) fn span(self, name: &str, began: Timestamp) -> SpanId {
         let trace = self.0.iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
         SpanId(first(&format!("{trace}/{name}/{}", began.as_nanosecond())))
     }
 }
 
-/// The first bytes of a text's hash.
+/// Returns the first bytes of the hash of a text.
 fn first<const N: usize>(text: &str) -> [u8; N] {
     let hash = digest(&SHA256, text.as_bytes());
     let mut bytes = [0; N];
@@ -65,19 +66,19 @@ fn first<const N: usize>(text: &str) -> [u8; N] {
     bytes
 }
 
-/// Which lives are traced.
+/// Selection of the Machines that are traced.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sampling {
     below: f64,
 }
 
 impl Sampling {
-    /// This share of them.
+    /// Samples this ratio of the Machines.
     pub(super) fn new(ratio: f64) -> Self {
         Self { below: ratio }
     }
 
-    /// Whether this one is. The id decides, so that every process answers the same.
+    /// Reports whether this trace is sampled. The decision depends on the id only, so that all processes agree.
     pub(super) fn takes(self, trace: TraceId) -> bool {
         let [a, b, c, d, ..] = trace.0;
         f64::from(u32::from_be_bytes([a, b, c, d])) < self.below * (f64::from(u32::MAX) + 1.0)
@@ -90,7 +91,7 @@ mod tests {
 
     /// Shows TRC-2.
     #[test]
-    fn every_process_finds_the_same_ids_and_each_life_its_own() {
+    fn ids_depend_on_the_uid_and_the_kind_of_trace() {
         let creation = TraceId::of("u-1", TraceKind::Creation);
         assert_eq!(creation, TraceId::of("u-1", TraceKind::Creation));
         assert_ne!(creation, TraceId::of("u-1", TraceKind::Deletion));
@@ -102,7 +103,7 @@ mod tests {
 
     /// Shows TRC-2.
     #[test]
-    fn the_documented_way_to_a_trace_leads_there() {
+    fn trace_id_matches_the_documented_command() {
         // printf %s 0a1b/creation | sha256sum | cut -c-32
         let hex = TraceId::of("0a1b", TraceKind::Creation).0.iter().fold(String::new(), |t, b| format!("{t}{b:02x}"));
         assert_eq!(hex, "a02f75a1d2c87d074cb60d7d24e9b192");
@@ -110,7 +111,7 @@ mod tests {
 
     /// Shows TRC-5.
     #[test]
-    fn a_tenth_of_all_lives_is_about_a_tenth() {
+    fn sampling_takes_about_the_given_ratio() {
         let traces = || (0..2000).map(|n| TraceId::of(&format!("uid-{n}"), TraceKind::Creation));
         let taken = |ratio| traces().filter(|trace| Sampling::new(ratio).takes(*trace)).count();
         assert_eq!((taken(0.0), taken(1.0)), (0, 2000));

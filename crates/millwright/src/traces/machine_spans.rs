@@ -1,17 +1,18 @@
-//! From decisions and calls to spans.
+//! Turns decisions and driver calls into spans.
 //!
-//! A trace is one part of a machine's existence, creation or deletion, while it lasts. Each decision shows how far the machine has come;
-//! when that is further than before, the stage it left becomes a span. Calls to the cloud hang on the stage they were made in, and the
-//! trace itself becomes the last span, on which all others hang. What was decided on the way is an event of its stage.
+//! A trace covers the creation or the deletion of a Machine. Each decision contains the stage of the Machine. When the
+//! stage advances, the previous stage becomes a span. Driver calls are children of the stage in which they were made,
+//! and stages are children of the root span, which is created last. Decisions are events of their stage.
 //!
-//! A stage is never entered backwards: a creation that fails asks the cloud again before it tries again, and is still being created.
-//! Only open stages are kept, so the memory follows the number of machines that come or leave, up to a limit.
+//! Stages never go backwards: a failed creation queries the driver again before the retry, and is still in the stage
+//! create. Only open stages are kept, so the memory follows the number of Machines that are being created or deleted,
+//! up to a limit.
 
 use std::collections::BTreeMap;
 
 use api::{Machine, MachinePhase, Object};
 use controllers::Decision;
-use controllers::decision::{DriverCall, Taught};
+use controllers::decision::{DriverCall, DriverCallResult};
 use jiff::Timestamp;
 use planner::machine::{Call, Stage};
 use planner::replacement_limit;
@@ -20,19 +21,19 @@ use runtime::Key;
 use super::id::{Sampling, SpanId, TraceId, TraceKind};
 use super::span::{Attribute, Event, Kind, Span, Status, Value};
 
-/// How many lives are followed at once. Those beyond it are not traced.
-const LIVES: usize = 10_000;
-/// How many events a stage has room for; a drain of a large node decides often.
-const EVENTS: usize = 32;
-/// How many calls a stage has room for.
-const CALLS: u32 = 64;
+/// Maximum number of open traces. Further Machines are not traced.
+const MAX_TRACES: usize = 10_000;
+/// Maximum number of events per stage. A drain of a large Node has many decisions.
+const MAX_EVENTS: usize = 32;
+/// Maximum number of calls per stage.
+const MAX_CALLS: u32 = 64;
 
-/// All lives that are under way.
+/// All open traces.
 #[derive(Debug)]
 pub(super) struct MachineSpans {
     open: BTreeMap<Key, OpenTrace>,
     sampling: Sampling,
-    /// Whatever began before it was begun by somebody else.
+    /// Start of this process. What started earlier was started by another process.
     since: Timestamp,
     left_out: u64,
 }
@@ -47,7 +48,7 @@ struct OpenTrace {
     phase: Phase,
 }
 
-/// The stage that is open.
+/// The open stage.
 #[derive(Debug)]
 struct Phase {
     stage: Stage,
@@ -60,28 +61,29 @@ struct Phase {
 }
 
 impl MachineSpans {
-    /// Nobody yet.
+    /// Creates an empty collection.
     pub(super) fn new(sampling: Sampling, since: Timestamp) -> Self {
-        // The API server writes whole seconds: what it dates to the second we began in may well have come after us.
+        // The API server truncates times to seconds, so an object with the start second of this process may be newer
+        // than the process.
         let since = Timestamp::from_second(since.as_second()).unwrap_or(since);
         Self { open: BTreeMap::new(), sampling, since, left_out: 0 }
     }
 
-    /// How many spans were never made, for want of room, since it was last asked.
+    /// Returns the number of spans that were dropped because of limits since the last call.
     pub(super) fn take_left_out(&mut self) -> u64 {
         std::mem::take(&mut self.left_out)
     }
 
-    /// A machine was looked at.
+    /// Processes a decision about a Machine.
     pub(super) fn decided(&mut self, decision: &Decision) -> Vec<Span> {
-        let Some(standing) = &decision.standing else { return Vec::new() };
+        let Some(standing) = &decision.machine else { return Vec::new() };
         let (machine, at) = (&standing.machine, standing.at);
         let mut spans = self.close_unless(&decision.key, machine, trace_kind(standing.stage), at);
         let Some(open) = self.follow(&decision.key, machine, standing.stage, at, &mut spans) else { return spans };
-        if !decision.did.is_empty() {
-            open.phase.tell(Event {
+        if !decision.steps.is_empty() {
+            open.phase.add_event(Event {
                 at,
-                name: decision.did.join(", "),
+                name: decision.steps.join(", "),
                 attributes: vec![
                     ("millwright.reason", decision.because.as_str().into()),
                     ("millwright.outcome", Value::Text(decision.outcome.to_string())),
@@ -91,11 +93,11 @@ impl MachineSpans {
         spans
     }
 
-    /// The cloud has answered.
+    /// Processes the result of a driver call.
     pub(super) fn called(&mut self, call: &DriverCall) -> Vec<Span> {
         let machine = &call.machine;
         let key = Key::new(machine.namespace(), machine.name());
-        // The machine may have been deleted since: the call still belongs to what it was made for.
+        // The Machine may have been deleted since. The call still belongs to the earlier trace.
         let stage = stage_of(call.call, machine.is_deleting());
         let other = self.open.get(&key).is_some_and(|open| Some(open.kind) != trace_kind(stage));
         let mut spans = Vec::new();
@@ -103,9 +105,9 @@ impl MachineSpans {
             return spans;
         }
         let mut left_out = 0;
-        if let Some(open) = self.follow(&key, machine, stage, call.asked, &mut spans) {
+        if let Some(open) = self.follow(&key, machine, stage, call.queued, &mut spans) {
             if let Some(id) = &call.provider_id {
-                open.knows_vm(id);
+                open.set_provider_id(id);
             }
             match open.child(call) {
                 Some(span) => spans.push(span),
@@ -116,7 +118,7 @@ impl MachineSpans {
         spans
     }
 
-    /// A machine is gone.
+    /// Processes the removal of a Machine.
     pub(super) fn gone(&mut self, key: &Key, at: Timestamp) -> Vec<Span> {
         match self.open.remove(key) {
             None => Vec::new(),
@@ -124,13 +126,14 @@ impl MachineSpans {
         }
     }
 
-    /// We stop; somebody else carries on. What is open ends for us, and the lives go on: their last span is told by whoever sees them end.
+    /// Ends all open stages, because this process stops. The traces continue; the process that ends them creates their
+    /// root span.
     pub(super) fn interrupted(&mut self, at: Timestamp) -> Vec<Span> {
         let all = std::mem::take(&mut self.open);
         all.into_values().map(|open| open.phase.end(&open.trace, &open.identity, at, "interrupted")).collect()
     }
 
-    /// Ends the trace that is open under this key, unless it is this machine's and of this kind.
+    /// Ends the open trace of this key, unless it belongs to this Machine and has this kind.
     fn close_unless(&mut self, key: &Key, machine: &Machine, kind: Option<TraceKind>, at: Timestamp) -> Vec<Span> {
         let Some(open) = self.open.get(key) else { return Vec::new() };
         let same = open.uid == machine.uid().as_str();
@@ -145,7 +148,8 @@ impl MachineSpans {
         self.open.remove(key).map(|open| open.end(at, outcome)).unwrap_or_default()
     }
 
-    /// The trace of this machine, moved on to this stage; begun if there is none. None if it is not traced.
+    /// Advances the trace of this Machine to a stage. Starts the trace if there is none. Returns `None` if the Machine
+    /// is not traced.
     fn follow(
         &mut self,
         key: &Key,
@@ -160,7 +164,7 @@ impl MachineSpans {
             if !self.sampling.takes(trace) {
                 return None;
             }
-            if self.open.len() >= LIVES {
+            if self.open.len() >= MAX_TRACES {
                 self.left_out += 1;
                 return None;
             }
@@ -186,12 +190,12 @@ impl OpenTrace {
         at: Timestamp,
         since: Timestamp,
     ) -> Self {
-        let asked = match kind {
+        let requested = match kind {
             TraceKind::Creation => machine.created_at(),
             TraceKind::Deletion => machine.deleted_at(),
         };
-        let begun = asked.unwrap_or(at).min(at);
-        // What was asked of an earlier process was begun by it, and its first span tells of that.
+        let begun = requested.unwrap_or(at).min(at);
+        // The first span of an operation that an earlier process started was created by that process.
         let first = if begun >= since { begun } else { at };
         Self {
             trace,
@@ -203,7 +207,7 @@ impl OpenTrace {
         }
     }
 
-    fn knows_vm(&mut self, id: &str) {
+    fn set_provider_id(&mut self, id: &str) {
         if !self.identity.iter().any(|(key, _)| *key == PROVIDER_ID) {
             self.identity.push((PROVIDER_ID, id.into()));
         }
@@ -213,39 +217,39 @@ impl OpenTrace {
         let phase = &mut self.phase;
         phase.calls += 1;
         let code = call.code.to_string();
-        phase.code = (call.taught == Taught::Failure).then(|| code.clone());
-        if phase.calls > CALLS {
+        phase.code = (call.result == DriverCallResult::Failure).then(|| code.clone());
+        if phase.calls > MAX_CALLS {
             return None;
         }
-        let waited = call.left.duration_since(call.asked).as_millis();
+        let waited = call.sent.duration_since(call.queued).as_millis();
         let mut attributes = self.identity.clone();
         attributes.push((CODE, code.as_str().into()));
         attributes.push(("millwright.limiter.waited_ms", Value::Number(i64::try_from(waited).unwrap_or(i64::MAX))));
         Some(Span {
             trace: self.trace,
-            id: self.trace.span(call.call.method(), call.left),
+            id: self.trace.span(call.call.method(), call.sent),
             parent: Some(phase.span),
             name: call.call.method(),
             kind: Kind::Client,
-            start: call.left,
+            start: call.sent,
             end: call.ended,
             attributes,
             events: Vec::new(),
             events_left_out: 0,
-            status: match call.taught {
-                Taught::Answer => Status::Ok,
-                Taught::Failure => Status::Error(code),
+            status: match call.result {
+                DriverCallResult::Success => Status::Ok,
+                DriverCallResult::Failure => Status::Error(code),
             },
         })
     }
 
-    /// The open stage and the trace itself.
+    /// Ends the open stage and the trace.
     fn end(self, at: Timestamp, outcome: &'static str) -> Vec<Span> {
-        let well = matches!(
+        let succeeded = matches!(
             (self.kind, outcome),
             (TraceKind::Creation, "running" | "available") | (TraceKind::Deletion, "gone")
         );
-        let last = self.phase.end(&self.trace, &self.identity, at, if well { "done" } else { outcome });
+        let last = self.phase.end(&self.trace, &self.identity, at, if succeeded { "done" } else { outcome });
         let mut attributes = self.identity;
         attributes.push((OUTCOME, outcome.into()));
         let root = Span {
@@ -259,7 +263,7 @@ impl OpenTrace {
             attributes,
             events: Vec::new(),
             events_left_out: 0,
-            status: if well { Status::Ok } else { Status::Error(outcome.to_owned()) },
+            status: if succeeded { Status::Ok } else { Status::Error(outcome.to_owned()) },
         };
         vec![last, root]
     }
@@ -271,8 +275,8 @@ impl Phase {
         Self { stage, span, since, calls: 0, code: None, events: Vec::new(), events_left_out: 0 }
     }
 
-    fn tell(&mut self, event: Event) {
-        if self.events.len() < EVENTS {
+    fn add_event(&mut self, event: Event) {
+        if self.events.len() < MAX_EVENTS {
             self.events.push(event);
         } else {
             self.events_left_out += 1;
@@ -303,7 +307,7 @@ const OUTCOME: &str = "millwright.outcome";
 const CODE: &str = "millwright.code";
 const PROVIDER_ID: &str = "millwright.provider_id";
 
-/// Who the machine is. What was known of its VM stays known.
+/// Returns the attributes of the Machine. A known provider ID is kept.
 fn identity(machine: &Machine, known: &[Attribute]) -> Vec<Attribute> {
     let mut all = vec![
         ("k8s.namespace.name", machine.namespace().into()),
@@ -322,16 +326,16 @@ fn identity(machine: &Machine, known: &[Attribute]) -> Vec<Attribute> {
 
 fn trace_kind(stage: Stage) -> Option<TraceKind> {
     match stage {
-        Stage::Ask | Stage::Create | Stage::Initialize | Stage::Join => Some(TraceKind::Creation),
+        Stage::LookUpVm | Stage::Create | Stage::Initialize | Stage::Join => Some(TraceKind::Creation),
         Stage::Live => None,
-        Stage::Drain | Stage::DeleteVm | Stage::DeleteNode | Stage::LetGo => Some(TraceKind::Deletion),
+        Stage::Drain | Stage::DeleteVm | Stage::DeleteNode | Stage::RemoveFinalizer => Some(TraceKind::Deletion),
     }
 }
 
-/// The stage that a call belongs to.
-fn stage_of(call: Call, leaving: bool) -> Stage {
-    match (call, leaving) {
-        (Call::Status, false) => Stage::Ask,
+/// Returns the stage of a call.
+fn stage_of(call: Call, deleting: bool) -> Stage {
+    match (call, deleting) {
+        (Call::Status, false) => Stage::LookUpVm,
         (Call::Create | Call::Delete, false) => Stage::Create,
         (Call::Initialize, false) => Stage::Initialize,
         (Call::Delete, true) => Stage::DeleteVm,

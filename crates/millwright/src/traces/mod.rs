@@ -1,16 +1,17 @@
-//! Traces of machines' machine_spans, for an OpenTelemetry collector.
+//! Traces of the creation and deletion of Machines, for an OpenTelemetry collector.
 //!
-//! Each machine has two: from its creation until it runs, and from its deletion until it is gone. They are made from what controllers
-//! tell anyway, their decisions and the ends of their calls (`controllers::decision`), so nothing in a controller knows of them. Ids
-//! follow from the machine's uid: whoever takes over in the middle of a life carries on the same trace.
+//! Each Machine has two traces: from its creation until it is Running, and from its deletion until it is gone. They are
+//! built from the decisions and driver calls that the controllers report to their listeners (`controllers::decision`),
+//! so the controllers do not depend on tracing. Ids are derived from the uid of the Machine: the next leader continues
+//! the same trace.
 //!
-//! | file | idea |
+//! | file | content |
 //! | --- | --- |
-//! | `id` | ids that every process finds for itself |
-//! | `lives` | from decisions and calls to spans |
+//! | `id` | ids that every process derives |
+//! | `machine_spans` | from decisions and calls to spans |
 //! | `span` | a span, as data |
 //! | `otlp` | a span, as bytes |
-//! | `export` | waiting, sending, trying again, letting go |
+//! | `export` | queue, batches, retries |
 //! | `transport` | one request to the collector |
 
 #[cfg(feature = "otel")]
@@ -31,7 +32,7 @@ use runtime::{Clock, Metrics, Random, Tasks};
 
 use crate::cli::Tracing;
 
-/// Finds what is wrong with the flags before anything is waited for.
+/// Validates the flags before the process waits for anything.
 #[cfg(feature = "otel")]
 pub(crate) fn check(flags: &Tracing) -> anyhow::Result<()> {
     if flags.tracing_endpoint.is_empty() {
@@ -40,17 +41,17 @@ pub(crate) fn check(flags: &Tracing) -> anyhow::Result<()> {
     transport::Collector::new(&flags.tracing_endpoint, flags.tracing_ca_file.as_deref()).map(|_| ())
 }
 
-/// This build cannot trace, and says so to whoever asks for it.
+/// Rejects tracing, which this build does not support.
 #[cfg(not(feature = "otel"))]
 pub(crate) fn check(flags: &Tracing) -> anyhow::Result<()> {
     anyhow::ensure!(
         flags.tracing_endpoint.is_empty(),
-        "--tracing-endpoint needs a build with the feature otel: leave the flag out, or build with it"
+        "--tracing-endpoint requires a build with the feature otel. Remove the flag, or build with the feature"
     );
     Ok(())
 }
 
-/// Begins to trace, if the flags ask for it. What is left is sent when `tasks` are asked to stop, within three seconds.
+/// Starts tracing if the flags enable it. The remaining spans are sent when `tasks` stops, within three seconds.
 #[cfg(feature = "otel")]
 pub(crate) fn begin(
     flags: &Tracing,
@@ -65,13 +66,13 @@ pub(crate) fn begin(
     let transport = transport::Collector::new(&flags.tracing_endpoint, flags.tracing_ca_file.as_deref())?;
     let machine_spans = machine_spans::MachineSpans::new(id::Sampling::new(flags.tracing_sample_ratio), clock.now());
     let (tracer, exporter) = export::pair(machine_spans, transport, clock, random, metrics)?;
-    tracing::info!(endpoint = flags.tracing_endpoint, ratio = flags.tracing_sample_ratio, "machines' lives are traced");
+    tracing::info!(endpoint = flags.tracing_endpoint, ratio = flags.tracing_sample_ratio, "exporting traces");
     let stopping = tasks.stopping();
     tasks.spawn("traces", exporter.run(stopping));
     Ok(Some(tracer))
 }
 
-/// This build cannot trace.
+/// Rejects tracing, which this build does not support.
 #[cfg(not(feature = "otel"))]
 pub(crate) fn begin(
     flags: &Tracing,

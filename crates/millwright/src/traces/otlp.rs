@@ -1,20 +1,21 @@
-//! A span, as bytes: the part of the OpenTelemetry protocol (version 1, `ExportTraceServiceRequest`) that we speak.
+//! Encodes spans in the part of the OpenTelemetry protocol (version 1, `ExportTraceServiceRequest`) that is used here.
 //!
-//! A dozen small messages that can never change, because the protocol is stable, are written down here instead of taking in an SDK
-//! whose processors, contexts and id generators we would have to work around (ADR 0043, 0069). A test reads them with the project's own types.
+//! The dozen small messages are written by hand. The protocol is stable, and the processors, contexts and id generators
+//! of an SDK do not fit this use (ADR 0043, 0069). A test decodes the messages with the types of the OpenTelemetry
+//! project.
 
 use jiff::Timestamp;
 use prost::Message;
 
 use super::span::{Attribute, Event, Kind, Span, Status, Value};
 
-/// Who we are, for every span.
+/// Identity of this process, for every span.
 pub(super) struct Service {
     pub(super) version: &'static str,
     pub(super) instance: String,
 }
 
-/// The body of a request that reports these spans.
+/// Returns the body of a request with these spans.
 pub(super) fn body(service: &Service, spans: &[Span]) -> Vec<u8> {
     let resource = [
         ("service.name", Value::from("millwright")),
@@ -28,7 +29,7 @@ pub(super) fn body(service: &Service, spans: &[Span]) -> Vec<u8> {
     wire::Request { resource_spans: vec![all] }.encode_to_vec()
 }
 
-/// How many spans the collector did not want, and why, as its answer says.
+/// Returns how many spans the collector rejected, and its error message.
 pub(super) fn rejected(answer: &[u8]) -> Option<(u64, String)> {
     let partial = wire::Response::decode(answer).ok()?.partial_success?;
     let count = u64::try_from(partial.rejected_spans).ok().filter(|count| *count > 0)?;
@@ -83,7 +84,7 @@ fn nanoseconds(at: Timestamp) -> u64 {
     u64::try_from(at.as_nanosecond()).unwrap_or_default()
 }
 
-/// The messages of the protocol. Only the numbers matter to whoever reads them.
+/// The messages of the protocol. Only the tags matter for decoders.
 mod wire {
     use prost::Message;
 

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 
 use super::id::{SpanId, TraceId};
 
-/// Something that took time.
+/// An operation with a duration.
 #[derive(Clone, Debug)]
 pub(super) struct Span {
     pub(super) trace: TraceId,
     pub(super) id: SpanId,
-    /// None for the one that all others hang on.
+    /// `None` for the root span.
     pub(super) parent: Option<SpanId>,
     pub(super) name: &'static str,
     pub(super) kind: Kind,
@@ -17,21 +17,21 @@ pub(super) struct Span {
     pub(super) end: Timestamp,
     pub(super) attributes: Vec<Attribute>,
     pub(super) events: Vec<Event>,
-    /// How many events there was no room for.
+    /// Number of dropped events.
     pub(super) events_left_out: u32,
     pub(super) status: Status,
 }
 
-/// Where the time went.
+/// Kind of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Here.
+    /// Work of this process.
     Internal,
-    /// With somebody we called.
+    /// A call to another process.
     Client,
 }
 
-/// How it ended.
+/// Result of the operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Status {
     Unset,
@@ -39,7 +39,7 @@ pub(super) enum Status {
     Error(String),
 }
 
-/// Something that is known of a span.
+/// A key and its value.
 pub(super) type Attribute = (&'static str, Value);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl From<&str> for Value {
     }
 }
 
-/// Something that happened in a moment.
+/// Something that happened at a point in time.
 #[derive(Clone, Debug)]
 pub(super) struct Event {
     pub(super) at: Timestamp,

@@ -1,4 +1,4 @@
-//! One request to the collector: OTLP over HTTP, in binary form.
+//! Sends one request to the collector: OTLP over HTTP, in binary encoding.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};
@@ -17,80 +17,81 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use rustls::{ClientConfig, RootCertStore};
 
-/// More than any sensible answer.
-const ANSWER: usize = 64 * 1024;
+/// Maximum size of a response.
+const MAX_RESPONSE: usize = 64 * 1024;
 
-/// Takes spans away. A trait, so that tests need no sockets.
+/// Sends spans. A trait, so that tests need no sockets.
 pub(super) trait Transport: Send + Sync + 'static {
-    /// Sends a body, and gives the answer.
+    /// Sends a body and returns the response.
     fn send(&self, body: Vec<u8>) -> impl Future<Output = Result<Vec<u8>, Refusal>> + Send;
 }
 
-/// Why spans were not taken.
+/// Why the collector did not accept spans.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refusal {
-    /// It may be taken later.
+    /// Temporary error. A retry may succeed.
     #[error("{0}")]
     Later(String),
-    /// It never will be.
+    /// Permanent error.
     #[error("{0}")]
     Never(String),
 }
 
-/// The collector at the end of a URL.
+/// The collector at a URL.
 pub(super) struct Collector {
     client: RwLock<Connections>,
     uri: Uri,
-    authority: Option<PathBuf>,
+    ca_file: Option<PathBuf>,
 }
 
 type Connections = Client<HttpsConnector<HttpConnector>, Full<hyper::body::Bytes>>;
 
 impl Collector {
-    /// Reads the flags; connects with the first request.
-    pub(super) fn new(endpoint: &str, authority: Option<&Path>) -> anyhow::Result<Self> {
+    /// Validates the flags. The connection is opened with the first request.
+    pub(super) fn new(endpoint: &str, ca_file: Option<&Path>) -> anyhow::Result<Self> {
         let uri = uri(endpoint)?;
         ensure!(
-            authority.is_none() || uri.scheme_str() == Some("https"),
-            "--tracing-ca-file is of no use to {endpoint}, which has no certificate: write https://, or leave it out"
+            ca_file.is_none() || uri.scheme_str() == Some("https"),
+            "--tracing-ca-file has no effect for {endpoint}, which has no certificate. Use https://, or remove the flag"
         );
-        let client = RwLock::new(connections(&uri, authority)?);
-        Ok(Self { client, uri, authority: authority.map(Path::to_owned) })
+        let client = RwLock::new(connections(&uri, ca_file)?);
+        Ok(Self { client, uri, ca_file: ca_file.map(Path::to_owned) })
     }
 
-    /// Says why nothing was sent. A certificate that nobody vouches for may have a new authority, whose file has changed since it was read.
+    /// Returns the reason of a connection error. After a certificate error, the CA file is read again, because it may
+    /// have changed.
     fn unreachable(&self, error: &(dyn std::error::Error + 'static)) -> Refusal {
         if !is_about_certificates(error) {
-            return Refusal::Later(chain(error));
+            return Refusal::Later(meta::error_chain(error));
         }
-        let told = match connections(&self.uri, self.authority.as_deref()) {
+        let reason = match connections(&self.uri, self.ca_file.as_deref()) {
             Ok(fresh) => {
                 *self.client.write() = fresh;
-                format!("{}; is --tracing-ca-file the authority that issued its certificate?", chain(error))
+                format!("{}. Check that --tracing-ca-file is the CA of its certificate", meta::error_chain(error))
             }
-            Err(unreadable) => format!("{}; {unreadable:#}", chain(error)),
+            Err(unreadable) => format!("{}; {unreadable:#}", meta::error_chain(error)),
         };
-        Refusal::Later(told)
+        Refusal::Later(reason)
     }
 }
 
-fn connections(uri: &Uri, authority: Option<&Path>) -> anyhow::Result<Connections> {
-    let tls = tls(uri, authority)?;
+fn connections(uri: &Uri, ca_file: Option<&Path>) -> anyhow::Result<Connections> {
+    let tls = tls(uri, ca_file)?;
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().build();
     Ok(Client::builder(TokioExecutor::new()).build(connector))
 }
 
-/// The path that collectors listen on is added unless one is given.
+/// Parses the endpoint. Adds the path of OTLP unless the endpoint has a path.
 fn uri(endpoint: &str) -> anyhow::Result<Uri> {
-    let fix = "write --tracing-endpoint like http://collector.example:4318";
-    let uri: Uri = endpoint.parse().with_context(|| format!("{endpoint:?} is no URL: {fix}"))?;
+    let fix = "use a value such as http://collector.example:4318";
+    let uri: Uri = endpoint.parse().with_context(|| format!("--tracing-endpoint {endpoint:?} is not a URL: {fix}"))?;
     ensure!(
         matches!(uri.scheme_str(), Some("http" | "https")),
-        "{endpoint:?} begins with neither http:// nor https://: {fix}"
+        "--tracing-endpoint {endpoint:?} does not begin with http:// or https://: {fix}"
     );
     ensure!(
         uri.authority().is_some_and(|authority| !authority.as_str().contains('@')),
-        "--tracing-endpoint must hold no password: {fix}"
+        "--tracing-endpoint must not contain a password: {fix}"
     );
     if uri.path() != "/" {
         return Ok(uri);
@@ -98,16 +99,16 @@ fn uri(endpoint: &str) -> anyhow::Result<Uri> {
     format!("{}/v1/traces", endpoint.trim_end_matches('/')).parse().context(fix)
 }
 
-fn tls(uri: &Uri, authority: Option<&Path>) -> anyhow::Result<ClientConfig> {
+fn tls(uri: &Uri, ca_file: Option<&Path>) -> anyhow::Result<ClientConfig> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .context("failed to set up TLS for --tracing-endpoint")?;
-    let builder = match authority {
+    let builder = match ca_file {
         Some(path) => builder.with_root_certificates(roots(path)?),
         None if uri.scheme_str() == Some("https") => builder
             .with_native_roots()
-            .context("failed to find certificate authorities of the system; name one with --tracing-ca-file")?,
+            .context("failed to find CA certificates of the system. Set --tracing-ca-file")?,
         None => builder.with_root_certificates(RootCertStore::empty()),
     };
     Ok(builder.with_no_client_auth())
@@ -118,13 +119,13 @@ fn roots(path: &Path) -> anyhow::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(&pem) {
         let certificate =
-            certificate.with_context(|| format!("--tracing-ca-file {} is no PEM file", path.display()))?;
+            certificate.with_context(|| format!("--tracing-ca-file {} is not a PEM file", path.display()))?;
         roots
             .add(certificate)
-            .with_context(|| format!("--tracing-ca-file {} holds no usable certificate", path.display()))?;
+            .with_context(|| format!("--tracing-ca-file {} contains no usable certificate", path.display()))?;
     }
     if roots.is_empty() {
-        bail!("--tracing-ca-file {} holds no certificate", path.display());
+        bail!("--tracing-ca-file {} contains no certificate", path.display());
     }
     Ok(roots)
 }
@@ -140,26 +141,28 @@ impl Transport for Collector {
         let client = self.client.read().clone();
         let answer = client.request(request).await.map_err(|error| self.unreachable(&error))?;
         let status = answer.status();
-        let body = Limited::new(answer.into_body(), ANSWER).collect().await;
+        let body = Limited::new(answer.into_body(), MAX_RESPONSE).collect().await;
         match status {
             status if status.is_success() => Ok(body.map(|body| body.to_bytes().to_vec()).unwrap_or_default()),
             StatusCode::TOO_MANY_REQUESTS
             | StatusCode::BAD_GATEWAY
             | StatusCode::SERVICE_UNAVAILABLE
-            | StatusCode::GATEWAY_TIMEOUT => Err(Refusal::Later(format!("the collector answered {status}"))),
-            status => Err(Refusal::Never(format!("the collector answered {status}"))),
+            | StatusCode::GATEWAY_TIMEOUT => {
+                Err(Refusal::Later(format!("the collector responded with status {status}")))
+            }
+            status => Err(Refusal::Never(format!("the collector responded with status {status}"))),
         }
     }
 }
 
-/// Whether the collector showed a certificate that we do not believe.
+/// Reports whether the certificate of the collector was rejected.
 fn is_about_certificates(error: &(dyn std::error::Error + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(why) = cause {
         if matches!(why.downcast_ref(), Some(rustls::Error::InvalidCertificate(_))) {
             return true;
         }
-        // An error of input and output does not name what it wraps as its source.
+        // An I/O error does not return the wrapped error as its source.
         cause = match why.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref) {
             Some(wrapped) => Some(wrapped),
             None => why.source(),
@@ -168,23 +171,12 @@ fn is_about_certificates(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-/// An error with all its causes: the outermost only says that something failed.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(why) = cause {
-        text = format!("{text}: {why}");
-        cause = why.source();
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_path_of_the_protocol_is_added_unless_there_is_one() {
+    fn otlp_path_is_added_unless_there_is_one() {
         assert_eq!(uri("http://collector:4318").unwrap(), "http://collector:4318/v1/traces");
         assert_eq!(uri("http://collector:4318/").unwrap(), "http://collector:4318/v1/traces");
         assert_eq!(uri("https://collector/otlp/v1/traces").unwrap(), "https://collector/otlp/v1/traces");
@@ -192,12 +184,12 @@ mod tests {
 
     /// Shows TRC-6.
     #[test]
-    fn a_wrong_endpoint_is_told_with_its_fix_and_a_password_is_not_repeated() {
+    fn invalid_endpoint_is_reported_without_its_password() {
         for wrong in ["collector:4318", "grpc://collector:4317", "not a url"] {
-            let said = format!("{:#}", uri(wrong).unwrap_err());
-            assert!(said.contains("http://collector.example:4318"), "{said}");
+            let error = format!("{:#}", uri(wrong).unwrap_err());
+            assert!(error.contains("http://collector.example:4318"), "{error}");
         }
-        let said = uri("http://me:hunter2@collector:4318").unwrap_err().to_string();
-        assert!(!said.contains("hunter2") && said.contains("must hold no password"), "{said}");
+        let error = uri("http://me:hunter2@collector:4318").unwrap_err().to_string();
+        assert!(!error.contains("hunter2") && error.contains("must not contain a password"), "{error}");
     }
 }

@@ -1,10 +1,13 @@
-//! Who may look.
+//! Access control of the web view.
 //!
-//! On loopback whoever is on the host: `kubectl port-forward` has asked the API server whether it may. But a page of any web site can let a browser
-//! ask 127.0.0.1 under a name of its own (DNS rebinding), so only the names of loopback are answered to. Anywhere else the API server is asked about each
-//! token who it is (TokenReview) and whether it may get `/ui` (SubjectAccessReview), as for the metrics of Kubernetes' own components; an answer
-//! is good for a minute. Events go on for hours, so whoever listens is asked about again and again: a right that was taken away, a token
-//! that has expired and an API server that cannot be asked end them.
+//! On a loopback address, every user of the host has access: for `kubectl port-forward`, the API server has checked the
+//! permission. A web page could make a browser send requests to 127.0.0.1 under its own host name (DNS rebinding), so
+//! only loopback host names are accepted.
+//!
+//! On other addresses, the API server authenticates each token (TokenReview) and checks that the user may get `/ui`
+//! (SubjectAccessReview), as for the metrics of Kubernetes components. A result is cached for a minute. Event streams
+//! last for hours, so their permission is checked repeatedly: a revoked permission, an expired token or an unreachable
+//! API server ends them.
 
 use std::collections::BTreeMap;
 use std::hash::{BuildHasher, RandomState};
@@ -20,42 +23,42 @@ use kube::api::{Api, PostParams};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long an answer of the API server is good for.
-const GOOD_FOR: Duration = Duration::from_mins(1);
-/// How many answers are kept: everybody who looks has one.
-const KEPT: usize = 100;
-/// What has to be allowed: `get` on this non-resource URL.
+/// Time for which a result of the API server is cached.
+const CACHE_TTL: Duration = Duration::from_mins(1);
+/// Maximum number of cached results, one per user.
+const MAX_RESULTS: usize = 100;
+/// Non-resource URL on which `get` must be allowed.
 const PATH: &str = "/ui";
 
-/// Who may look.
+/// Access control.
 #[derive(Clone)]
 pub(crate) enum Access {
-    /// Whoever is on this host.
+    /// Every user of this host has access.
     Loopback,
-    /// Whom the API server knows and allows it.
+    /// Users have access that the API server authenticates and authorizes.
     Reviewed(Reviews),
 }
 
-/// Asks the API server. Clones are the same.
+/// Reviews by the API server. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Reviews {
     client: Client,
-    /// Answers by a keyed hash of the token, so that no token is kept.
-    answers: Arc<Mutex<BTreeMap<u64, Answer>>>,
+    /// Results by a keyed hash of the token, so that no token is stored.
+    results: Arc<Mutex<BTreeMap<u64, Review>>>,
     hasher: RandomState,
 }
 
-/// What the API server said, and when.
-type Answer = (Instant, Result<(), Refusal>);
+/// Result of the API server and its time.
+type Review = (Instant, Result<(), Refusal>);
 
-/// Until when somebody may look without another question.
+/// Time until which access is granted without another review.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Allowed {
-    ForGood,
+    Always,
     Until(Instant),
 }
 
-/// Why somebody may not look.
+/// Reason why access is denied.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Refusal {
     pub(super) status: StatusCode,
@@ -69,17 +72,17 @@ const fn refusal(status: StatusCode, why: &'static str) -> Refusal {
 impl Access {
     pub(super) async fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<Allowed, Refusal> {
         match self {
-            Self::Loopback if is_loopback(uri, headers) => Ok(Allowed::ForGood),
-            Self::Loopback => Err(refusal(StatusCode::FORBIDDEN, "Ask for 127.0.0.1 or localhost.\n")),
+            Self::Loopback if is_loopback(uri, headers) => Ok(Allowed::Always),
+            Self::Loopback => Err(refusal(StatusCode::FORBIDDEN, "Use 127.0.0.1 or localhost as host name.\n")),
             Self::Reviewed(reviews) => match bearer(headers) {
-                None => Err(refusal(StatusCode::UNAUTHORIZED, "A bearer token is needed.\n")),
+                None => Err(refusal(StatusCode::UNAUTHORIZED, "A bearer token is required.\n")),
                 Some(token) => reviews.check(token).await.map(Allowed::Until),
             },
         }
     }
 
-    /// Ends when whoever was allowed this is not any more.
-    pub(super) async fn withdrawn(self, uri: Uri, headers: HeaderMap, mut allowed: Allowed) {
+    /// Returns when the access is revoked.
+    pub(super) async fn revoked(self, uri: Uri, headers: HeaderMap, mut allowed: Allowed) {
         while let Allowed::Until(end) = allowed {
             tokio::time::sleep_until(end).await;
             match self.check(&uri, &headers).await {
@@ -91,7 +94,7 @@ impl Access {
     }
 }
 
-/// Whether it was asked under a name that only this host can mean.
+/// Reports whether the host name of the request is a loopback name.
 fn is_loopback(uri: &Uri, headers: &HeaderMap) -> bool {
     let name = crate::http::requested_host(uri, headers);
     name == "localhost" || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
@@ -103,43 +106,46 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
 }
 
 impl Reviews {
-    /// Asks through this client, which needs what the role `system:auth-delegator` grants.
+    /// Creates reviews with this client, which needs the permissions of the role `system:auth-delegator`.
     pub(crate) fn new(client: Client) -> Self {
-        Self { client, answers: Arc::default(), hasher: RandomState::new() }
+        Self { client, results: Arc::default(), hasher: RandomState::new() }
     }
 
-    /// Until when the answer is good.
+    /// Returns the time until which the result is cached.
     async fn check(&self, token: &str) -> Result<Instant, Refusal> {
         let place = self.hasher.hash_one(token);
-        let known = self.answers.lock().get(&place).filter(|(at, _)| at.elapsed() < GOOD_FOR).cloned();
+        let known = self.results.lock().get(&place).filter(|(at, _)| at.elapsed() < CACHE_TTL).cloned();
         if let Some((at, answer)) = known {
-            return answer.map(|()| at + GOOD_FOR);
+            return answer.map(|()| at + CACHE_TTL);
         }
         let at = Instant::now();
-        let answer = match self.ask(token).await {
+        let answer = match self.review(token).await {
             Ok(answer) => answer,
             Err(error) => {
-                // An error of the client holds what the server said, never the request.
+                // An error of the client contains the response of the server, never the request.
                 let why = runtime::client::ApiError::of(&error).to_string();
-                tracing::warn!(why, "could not ask the API server who may see the web view");
-                return Err(refusal(StatusCode::SERVICE_UNAVAILABLE, "The API server could not be asked.\n"));
+                tracing::warn!(why, "failed to review access to the web view");
+                return Err(refusal(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "Failed to review the token: the API server is unreachable.\n",
+                ));
             }
         };
-        let mut answers = self.answers.lock();
-        answers.retain(|_, (at, _)| at.elapsed() < GOOD_FOR);
-        if answers.len() < KEPT {
-            answers.insert(place, (at, answer.clone()));
+        let mut results = self.results.lock();
+        results.retain(|_, (at, _)| at.elapsed() < CACHE_TTL);
+        if results.len() < MAX_RESULTS {
+            results.insert(place, (at, answer.clone()));
         }
-        answer.map(|()| at + GOOD_FOR)
+        answer.map(|()| at + CACHE_TTL)
     }
 
-    async fn ask(&self, token: &str) -> kube::Result<Result<(), Refusal>> {
+    async fn review(&self, token: &str) -> kube::Result<Result<(), Refusal>> {
         let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
         let review = TokenReview { spec, ..TokenReview::default() };
         let reviewed = Api::<TokenReview>::all(self.client.clone()).create(&PostParams::default(), &review).await?;
         let status = reviewed.status.unwrap_or_default();
         let (Some(true), Some(user)) = (status.authenticated, status.user) else {
-            return Ok(Err(refusal(StatusCode::UNAUTHORIZED, "The API server does not know this token.\n")));
+            return Ok(Err(refusal(StatusCode::UNAUTHORIZED, "The API server rejected the token.\n")));
         };
         let wanted = NonResourceAttributes { path: Some(PATH.to_owned()), verb: Some("get".to_owned()) };
         let spec = SubjectAccessReviewSpec {
@@ -185,23 +191,23 @@ mod tests {
     #[case("10.0.0.1", false)]
     #[case("", false)]
     #[tokio::test]
-    async fn on_loopback_only_its_own_names_are_answered_to(#[case] host: &str, #[case] allowed: bool) {
+    async fn loopback_accepts_only_loopback_host_names(#[case] host: &str, #[case] allowed: bool) {
         let answer = Access::Loopback.check(&Uri::from_static("/events"), &headers(HOST, host)).await;
         assert_eq!(answer.is_ok(), allowed, "{host}");
     }
 
-    /// An API server that knows one token and allows what it is told to.
+    /// Returns access control with an API server that knows one token.
     fn reviews(allowed: bool) -> (Access, Arc<Mutex<Vec<String>>>) {
-        let (access, asked, _) = revocable(allowed);
-        (access, asked)
+        let (access, reviewed, _) = revocable(allowed);
+        (access, reviewed)
     }
 
-    /// The same, which can change its mind.
+    /// Like `reviews`, with a permission that can be changed.
     fn revocable(allowed: bool) -> (Access, Arc<Mutex<Vec<String>>>, Arc<AtomicBool>) {
-        let (asked, allowed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(allowed)));
-        let (heard, allows) = (asked.clone(), allowed.clone());
+        let (reviewed, allowed) = (Arc::new(Mutex::new(Vec::new())), Arc::new(AtomicBool::new(allowed)));
+        let (log, allows) = (reviewed.clone(), allowed.clone());
         let service = tower::service_fn(move |request: Request<Body>| {
-            let (heard, allowed) = (heard.clone(), allows.load(Ordering::Relaxed));
+            let (log, allowed) = (log.clone(), allows.load(Ordering::Relaxed));
             async move {
                 let path = request.uri().path().to_owned();
                 let body = request.into_body().collect_bytes().await.unwrap();
@@ -214,11 +220,11 @@ mod tests {
                     assert_eq!(review["spec"]["nonResourceAttributes"], json!({ "path": "/ui", "verb": "get" }));
                     json!({ "allowed": allowed })
                 };
-                heard.lock().push(path);
+                log.lock().push(path);
                 Ok::<_, std::convert::Infallible>(Response::new(Body::from(serde_json::to_vec(&review).unwrap())))
             }
         });
-        (Access::Reviewed(Reviews::new(Client::new(service, "default"))), asked, allowed)
+        (Access::Reviewed(Reviews::new(Client::new(service, "default"))), reviewed, allowed)
     }
 
     async fn status(access: &Access, header: &str) -> Option<StatusCode> {
@@ -227,50 +233,50 @@ mod tests {
 
     /// Shows OPR-11.
     #[tokio::test(start_paused = true)]
-    async fn a_token_is_reviewed_and_the_answer_is_good_for_a_minute() {
-        let (access, asked) = reviews(true);
+    async fn token_review_is_cached_for_a_minute() {
+        let (access, reviewed) = reviews(true);
         assert_eq!(status(&access, "Basic good").await, Some(StatusCode::UNAUTHORIZED));
         assert_eq!(status(&access, "Bearer bad").await, Some(StatusCode::UNAUTHORIZED));
         assert_eq!(status(&access, "Bearer good").await, None);
-        let before = asked.lock().len();
+        let before = reviewed.lock().len();
         assert_eq!(status(&access, "bearer good").await, None);
-        assert_eq!(asked.lock().len(), before, "it was asked again");
-        tokio::time::advance(GOOD_FOR).await;
+        assert_eq!(reviewed.lock().len(), before, "the token was reviewed again");
+        tokio::time::advance(CACHE_TTL).await;
         assert_eq!(status(&access, "Bearer good").await, None);
-        assert_eq!(asked.lock().len(), before + 2);
+        assert_eq!(reviewed.lock().len(), before + 2);
     }
 
     /// Shows OPR-11.
     #[tokio::test]
-    async fn who_is_known_and_not_allowed_is_refused() {
+    async fn user_without_permission_is_rejected() {
         let (access, _) = reviews(false);
         assert_eq!(status(&access, "Bearer good").await, Some(StatusCode::FORBIDDEN));
     }
 
     /// Shows OPR-11.
     #[tokio::test(start_paused = true)]
-    async fn who_listens_is_asked_about_every_minute_and_loses_the_events_with_the_right() {
+    async fn event_stream_ends_after_the_permission_is_revoked() {
         let (access, _, allowed) = revocable(true);
         let (uri, headers) = (Uri::from_static("/events"), headers(AUTHORIZATION, "Bearer good"));
         let begin = Instant::now();
         access.check(&uri, &headers).await.unwrap();
-        tokio::time::advance(GOOD_FOR / 2).await;
-        // An answer that is half a minute old is good for another half.
+        tokio::time::advance(CACHE_TTL / 2).await;
+        // A result that is half a minute old is cached for another half.
         let pass = access.check(&uri, &headers).await.unwrap();
-        assert_eq!(pass, Allowed::Until(begin + GOOD_FOR));
-        let mut withdrawn = std::pin::pin!(access.withdrawn(uri, headers, pass));
-        let ended = tokio::time::timeout_at(begin + 3 * GOOD_FOR + GOOD_FOR / 2, &mut withdrawn).await;
-        assert!(ended.is_err(), "it ended although the right is still there");
+        assert_eq!(pass, Allowed::Until(begin + CACHE_TTL));
+        let mut revoked = std::pin::pin!(access.revoked(uri, headers, pass));
+        let ended = tokio::time::timeout_at(begin + 3 * CACHE_TTL + CACHE_TTL / 2, &mut revoked).await;
+        assert!(ended.is_err(), "the stream ended although the permission exists");
         allowed.store(false, Ordering::Relaxed);
-        withdrawn.await;
+        revoked.await;
         assert_eq!(begin.elapsed().as_secs(), 240);
     }
 
     /// Shows OPR-11.
     #[tokio::test(start_paused = true)]
-    async fn on_loopback_nobody_is_asked_about_again() {
+    async fn access_on_loopback_does_not_expire() {
         let (uri, headers) = (Uri::from_static("/events"), headers(HOST, "localhost"));
-        let withdrawn = Access::Loopback.withdrawn(uri, headers, Allowed::ForGood);
-        assert!(tokio::time::timeout(100 * GOOD_FOR, withdrawn).await.is_err());
+        let revoked = Access::Loopback.revoked(uri, headers, Allowed::Always);
+        assert!(tokio::time::timeout(100 * CACHE_TTL, revoked).await.is_err());
     }
 }

@@ -1,7 +1,8 @@
-//! What has changed, as Server-Sent Events.
+//! Changes as Server-Sent Events.
 //!
-//! Each listener is sent everything once and then what differs from what it was last sent. The next message is put together when the one before has
-//! been taken, so a slow listener gets fewer and larger ones, and nothing piles up.
+//! Each client first receives the whole state, and then the differences to the last message. The next message is built
+//! after the previous one was taken. A slow client therefore receives fewer and larger messages, and no messages pile
+//! up.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -14,46 +15,46 @@ use hyper::body::Frame;
 use inspect::picture::{self, Picture};
 use serde_json::{Map, Value, json};
 
-use super::{View, sight};
+use super::{View, snapshot};
 
-/// How often is looked: as often as an eye follows.
-const EVERY: Duration = Duration::from_millis(250);
-/// After so many looks that showed nothing new a comment is sent, so that a listener that is gone is noticed.
-const QUIET: u32 = 60;
-/// How many pods of a node are named.
-const PODS_NAMED: usize = 12;
+/// Interval of checks for changes.
+const INTERVAL: Duration = Duration::from_millis(250);
+/// Number of checks without changes after which a comment is sent, so that closed connections are detected.
+const CHECKS_PER_COMMENT: u32 = 60;
+/// Maximum number of pods that are listed per Node.
+const MAX_PODS: usize = 12;
 
-/// What one listener has been sent.
-struct Told {
+/// What was sent to one client.
+struct Sent {
     picture: Picture,
-    /// What is not about single machines: drains, calls, who leads.
+    /// What is not about single Machines: drains, calls, leadership.
     rest: Map<String, Value>,
-    /// The number of the last decision.
+    /// Number of the last decision.
     decision: u64,
     first: bool,
 }
 
-/// Everything from now on.
+/// Returns all events from now on.
 pub(super) fn stream(view: View) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
-    let told = Told { picture: Picture::default(), rest: Map::new(), decision: 0, first: true };
-    unfold((view, told), |(view, mut told)| async move {
-        let mut text = told.next(&view);
-        for _ in 0..QUIET {
+    let sent = Sent { picture: Picture::default(), rest: Map::new(), decision: 0, first: true };
+    unfold((view, sent), |(view, mut sent)| async move {
+        let mut text = sent.next(&view);
+        for _ in 0..CHECKS_PER_COMMENT {
             if text.is_some() {
                 break;
             }
-            tokio::time::sleep(EVERY).await;
-            text = told.next(&view);
+            tokio::time::sleep(INTERVAL).await;
+            text = sent.next(&view);
         }
-        let text = text.unwrap_or_else(|| ": nothing new\n\n".to_owned());
-        Some((Ok(Frame::data(Bytes::from(text))), (view, told)))
+        let text = text.unwrap_or_else(|| ": no change\n\n".to_owned());
+        Some((Ok(Frame::data(Bytes::from(text))), (view, sent)))
     })
 }
 
-impl Told {
-    /// The next message, if there is anything to say.
+impl Sent {
+    /// Returns the next message, if anything has changed.
     fn next(&mut self, view: &View) -> Option<String> {
-        let picture = picture::of(&sight::objects(view));
+        let picture = picture::of(&snapshot::objects(view));
         let (rest, decisions) = (rest(view), view.timeline.after(self.decision));
         let changes = picture::changes(&self.picture, &picture);
         if !self.first && changes.is_empty() && rest == self.rest && decisions.is_empty() {
@@ -88,14 +89,14 @@ fn rest(view: &View) -> Map<String, Value> {
     let pods = view.cluster.machine_controller().drains().map(controllers::drain::Drains::pods).unwrap_or_default();
     let name = |key: &str| key.rsplit('/').next().unwrap_or_default().to_owned();
     let drains = state.drains.iter().map(|drain| {
-        let here = pods.iter().find(|(node, _)| Some(node) == drain.node.as_ref()).map(|(_, pods)| pods);
-        let mut named: Vec<String> = here
+        let on_node = pods.iter().find(|(node, _)| Some(node) == drain.node.as_ref()).map(|(_, pods)| pods);
+        let mut named: Vec<String> = on_node
             .into_iter()
             .flatten()
             .map(|pod| format!("{}/{}", api::Object::namespace(&**pod), api::Object::name(&**pod)))
             .collect();
         named.sort();
-        named.truncate(PODS_NAMED);
+        named.truncate(MAX_PODS);
         json!({
             "machine": name(&drain.machine), "node": drain.node, "since": drain.since, "ahead": drain.ahead,
             "count": drain.pods, "pods": named,

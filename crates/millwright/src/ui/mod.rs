@@ -1,27 +1,28 @@
-//! The web view: pools as a picture that moves, drains, cloud calls, and what was decided and why.
+//! The web view: pools, drains, cloud calls, and every decision with its reason.
 //!
-//! One page, compiled in, that is drawn from the caches of this process: looking costs the API servers nothing. It is fed by Server-Sent Events, each with
-//! what has changed since the one before, so that a thousand machines cost a few hundred bytes a second. A click asks for an explanation, which
-//! the crate `operator` computes as for `millwright explain`.
+//! It is one page, compiled in, and its data comes from the caches of this process: viewing it causes no load on the
+//! API servers. Server-Sent Events carry the changes since the previous event, so that a thousand Machines need a few
+//! hundred bytes per second. A click requests an explanation, which the crate `inspect` computes as for `millwright
+//! explain`.
 //!
-//! It only shows, and it shows names, phases and reasons; no object is sent. The page itself holds nothing and is given to anyone; what it asks for is given
-//! to whoever [`Access`] lets in.
+//! The web view is read-only. It shows names, phases and reasons; no object is sent. The page itself contains no data
+//! and is public; [`Access`] controls access to the data.
 //!
-//! | file | idea |
+//! | file | content |
 //! | --- | --- |
-//! | `access` | who may look |
+//! | `access` | access control |
 //! | `assets` | the page |
-//! | `events` | what has changed, as a stream |
+//! | `events` | changes, as a stream |
 //! | `server` | connections and requests |
-//! | `sight` | what the process sees, as `operator` wants it |
+//! | `snapshot` | the snapshot for the crate `inspect` |
 //! | `timeline` | the last decisions |
-//! | `tls` | the certificate, where others than this host may look |
+//! | `tls` | TLS, for addresses other than loopback |
 
 mod access;
 mod assets;
 mod events;
 mod server;
-mod sight;
+mod snapshot;
 mod timeline;
 mod tls;
 
@@ -37,19 +38,19 @@ use runtime::lease::Leadership;
 pub(crate) use access::{Access, Reviews};
 pub(crate) use server::serve;
 #[cfg(feature = "dev")]
-pub(crate) use sight::picture;
+pub(crate) use snapshot::picture;
 pub(crate) use timeline::Timeline;
 pub(crate) use tls::acceptor;
 
-/// What is shown.
+/// The data of the web view.
 #[derive(Clone)]
 pub(crate) struct View {
     /// The controllers.
     pub(crate) cluster: Arc<Cluster>,
-    /// What they have decided.
+    /// Their last decisions.
     pub(crate) timeline: Timeline,
-    /// Whether this process acts.
+    /// Whether this process leads.
     pub(crate) leadership: Leadership,
-    /// The time.
+    /// Clock.
     pub(crate) clock: Clock,
 }

@@ -1,4 +1,4 @@
-//! Connections and requests of the view.
+//! The HTTP server of the web view.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -21,22 +21,22 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
 use super::access::Refusal;
-use super::{Access, View, assets, events, sight};
+use super::{Access, View, assets, events, snapshot};
 use crate::http::accept;
 
-const HANDSHAKE: Duration = Duration::from_secs(10);
-/// How long a request may take to arrive.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// The longest head of a request; what follows it is not read. Tokens of service accounts have a kilobyte or two.
-const LONGEST_HEAD: usize = 32 * 1024;
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Timeout for the headers of a request.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Maximum size of the headers of a request. The body is not read. Service account tokens have one or two kilobytes.
+const MAX_HEADER_SIZE: usize = 32 * 1024;
 
-/// Nothing from anywhere else, nothing inline, in nobody's frame.
+/// Content-Security-Policy: no resources of other hosts, no inline scripts or styles, no frames.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; \
                       base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// Answers until `tasks` is asked to stop.
+/// Serves requests until `tasks` stops.
 pub(crate) async fn serve(
     listener: TcpListener,
     view: View,
@@ -44,33 +44,33 @@ pub(crate) async fn serve(
     acceptor: Option<TlsAcceptor>,
     tasks: Tasks,
 ) {
-    let answering = Answering { view, access };
-    accept(listener, tasks, "web view", move |socket| answering.clone().attend(socket, acceptor.clone())).await;
+    let handler = Handler { view, access };
+    accept(listener, tasks, "web view", move |socket| handler.clone().attend(socket, acceptor.clone())).await;
 }
 
 #[derive(Clone)]
-pub(super) struct Answering {
+pub(super) struct Handler {
     pub(super) view: View,
     pub(super) access: Access,
 }
 
-impl Answering {
+impl Handler {
     async fn attend(self, socket: TcpStream, acceptor: Option<TlsAcceptor>) {
-        let Some(acceptor) = acceptor else { return self.converse(socket).await };
-        if let Ok(Ok(secured)) = tokio::time::timeout(HANDSHAKE, acceptor.accept(socket)).await {
-            self.converse(secured).await;
+        let Some(acceptor) = acceptor else { return self.serve_connection(socket).await };
+        if let Ok(Ok(secured)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(socket)).await {
+            self.serve_connection(secured).await;
         }
     }
 
-    /// Serves one connection. What goes wrong on it is the client's to notice.
-    async fn converse(self, socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    /// Serves one connection. Connection errors are ignored.
+    async fn serve_connection(self, socket: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let answer = service_fn(move |request: Request<Incoming>| {
-            let answering = self.clone();
-            async move { Ok::<_, Infallible>(answering.answer(&request).await) }
+            let handler = self.clone();
+            async move { Ok::<_, Infallible>(handler.answer(&request).await) }
         });
         let mut builder = http1::Builder::new();
-        builder.timer(TokioTimer::new()).header_read_timeout(HEAD_WITHIN).max_buf_size(LONGEST_HEAD);
-        let _ended = builder.serve_connection(TokioIo::new(socket), answer).await;
+        builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEADER_SIZE);
+        let _ignored = builder.serve_connection(TokioIo::new(socket), answer).await;
     }
 
     pub(super) async fn answer<B>(&self, request: &Request<B>) -> Response<Body> {
@@ -85,16 +85,16 @@ impl Answering {
 
     async fn routed<B>(&self, request: &Request<B>) -> Response<Body> {
         if request.method() != Method::GET {
-            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "Only GET.\n");
+            let mut answer = text(StatusCode::METHOD_NOT_ALLOWED, "Only GET is supported.\n");
             answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET"));
             return answer;
         }
         let uri = request.uri();
         if let Some(asset) = assets::at(uri.path()) {
-            return whole(StatusCode::OK, asset.form, asset.text);
+            return whole(StatusCode::OK, asset.content_type, asset.text);
         }
         if !matches!(uri.path(), "/events" | "/explain") {
-            return text(StatusCode::NOT_FOUND, "There is only the page at / here.\n");
+            return text(StatusCode::NOT_FOUND, "Not found. The web view is at /.\n");
         }
         let allowed = match self.access.check(uri, request.headers()).await {
             Ok(allowed) => allowed,
@@ -109,8 +109,8 @@ impl Answering {
         if uri.path() == "/explain" {
             return self.explained(uri);
         }
-        let withdrawn = self.access.clone().withdrawn(uri.clone(), request.headers().clone(), allowed);
-        streamed(self.view.clone(), withdrawn)
+        let revoked = self.access.clone().revoked(uri.clone(), request.headers().clone(), allowed);
+        streamed(self.view.clone(), revoked)
     }
 
     fn explained(&self, uri: &Uri) -> Response<Body> {
@@ -118,22 +118,22 @@ impl Answering {
             let all = uri.query().unwrap_or_default().split('&').filter_map(|part| part.split_once('='));
             all.into_iter().find(|(name, _)| *name == wanted).map(|(_, value)| value)
         };
-        // Names of our kinds are DNS names, so nothing in them has to be escaped.
+        // Names of Machine API objects are DNS names, so they need no unescaping.
         let named = parameter("kind").and_then(Explained::named).zip(parameter("name"));
         let Some((kind, name)) = named else {
-            return text(StatusCode::BAD_REQUEST, "Say kind and name.\n");
+            return text(StatusCode::BAD_REQUEST, "The parameters kind and name are required.\n");
         };
-        match explain::of(&sight::of(&self.view), kind, name).map(|found| serde_json::to_string(&found)) {
+        match explain::of(&snapshot::of(&self.view), kind, name).map(|found| serde_json::to_string(&found)) {
             Ok(Ok(found)) => whole(StatusCode::OK, "application/json", found),
-            Ok(Err(_)) => text(StatusCode::INTERNAL_SERVER_ERROR, "The explanation could not be written.\n"),
+            Ok(Err(_)) => text(StatusCode::INTERNAL_SERVER_ERROR, "Failed to serialize the explanation.\n"),
             Err(missing) => text(StatusCode::NOT_FOUND, missing),
         }
     }
 }
 
-/// Events, until they may not be seen any more.
-fn streamed(view: View, withdrawn: impl Future<Output = ()> + Send + 'static) -> Response<Body> {
-    let frames = events::stream(view).take_until(withdrawn.boxed()).boxed();
+/// Returns the stream of events. It ends when access is revoked.
+fn streamed(view: View, revoked: impl Future<Output = ()> + Send + 'static) -> Response<Body> {
+    let frames = events::stream(view).take_until(revoked.boxed()).boxed();
     let mut answer = Response::new(StreamBody::new(frames).boxed_unsync());
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     answer
@@ -143,9 +143,9 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
     whole(status, "text/plain; charset=utf-8", body)
 }
 
-fn whole(status: StatusCode, form: &'static str, body: impl Into<Bytes>) -> Response<Body> {
+fn whole(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>) -> Response<Body> {
     let mut answer = Response::new(Full::new(body.into()).boxed_unsync());
     *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(form));
+    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
     answer
 }

@@ -1,4 +1,4 @@
-//! The view of controllers that look after nothing.
+//! Tests of the web view with controllers that have no objects.
 
 #![allow(clippy::unwrap_used, reason = "the lint spares tests, but not the functions that tests share")]
 
@@ -10,12 +10,12 @@ use http_body_util::BodyExt;
 use runtime::Clock;
 use runtime::lease::Leadership;
 
-use super::server::Answering;
+use super::server::Handler;
 use super::{Access, Timeline, View};
-use crate::demo::environment::{Environment, Setting};
+use crate::demo::environment::{Environment, EnvironmentOptions};
 
-fn answering() -> (Answering, Environment) {
-    let environment = Environment::set(Setting::for_an_audience(), Arc::new(|_: &Decision| {})).unwrap();
+fn handler() -> (Handler, Environment) {
+    let environment = Environment::start(EnvironmentOptions::demo(), Arc::new(|_: &Decision| {})).unwrap();
     let clock = Clock::system();
     let view = View {
         cluster: environment.cluster.clone(),
@@ -23,7 +23,7 @@ fn answering() -> (Answering, Environment) {
         leadership: Leadership::unguarded(),
         clock,
     };
-    (Answering { view, access: Access::Loopback }, environment)
+    (Handler { view, access: Access::Loopback }, environment)
 }
 
 fn request(method: Method, path: &str, host: &str) -> Request<()> {
@@ -32,10 +32,10 @@ fn request(method: Method, path: &str, host: &str) -> Request<()> {
 
 /// Shows OPR-12.
 #[tokio::test]
-async fn the_page_is_given_to_anyone_and_loads_nothing_from_elsewhere() {
-    let (answering, environment) = answering();
+async fn page_is_public_and_loads_nothing_from_other_hosts() {
+    let (handler, environment) = handler();
     for path in ["/", "/style.css", "/view.js", "/icon.svg"] {
-        let answer = answering.answer(&request(Method::GET, path, "anybody.example")).await;
+        let answer = handler.answer(&request(Method::GET, path, "any.example")).await;
         assert_eq!(answer.status(), StatusCode::OK, "{path}");
         let policy = answer.headers()["content-security-policy"].to_str().unwrap().to_owned();
         assert!(policy.starts_with("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
@@ -45,33 +45,33 @@ async fn the_page_is_given_to_anyone_and_loads_nothing_from_elsewhere() {
         let elsewhere = text.split("http").skip(1).find(|rest| !rest.starts_with("://www.w3.org/2000/svg"));
         assert_eq!(elsewhere, None, "{path}");
     }
-    environment.clear().await;
+    environment.shut_down().await;
 }
 
 /// Shows OPR-11.
 #[tokio::test]
-async fn what_it_shows_is_not_given_under_a_foreign_name() {
-    let (answering, environment) = answering();
+async fn data_is_refused_under_a_foreign_host_name() {
+    let (handler, environment) = handler();
     for path in ["/events", "/explain?kind=machine&name=m"] {
-        let answer = answering.answer(&request(Method::GET, path, "evil.example")).await;
+        let answer = handler.answer(&request(Method::GET, path, "evil.example")).await;
         assert_eq!(answer.status(), StatusCode::FORBIDDEN, "{path}");
     }
-    let posted = answering.answer(&request(Method::POST, "/events", "localhost")).await;
+    let posted = handler.answer(&request(Method::POST, "/events", "localhost")).await;
     assert_eq!(posted.status(), StatusCode::METHOD_NOT_ALLOWED);
-    let nowhere = answering.answer(&request(Method::GET, "/debug/state", "localhost")).await;
+    let nowhere = handler.answer(&request(Method::GET, "/debug/state", "localhost")).await;
     assert_eq!(nowhere.status(), StatusCode::NOT_FOUND);
-    let gone = answering.answer(&request(Method::GET, "/explain?kind=machine&name=m", "localhost")).await;
+    let gone = handler.answer(&request(Method::GET, "/explain?kind=machine&name=m", "localhost")).await;
     assert_eq!(gone.status(), StatusCode::NOT_FOUND);
-    let unsaid = answering.answer(&request(Method::GET, "/explain?kind=pod&name=m", "localhost")).await;
+    let unsaid = handler.answer(&request(Method::GET, "/explain?kind=pod&name=m", "localhost")).await;
     assert_eq!(unsaid.status(), StatusCode::BAD_REQUEST);
-    environment.clear().await;
+    environment.shut_down().await;
 }
 
 /// Shows OPR-10.
 #[tokio::test]
-async fn the_first_event_holds_everything() {
-    let (answering, environment) = answering();
-    let mut answer = answering.answer(&request(Method::GET, "/events", "127.0.0.1")).await;
+async fn first_event_contains_the_whole_state() {
+    let (handler, environment) = handler();
+    let mut answer = handler.answer(&request(Method::GET, "/events", "127.0.0.1")).await;
     assert_eq!(answer.headers()["content-type"], "text/event-stream");
     let frame = answer.body_mut().frame().await.unwrap().unwrap().into_data().unwrap();
     let text = String::from_utf8(frame.to_vec()).unwrap();
@@ -79,5 +79,5 @@ async fn the_first_event_holds_everything() {
     let data: serde_json::Value = serde_json::from_str(data).unwrap();
     assert_eq!((&data["namespace"], &data["leads"]), (&"demo".into(), &true.into()));
     assert!(data["pools"].is_array() && data["drains"].is_array() && data["calls"].is_array(), "{data}");
-    environment.clear().await;
+    environment.shut_down().await;
 }

@@ -11,57 +11,57 @@ use parking_lot::Mutex;
 use runtime::Clock;
 use serde::Serialize;
 
-/// How many are kept: what somebody who opens the page wants to have missed.
-const KEPT: usize = 300;
+/// Number of decisions that are kept.
+const MAX_ENTRIES: usize = 300;
 
-/// What was decided lately. Clones are the same.
+/// The last decisions. Clones share their state.
 #[derive(Clone)]
 pub(crate) struct Timeline {
     clock: Clock,
-    inside: Arc<Mutex<Inside>>,
+    shared: Arc<Mutex<Shared>>,
 }
 
 #[derive(Default)]
-struct Inside {
-    told: u64,
+struct Shared {
+    count: u64,
     kept: VecDeque<Entry>,
 }
 
-/// A decision, as it is shown.
+/// A decision, as shown in the web view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Entry {
-    /// Its number, counted from one.
+    /// Number of the entry, starting with one.
     pub(super) number: u64,
     at: Timestamp,
     kind: &'static str,
     name: String,
     did: Vec<String>,
     because: String,
-    /// Why it was not done.
+    /// Reason why the decision was not carried out.
     #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<String>,
 }
 
 impl Timeline {
-    /// An empty one.
+    /// Creates an empty timeline.
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, inside: Arc::default() }
+        Self { clock, shared: Arc::default() }
     }
 
-    /// Whom to tell of every decision.
+    /// Returns the listener that stores every decision.
     pub(crate) fn listener(&self) -> Listener {
         Arc::new(self.clone())
     }
 
-    /// Those that are kept and were made after the one with this number.
+    /// Returns the entries with a higher number.
     pub(super) fn after(&self, number: u64) -> Vec<Entry> {
-        self.inside.lock().kept.iter().filter(|entry| entry.number > number).cloned().collect()
+        self.shared.lock().kept.iter().filter(|entry| entry.number > number).cloned().collect()
     }
 }
 
 impl Listen for Timeline {
     fn decided(&self, decision: &Decision) {
-        if decision.did.is_empty() && !decision.outcome.is_open() {
+        if decision.steps.is_empty() && !decision.outcome.is_open() {
             return;
         }
         let mut entry = Entry {
@@ -69,22 +69,22 @@ impl Listen for Timeline {
             at: self.clock.now(),
             kind: kind(decision.about).word(),
             name: decision.key.name.to_string(),
-            did: decision.did.clone(),
+            did: decision.steps.clone(),
             because: decision.because.clone(),
             failed: decision.outcome.is_open().then(|| decision.outcome.to_string()),
         };
-        let mut inside = self.inside.lock();
-        // What fails is tried again and again; once is enough to be seen.
-        let latest = inside.kept.iter().rev().find(|kept| (kept.kind, &kept.name) == (entry.kind, &entry.name));
+        let mut shared = self.shared.lock();
+        // A failing decision is retried repeatedly. Show it only once.
+        let latest = shared.kept.iter().rev().find(|kept| (kept.kind, &kept.name) == (entry.kind, &entry.name));
         if entry.failed.is_some() && latest.is_some_and(|latest| latest.says_the_same(&entry)) {
             return;
         }
-        inside.told += 1;
-        entry.number = inside.told;
-        if inside.kept.len() == KEPT {
-            inside.kept.pop_front();
+        shared.count += 1;
+        entry.number = shared.count;
+        if shared.kept.len() == MAX_ENTRIES {
+            shared.kept.pop_front();
         }
-        inside.kept.push_back(entry);
+        shared.kept.push_back(entry);
     }
 }
 
@@ -121,25 +121,25 @@ mod tests {
 
     /// Shows OPR-10.
     #[tokio::test(start_paused = true)]
-    async fn what_did_nothing_is_left_out_and_what_keeps_failing_is_told_once() {
+    async fn timeline_skips_empty_decisions_and_repeated_failures() {
         let timeline = timeline();
         decided(&timeline, &[], "nothing to do", Ending::Done);
         for _ in 0..3 {
             decided(&timeline, &["create"], "it is new", Ending::Failed("no quota".to_owned()));
         }
         decided(&timeline, &["create"], "it is new", Ending::Done);
-        let told: Vec<Option<String>> = timeline.after(0).into_iter().map(|entry| entry.failed).collect();
-        assert_eq!(told, [Some("no quota".to_owned()), None]);
+        let failures: Vec<Option<String>> = timeline.after(0).into_iter().map(|entry| entry.failed).collect();
+        assert_eq!(failures, [Some("no quota".to_owned()), None]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_keeps_the_latest_and_says_what_is_new() {
+    async fn timeline_keeps_the_latest_entries() {
         let timeline = timeline();
-        for number in 0..KEPT + 10 {
+        for number in 0..MAX_ENTRIES + 10 {
             decided(&timeline, &["step"], &format!("{number}"), Ending::Done);
         }
         let kept = timeline.after(0);
-        assert_eq!((kept.len(), kept[0].number), (KEPT, 11));
-        assert_eq!(timeline.after(u64::try_from(KEPT).unwrap() + 9).len(), 1);
+        assert_eq!((kept.len(), kept[0].number), (MAX_ENTRIES, 11));
+        assert_eq!(timeline.after(u64::try_from(MAX_ENTRIES).unwrap() + 9).len(), 1);
     }
 }

@@ -1,4 +1,4 @@
-//! TLS for the view, where others than this host may look: a token must not travel in the open.
+//! TLS for the web view. Required on addresses other than loopback, because tokens must be encrypted.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// From two PEM files. Errors name the file and nothing of what is in it.
+/// Returns an acceptor for two PEM files. Errors contain the file name and no content.
 pub(crate) fn acceptor(certificate: &Path, key: &Path) -> anyhow::Result<TlsAcceptor> {
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
@@ -19,6 +19,6 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> anyhow::Result<TlsAcce
     let config = ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .and_then(|builder| builder.with_no_client_auth().with_single_cert(chain, key))
-        .context("the certificate and the key of the web view do not go together")?;
+        .context("the certificate and the key of the web view do not match")?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -1,4 +1,4 @@
-//! Leaves nothing of an `up`, however far it came and whoever was killed meanwhile.
+//! Removes everything that an `up` created, even if it failed or a process was killed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use driver::{Call, Driver, MachineRequest};
 use serde_json::json;
 
 use super::layout::Layout;
-use super::{holder, link};
+use super::{link, processes};
 
-/// Takes it down, and says whether there was anything.
+/// Removes everything. Returns whether there was anything to remove.
 pub(super) async fn down(layout: &Layout) -> anyhow::Result<bool> {
-    let found = layout.is_there()? || holder::is_up(layout)?;
-    holder::kill(layout).await?;
+    let found = layout.exists()? || processes::any_running(layout)?;
+    processes::kill(layout).await?;
     if found {
         link::remove()?;
     }
@@ -28,18 +28,19 @@ pub(super) async fn down(layout: &Layout) -> anyhow::Result<bool> {
     }
 }
 
-/// By the driver, which knows all that belongs to a machine. Its processes are gone with their namespaces; its cgroups are not.
+/// Deletes the Machines with the driver, which knows all their resources. Their processes ended with their namespaces;
+/// their cgroups did not.
 async fn remove_machines(state: &Path) -> anyhow::Result<()> {
     let driver = crate::built_in::host_driver();
     for (cluster, machine) in machines(state) {
         let request = request(state, &cluster, &machine);
         let removed = driver.delete(&Call::default(), &request).await;
-        removed.with_context(|| format!("failed to remove the machine {machine}"))?;
+        removed.with_context(|| format!("failed to delete the machine {machine}"))?;
     }
     Ok(())
 }
 
-/// What has a directory, by cluster.
+/// Returns the Machines that have a directory, with their cluster.
 fn machines(state: &Path) -> Vec<(String, String)> {
     let entries = |folder: PathBuf| fs::read_dir(folder).into_iter().flatten().flatten();
     let name = |entry: &fs::DirEntry| entry.file_name().into_string().ok();
@@ -53,7 +54,7 @@ fn machines(state: &Path) -> Vec<(String, String)> {
         .collect()
 }
 
-/// All that a driver needs to know to let a machine go.
+/// Returns the request that deletes a Machine.
 fn request(state: &Path, cluster: &str, machine: &str) -> MachineRequest {
     let provider_spec = json!({ "cluster": cluster, "stateDirectory": state });
     let class = MachineClass { provider: lab_host::PROVIDER.into(), provider_spec, ..MachineClass::default() };
@@ -68,7 +69,7 @@ mod tests {
 
     /// Shows HST-19.
     #[tokio::test]
-    async fn what_is_not_up_is_taken_down_without_a_word() {
+    async fn down_without_an_up_succeeds() {
         let folder = tempfile::tempdir().unwrap();
         assert!(!down(&Layout::at(&folder.path().join("up"))).await.unwrap());
     }

@@ -1,16 +1,18 @@
-//! `millwright up`: a real control plane, the controllers and a pool of machines with real kubelets, on this host; `millwright down` takes all of it away.
+//! `millwright up`: a real control plane, the controllers and a pool of Machines with real kubelets on this host.
+//! `millwright down` removes all of it.
 //!
-//! It has two halves. The outer one, which a person waits for, sees to it that everything is compiled, starts the inner one in network, mount and
-//! process namespaces of its own (`lab_node::namespaces`), connects the host to them by one link, and tells how far the inner one is. The inner one
-//! runs until the namespaces end: control plane, controllers, machines. So there is one process to kill, whoever of the others is gone, and the kernel
-//! ends the rest; what no namespace holds, files and cgroups, has a place of its own and is removed by [`down`].
+//! It consists of two processes. The outer process, which the user starts, compiles everything, starts the inner
+//! process in its own network, mount and pid namespaces (`lab_node::namespaces`), connects the host with them, and
+//! prints the progress of the inner process. The inner process runs the control plane, the controllers and the Machines
+//! until the namespaces end. To stop everything, one process is killed and the kernel ends all others. Files and
+//! cgroups are not in a namespace; [`down`] removes them.
 
 mod down;
-mod holder;
-mod inside;
+mod inner;
 mod layout;
 mod link;
 mod objects;
+mod processes;
 mod progress;
 
 use std::fs::File;
@@ -30,23 +32,23 @@ use tokio_util::sync::CancellationToken;
 use crate::cli::{Down, Up, UpProvider};
 use crate::print;
 use layout::Layout;
-use progress::{READY, Teller};
+use progress::{ProgressPrinter, READY};
 
-/// What `ps` calls the first process inside.
+/// Name of the init process of the namespaces in `ps`.
 const NAME: &str = "millwright-up";
-/// Between two looks at how far the inner half is.
-const GLANCE: Duration = Duration::from_millis(100);
+/// Interval of checks for progress of the inner process.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(options: &Up) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("failed to start the async runtime")?;
-    runtime.block_on(async { if options.in_namespaces { inside::run(options).await } else { outside(options).await } })
+    runtime.block_on(async { if options.in_namespaces { inner::run(options).await } else { run_outer(options).await } })
 }
 
 /// `millwright down`.
-pub(crate) fn take_down(options: &Down) -> anyhow::Result<ExitCode> {
+pub(crate) fn down(options: &Down) -> anyhow::Result<ExitCode> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
@@ -56,19 +58,19 @@ pub(crate) fn take_down(options: &Down) -> anyhow::Result<ExitCode> {
         let found = down::down(&layout).await?;
         let place = options.directory.display();
         print::line(if found {
-            format!("{place} is down, and nothing of it is left")
+            format!("{place} was stopped and removed")
         } else {
-            format!("{place} was not up")
+            format!("no cluster runs in {place}")
         });
         Ok(ExitCode::SUCCESS)
     })
 }
 
-async fn outside(options: &Up) -> anyhow::Result<ExitCode> {
+async fn run_outer(options: &Up) -> anyhow::Result<ExitCode> {
     let layout = Layout::at(&options.directory);
-    if holder::is_up(&layout)? {
+    if processes::any_running(&layout)? {
         bail!(
-            "{} is up already: {}. `millwright down` ends it",
+            "a cluster already runs in {}. Its kubeconfig is {}. `millwright down` stops it",
             options.directory.display(),
             layout.kubeconfig().display()
         );
@@ -78,8 +80,8 @@ async fn outside(options: &Up) -> anyhow::Result<ExitCode> {
     }
     if options.provider == UpProvider::Qemu {
         crate::built_in::qemu_driver().check().map_err(|error| anyhow!("{}", error.message()))?;
-        let of_host = "--images is for machines of --provider=host: a virtual machine sees no directory of this host";
-        ensure!(options.images.is_none(), "{of_host}");
+        let unsupported = "--images requires --provider=host: a virtual machine cannot access directories of this host";
+        ensure!(options.images.is_none(), "{unsupported}");
     }
     let stop = CancellationToken::new();
     let signals = signals::listen()?;
@@ -87,62 +89,62 @@ async fn outside(options: &Up) -> anyhow::Result<ExitCode> {
         tokio::select! {
             biased;
             () = stop.cancelled() => Ok(None),
-            outcome = rise(options, &layout) => outcome.map(Some),
+            outcome = bring_up(options, &layout) => outcome.map(Some),
         }
     };
     let outcome = tokio::select! {
         biased;
         outcome = work => outcome,
-        again = signals::obey(signals, stop.clone()) => return Ok(ExitCode::from(u8::try_from(again.exit_code()).unwrap_or(1))),
+        signal = signals::handle(signals, stop.clone()) => return Ok(crate::exit_code_of(signal)),
     };
     match outcome {
         Ok(Some(kubectl)) => {
-            introduce(options, &layout, &kubectl);
+            print_instructions(options, &layout, &kubectl);
             Ok(ExitCode::SUCCESS)
         }
         Ok(None) => {
-            down::down(&layout).await.context("failed to take down what was begun")?;
-            print::line("interrupted: what was begun is down again");
+            down::down(&layout).await.context("failed to clean up")?;
+            print::line("interrupted: everything was stopped and removed");
             Ok(ExitCode::from(130))
         }
         Err(error) => {
-            // The reason of the failure is worth more than a complaint about the cleaning.
+            // The error that is returned is more useful than an error of the cleanup.
             let _ = down::down(&layout).await;
             Err(error)
         }
     }
 }
 
-/// Makes what is missing, starts the inner half and waits until its nodes are ready. Gives back where kubectl is.
-async fn rise(options: &Up, layout: &Layout) -> anyhow::Result<std::path::PathBuf> {
-    let mut teller = Teller::new();
+/// Builds what is missing, starts the inner process and waits until its Nodes are ready. Returns the path of kubectl.
+async fn bring_up(options: &Up, layout: &Layout) -> anyhow::Result<std::path::PathBuf> {
+    let mut printer = ProgressPrinter::new();
     let recipe = Recipe::of_this_repository()?;
     let all = recipe.programs().len();
-    let tell = |progress: Progress| teller.tell(&format!("control plane: {}", progress.sentence(all)));
-    let binaries = Compiler::default().compile(&recipe, &Cache::of_this_user()?, tell).await?;
-    let tell = |line: &str| teller.tell(&format!("machines: {line}"));
+    let report = |progress: Progress| printer.print(&format!("control plane: {}", progress.sentence(all)));
+    let binaries = Compiler::default().compile(&recipe, &Cache::of_this_user()?, report).await?;
+    let report = |line: &str| printer.print(&format!("machines: {line}"));
     match options.provider {
-        UpProvider::Host => drop(Boot::build(tell).await?),
-        UpProvider::Qemu => drop(VmBoot::build(tell).await?),
+        UpProvider::Host => drop(Boot::build(report).await?),
+        UpProvider::Qemu => drop(VmBoot::build(report).await?),
     }
 
-    // What a killed one left, if anything.
+    // Remove the remains of a killed `up`.
     down::down(layout).await?;
     link::is_free(options.network)?;
-    layout.make()?;
+    layout.create()?;
     let mut inner = start(options, layout)?;
     link::connect(inner.id(), options.network).await?;
-    follow(layout, &mut inner, &mut teller).await?;
+    follow(layout, &mut inner, &mut printer).await?;
     Ok(binaries.path(Program::Kubectl))
 }
 
-/// The inner half, in a process group of its own: it lives on when this process ends.
+/// Starts the inner process in its own process group, so that it continues when this process ends.
 fn start(options: &Up, layout: &Layout) -> anyhow::Result<Child> {
-    let ourselves = std::env::current_exe().context("failed to find this program")?;
-    let file = |path: &Path| File::create(path).with_context(|| format!("failed to make {}", path.display()));
+    let program = std::env::current_exe().context("failed to find this program")?;
+    let file = |path: &Path| File::create(path).with_context(|| format!("failed to create {}", path.display()));
     Command::new(namespaces::UNSHARE)
         .args(namespaces::around(options.network, NAME))
-        .arg(ourselves)
+        .arg(program)
         .args(options.inner_arguments())
         .stdin(Stdio::null())
         .stdout(file(&layout.progress())?)
@@ -152,39 +154,39 @@ fn start(options: &Up, layout: &Layout) -> anyhow::Result<Child> {
         .context("failed to start unshare")
 }
 
-/// Tells what the inner half tells, until it is ready or has ended.
-async fn follow(layout: &Layout, inner: &mut Child, teller: &mut Teller) -> anyhow::Result<()> {
-    let mut told = 0;
+/// Prints the progress of the inner process until it is ready or has ended.
+async fn follow(layout: &Layout, inner: &mut Child, printer: &mut ProgressPrinter) -> anyhow::Result<()> {
+    let mut printed = 0;
     loop {
-        let ended = inner.try_wait().context("failed to look after what was started")?;
-        let said = layout.told()?;
-        for line in said.get(told..).unwrap_or_default() {
+        let ended = inner.try_wait().context("failed to wait for the inner process")?;
+        let lines = layout.progress_lines()?;
+        for line in lines.get(printed..).unwrap_or_default() {
             if line == READY {
-                teller.end();
+                printer.end();
                 return Ok(());
             }
-            teller.tell(line);
+            printer.print(line);
         }
-        told = said.len();
+        printed = lines.len();
         ensure!(
             ended.is_none(),
-            "failed to come up. The last lines of its log:\n{}",
+            "failed to start the cluster. The last lines of its log:\n{}",
             control_plane::guard::tail(&layout.log(), 12)
         );
-        tokio::time::sleep(GLANCE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }
 
-fn introduce(options: &Up, layout: &Layout, kubectl: &Path) {
+fn print_instructions(options: &Up, layout: &Layout, kubectl: &Path) {
     let (kubeconfig, kubectl, pool) = (layout.kubeconfig(), kubectl.display(), &options.pool);
     let kubeconfig = kubeconfig.display();
     print::line(format!(
-        "A cluster with {} real nodes is up. `millwright down` takes it away.\n\n  \
+        "A cluster with {} real nodes is running. `millwright down` removes it.\n\n  \
            export KUBECONFIG={kubeconfig}\n  \
            kubectl get nodes,machines\n  \
            kubectl create deployment web --image=millwright.local/busybox:1 -- sleep 1000000\n  \
            kubectl scale machinedeployment {pool} --replicas={}\n\n\
-         If you have no kubectl, one is at {kubectl}. Its log is {}.",
+         kubectl is at {kubectl}, the log of the cluster is {}.",
         options.machines,
         options.machines + 1,
         layout.log().display()

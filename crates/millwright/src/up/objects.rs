@@ -1,4 +1,4 @@
-//! What is applied: the Secret with the user data, a class, and a pool of so many machines of it.
+//! The objects of `up`: the Secret with the user data, a MachineClass and a MachineDeployment.
 
 use std::path::Path;
 
@@ -8,22 +8,22 @@ use serde_json::{Value, json};
 
 use crate::cli::Up;
 
-/// Memory that a machine may use. A machine with a few pods has less than half of it.
+/// Memory limit of a Machine. A Machine with a few pods uses less than half of it.
 const MEMORY: &str = "1Gi";
 
-/// What a class says of machines that are namespaces.
+/// Returns the providerSpec of Machines that are namespaces.
 pub(super) fn namespaces(options: &Up, cluster: &join::Cluster<'_>, boot: &Boot, state: &Path) -> Value {
     let mut mounts = vec![json!({ "hostPath": boot.images, "path": "/images" })];
     mounts.extend(options.images.as_ref().map(|images| json!({ "hostPath": images, "path": "/more-images" })));
     json!({
         "cluster": cluster.name, "stateDirectory": state, "rootImage": boot.root, "kubelet": boot.kubelet, "mounts": mounts,
-        // CPUs may be promised more than once: this is a laptop, and machines are idle most of the time. Memory may not.
+        // CPUs may be overcommitted, because the Machines on a laptop are idle most of the time. Memory may not.
         "cpu": "2", "memory": MEMORY, "hostBudget": { "cpu": "64" },
         "bridge": "br0", "addresses": cluster.network.machines(), "prefixLength": 16, "gateway": cluster.network.gateway(),
     })
 }
 
-/// What a class says of virtual machines.
+/// Returns the providerSpec of virtual machines.
 pub(super) fn virtual_machines(options: &Up, cluster: &join::Cluster<'_>, boot: &VmBoot, state: &Path) -> Value {
     json!({
         "cluster": cluster.name, "stateDirectory": state, "image": boot.disk, "imageFormat": "raw", "kernel": boot.kernel, "initrd": boot.initrd,
@@ -32,7 +32,7 @@ pub(super) fn virtual_machines(options: &Up, cluster: &join::Cluster<'_>, boot: 
     })
 }
 
-/// All of it.
+/// Returns all objects.
 pub(super) fn pool(options: &Up, cluster: &join::Cluster<'_>, spec: &Value) -> Value {
     let labels = json!({ "pool": options.pool });
     let group = "machine.sapcloud.io/v1alpha1";
@@ -60,7 +60,7 @@ pub(super) fn pool(options: &Up, cluster: &join::Cluster<'_>, spec: &Value) -> V
     ] })
 }
 
-/// How many nodes of a list could run a pod of anybody: ready, and without a taint that keeps it away.
+/// Returns the number of Nodes on which any pod can run: ready and without taints that repel pods.
 pub(super) fn usable(nodes: &Value) -> usize {
     let items = nodes.get("items").and_then(Value::as_array).into_iter().flatten();
     items.filter(|node| is_ready(node) && !is_tainted(node)).count()
@@ -86,13 +86,9 @@ mod tests {
     #[rstest]
     #[case::usable("True", json!([]), 1)]
     #[case::not_ready("False", json!([]), 0)]
-    #[case::nobody_took_the_taint_away_yet("True", json!([{ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" }]), 0)]
-    #[case::less_wanted("True", json!([{ "key": "k", "effect": "PreferNoSchedule" }]), 1)]
-    fn a_node_is_usable_when_it_is_ready_and_keeps_no_pod_away(
-        #[case] ready: &str,
-        #[case] taints: Value,
-        #[case] count: usize,
-    ) {
+    #[case::tainted("True", json!([{ "key": "node.kubernetes.io/not-ready", "effect": "NoSchedule" }]), 0)]
+    #[case::prefer_no_schedule("True", json!([{ "key": "k", "effect": "PreferNoSchedule" }]), 1)]
+    fn node_is_usable_if_it_is_ready_and_not_tainted(#[case] ready: &str, #[case] taints: Value, #[case] count: usize) {
         let node = json!({
             "spec": { "taints": taints },
             "status": { "conditions": [{ "type": "MemoryPressure", "status": "False" }, { "type": "Ready", "status": ready }] },
@@ -101,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn the_driver_accepts_the_class_and_deletes_by_what_down_knows_of_it() {
+    fn pool_contains_the_options_of_up() {
         let options = Up::example();
         let provider = options.provider.name();
         let cluster =

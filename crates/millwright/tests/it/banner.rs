@@ -1,12 +1,12 @@
-//! What `millwright dev` says first, to a person on a terminal and into a pipe.
+//! Tests of the banner of `millwright dev`, on a terminal and into a pipe.
 
 use crate::program::Program;
 use crate::terminal::same_as;
 
-const LAST_LINE: &str = "What Millwright decides, as it happens:";
+const LAST_LINE: &str = "Decisions of Millwright:";
 
-/// The banner without what differs from run to run.
-fn lasting(said: &[String]) -> String {
+/// Returns the banner without what differs between runs.
+fn normalized(lines: &[String]) -> String {
     let ports = |line: &str| {
         let mut pieces = line.split("127.0.0.1:");
         let first = pieces.next().unwrap_or_default().to_owned();
@@ -19,33 +19,33 @@ fn lasting(said: &[String]) -> String {
         Some((before, _)) => format!("{before}KUBECONFIG=FILE\n"),
         None => ports(line.trim_end_matches('\r')) + "\n",
     };
-    said.iter().map(line).collect::<String>().replace('\x1b', "<esc>")
+    lines.iter().map(line).collect::<String>().replace('\x1b', "<esc>")
 }
 
 /// Shows OPR-22.
 #[test]
 fn dev_prints_its_banner_first() {
-    let mut dev = Program::start_talking(&["dev"]);
-    dev.says(&[LAST_LINE]);
-    same_as("dev-banner", &lasting(dev.heard_so_far()));
+    let mut dev = Program::start_reading_stdout(&["dev"]);
+    dev.wait_for_line(&[LAST_LINE]);
+    same_as("dev-banner", &normalized(dev.lines_so_far()));
     assert_eq!(dev.interrupt().code(), Some(0));
 }
 
-/// It has no colours, so whoever asks for none gets the same.
+/// The banner has no colours, so NO_COLOR does not change it.
 /// Shows OPR-22.
 #[test]
-#[allow(clippy::print_stderr, reason = "what is skipped is said")]
-fn on_a_terminal_the_banner_of_dev_is_the_same_and_ctrl_c_ends_it() {
+#[allow(clippy::print_stderr, reason = "skipped tests are reported")]
+fn dev_prints_the_same_banner_on_a_terminal() {
     for environment in [&[][..], &[("NO_COLOR", "1")]] {
         let Some(mut dev) = Program::start_on_a_terminal(100, "dev --boot-time 100ms", environment) else {
             eprintln!("skipped: there is no `script` (util-linux), so there is no terminal");
             return;
         };
-        dev.says(&[LAST_LINE]);
-        same_as("dev-banner", &lasting(dev.heard_so_far()));
-        dev.says(&["because"]);
-        let said = dev.heard_so_far();
-        assert!(!said.iter().any(|line| line.contains('\x1b')), "{said:?}");
+        dev.wait_for_line(&[LAST_LINE]);
+        same_as("dev-banner", &normalized(dev.lines_so_far()));
+        dev.wait_for_line(&["reason: "]);
+        let printed = dev.lines_so_far();
+        assert!(!printed.iter().any(|line| line.contains('\x1b')), "{printed:?}");
         assert_eq!(dev.press_ctrl_c().code(), Some(0));
     }
 }

@@ -1,4 +1,4 @@
-//! Drivers that are built in: several in one process, each with the classes that name it.
+//! Tests of several built-in drivers in one process.
 
 use cloud_fakes::ec2::{Ec2, Settings};
 use fake_apiserver::{Server, loopback};
@@ -10,7 +10,7 @@ use crate::serving::{MACHINES, server, until};
 
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
 
-/// Beside the virtual machine `m`: one in AWS, and one of a provider that nobody has.
+/// Adds a Machine in AWS, and one of an unknown provider.
 fn with_aws(server: &Server) {
     let meta = |name: &str| json!({ "name": name, "namespace": "default" });
     let spec = json!({
@@ -46,7 +46,7 @@ fn field(server: &Server, machine: &str, pointer: &str) -> String {
 
 /// Shows AWS-30.
 #[tokio::test(flavor = "multi_thread")]
-async fn two_drivers_in_one_process_are_each_asked_for_their_own_classes_and_no_other_class_leaves() {
+async fn built_in_drivers_handle_only_their_own_classes() {
     let folder = TempDir::new().unwrap();
     let (server, ec2) = (server(), Ec2::start(Settings::default()).await.unwrap());
     with_aws(&server);
@@ -56,17 +56,18 @@ async fn two_drivers_in_one_process_are_each_asked_for_their_own_classes_and_no_
     let arguments = ["run", "--provider=AWS,virtual", "--target-kubeconfig", &path.to_string_lossy()];
     let program = Program::start_with(&arguments, &[("AWS_ENDPOINT_URL_EC2", &ec2.endpoint())]);
 
-    until(&server, "each has its VM", |server| {
+    until(&server, "each driver has created its VM", |server| {
         field(server, "m", "/spec/providerID").starts_with("virtual:")
             && field(server, "aws", "/spec/providerID").starts_with("aws:///eu-west-1/i-")
     })
     .await;
-    until(&server, "the third is refused", |server| {
-        let told = field(server, "mars", "/status/lastOperation/description");
-        told.contains("no driver serves \"mars\"; this process has AWS, virtual") && told.contains("--provider")
+    until(&server, "the third Machine is rejected", |server| {
+        let description = field(server, "mars", "/status/lastOperation/description");
+        description.contains("no driver serves \"mars\"; this process has AWS, virtual")
+            && description.contains("--provider")
     })
     .await;
     let made: Vec<_> = ec2.with(|cloud, _| cloud.instances().iter().map(|vm| vm.tags()["Name"].clone()).collect());
-    assert_eq!(made, ["aws"], "EC2 was asked for its own machine only");
+    assert_eq!(made, ["aws"], "EC2 received only its own Machine");
     assert!(program.terminate().success());
 }

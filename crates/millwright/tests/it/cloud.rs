@@ -1,4 +1,4 @@
-//! The virtual cloud as a process of its own: it outlives the controller, and is told apart from it.
+//! Tests of the virtual cloud as a separate process, which outlives the controller.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn name(n: usize) -> String {
     format!("m-{n}")
 }
 
-/// An API server on loopback with a class and ten machines, and a folder for sockets.
+/// An API server on loopback with a MachineClass and ten Machines, and a directory for sockets.
 struct CloudFixture {
     server: Server,
     _running: Running,
@@ -90,10 +90,10 @@ impl CloudFixture {
             }
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        panic!("waited a minute in vain until {what}: {:#?}", self.server.objects(RESOURCE));
+        panic!("timed out after a minute while waiting until {what}: {:#?}", self.server.objects(RESOURCE));
     }
 
-    /// Every VM of the cloud, asked the way a controller asks.
+    /// Returns the number of VMs in the cloud, listed as a controller does.
     async fn vms(&self, tasks: &Tasks) -> usize {
         let caller = Caller { name: "test/0".into(), random: Random::seeded(1), tasks: tasks.clone() };
         let driver = RemoteDriver::new(&self.endpoint().parse().unwrap(), None, caller).unwrap();
@@ -106,18 +106,18 @@ impl CloudFixture {
 
 /// Shows REM-8.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_controller_that_is_killed_finds_its_ten_vms_again_and_makes_no_more() {
+async fn killed_controller_creates_no_duplicate_vms_after_restart() {
     let (fixture, tasks) = (CloudFixture::new().await, Tasks::new());
     let mut cloud = fixture.cloud();
-    cloud.says(&["the virtual cloud is open", "cloud.sock"]);
+    cloud.wait_for_line(&["started virtual cloud", "cloud.sock"]);
     let mut controller = fixture.controller();
-    controller.says(&["connected to the driver", "virtual"]);
-    fixture.until("some VMs are there", async || fixture.vms(&tasks).await > 0).await;
+    controller.wait_for_line(&["connected to the driver", "virtual"]);
+    fixture.until("some VMs exist", async || fixture.vms(&tasks).await > 0).await;
     controller.kill();
 
     let controller = fixture.controller();
-    fixture.until("all run", async || fixture.running() == MACHINES).await;
-    assert_eq!(fixture.vms(&tasks).await, MACHINES, "a doubled create would show");
+    fixture.until("all Machines are Running", async || fixture.running() == MACHINES).await;
+    assert_eq!(fixture.vms(&tasks).await, MACHINES, "a duplicate create call would be visible");
 
     let requests = fixture.server.requests();
     let of_nodes = requests.iter().filter(|entry| entry.tally.resource == "nodes" && entry.tally.verb == "create");
@@ -128,34 +128,34 @@ async fn a_controller_that_is_killed_finds_its_ten_vms_again_and_makes_no_more()
     tasks.stop();
     assert!(controller.terminate().success());
     assert!(cloud.terminate().success());
-    assert!(!std::path::Path::new(&fixture.path("cloud.sock")).exists(), "the socket went with its owner");
+    assert!(!std::path::Path::new(&fixture.path("cloud.sock")).exists(), "the socket is removed");
 }
 
 /// Shows REM-5.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_driver_that_is_not_there_is_waited_for_until_it_is() {
+async fn controller_waits_for_its_driver() {
     let fixture = CloudFixture::new().await;
     let mut controller = fixture.controller();
-    let said = controller.says(&["waiting for the driver"]);
-    assert!(said.contains(&fixture.endpoint()) && said.contains("start it"), "{said}");
+    let printed = controller.wait_for_line(&["waiting for the driver"]);
+    assert!(printed.contains(&fixture.endpoint()) && printed.contains("start it"), "{printed}");
     let _cloud = fixture.cloud();
-    controller.says(&["connected to the driver"]);
-    controller.says(&["beginning to work"]);
+    controller.wait_for_line(&["connected to the driver"]);
+    controller.wait_for_line(&["beginning to work"]);
     assert!(controller.terminate().success());
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_cloud_does_not_take_the_socket_of_the_first() {
+async fn second_cloud_does_not_replace_the_socket_of_the_first() {
     let fixture = CloudFixture::new().await;
     let mut cloud = fixture.cloud();
-    cloud.says(&["the virtual cloud is open"]);
+    cloud.wait_for_line(&["started virtual cloud"]);
     let output = run(&["virtual-cloud", "--listen", &fixture.endpoint(), "--kubeconfig=none"]);
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("another process already does"), "{}", text(&output.stderr));
 }
 
 #[test]
-fn tls_without_certificates_is_refused_with_the_flags_that_are_missing() {
+fn tls_endpoint_without_certificates_is_rejected() {
     let output = run(&["run", "--target-kubeconfig=none", "--driver-endpoint=tcp+mtls://localhost:1"]);
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("--driver-cert-file"), "{}", text(&output.stderr));

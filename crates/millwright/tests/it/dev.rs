@@ -1,4 +1,4 @@
-//! `millwright dev` as somebody who tries it sees it.
+//! Tests of `millwright dev`.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,9 +16,9 @@ use tempfile::TempDir;
 
 use crate::program::{Program, run, text};
 
-/// The kubeconfig in what it prints.
+/// Returns the path of the kubeconfig from the banner.
 fn kubeconfig(program: &mut Program) -> PathBuf {
-    let line = program.says(&["export KUBECONFIG="]);
+    let line = program.wait_for_line(&["export KUBECONFIG="]);
     PathBuf::from(line.split_once('=').unwrap().1)
 }
 
@@ -36,13 +36,13 @@ async fn until_running(machines: &Api<Machine>, wanted: usize) {
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("waited two minutes in vain until {wanted} machines run");
+    panic!("timed out after two minutes: {wanted} machines are not Running");
 }
 
 /// Shows HTT-8.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_pool_comes_up_can_be_scaled_and_nothing_is_left_behind() {
-    let mut program = Program::start_talking(&["dev"]);
+async fn dev_runs_and_scales_a_pool_and_leaves_nothing_behind() {
+    let mut program = Program::start_reading_stdout(&["dev"]);
     let path = kubeconfig(&mut program);
     assert!(path.exists());
     let machines: Api<Machine> = Api::namespaced(client(&path), "default");
@@ -51,7 +51,7 @@ async fn a_pool_comes_up_can_be_scaled_and_nothing_is_left_behind() {
     let five = Patch::Merge(json!({ "spec": { "replicas": 5 } }));
     pools.patch("pool", &PatchParams::default(), &five).await.unwrap();
     until_running(&machines, 5).await;
-    program.says(&["millwright", "machine deployment pool"]);
+    program.wait_for_line(&["millwright", "machine deployment pool"]);
 
     assert_eq!(program.interrupt().code(), Some(0));
     assert!(!path.exists() && !path.parent().unwrap().exists(), "{} is left behind", path.display());
@@ -59,7 +59,7 @@ async fn a_pool_comes_up_can_be_scaled_and_nothing_is_left_behind() {
 
 /// Shows OPR-21.
 #[tokio::test(flavor = "multi_thread")]
-async fn with_a_data_dir_the_same_machines_and_vms_are_there_after_a_restart() {
+async fn dev_restores_machines_and_vms_from_its_data_dir() {
     let folder = TempDir::new().unwrap();
     let data = folder.path().join("data");
     let arguments = ["dev", "--data-dir", data.to_str().unwrap()];
@@ -72,7 +72,7 @@ async fn with_a_data_dir_the_same_machines_and_vms_are_there_after_a_restart() {
         ids.sort();
         ids
     };
-    let mut first = Program::start_talking(&arguments);
+    let mut first = Program::start_reading_stdout(&arguments);
     let path = kubeconfig(&mut first);
     let pools: Api<MachineDeployment> = Api::namespaced(client(&path), "default");
     until_running(&Api::namespaced(client(&path), "default"), 3).await;
@@ -87,9 +87,9 @@ async fn with_a_data_dir_the_same_machines_and_vms_are_there_after_a_restart() {
     );
     assert_eq!(first.interrupt().code(), Some(0));
 
-    let mut second = Program::start_talking(&arguments);
+    let mut second = Program::start_reading_stdout(&arguments);
     let path = kubeconfig(&mut second);
-    assert_eq!(named(&path).await, before, "other machines, or other VMs");
+    assert_eq!(named(&path).await, before, "different Machines or VMs");
     let five = Patch::Merge(json!({ "spec": { "replicas": 5 } }));
     let pools: Api<MachineDeployment> = Api::namespaced(client(&path), "default");
     pools.patch("pool", &PatchParams::default(), &five).await.unwrap();
@@ -99,54 +99,54 @@ async fn with_a_data_dir_the_same_machines_and_vms_are_there_after_a_restart() {
     assert_eq!(second.interrupt().code(), Some(0));
     std::fs::write(data.join("state.json"), "{").unwrap();
     let odd = run(&arguments);
-    assert!(text(&odd.stderr).contains("remove it to begin anew"), "{}", text(&odd.stderr));
+    assert!(text(&odd.stderr).contains("Remove it to start without saved state"), "{}", text(&odd.stderr));
 }
 
-/// What is answered on loopback, until it ends or so much has come.
-fn asked(address: &str, path: &str, enough: impl Fn(&str) -> bool) -> String {
+/// Returns the response of a server on loopback. Reads until it ends or is sufficient.
+fn get(address: &str, path: &str, is_sufficient: impl Fn(&str) -> bool) -> String {
     let mut socket = TcpStream::connect(address).unwrap();
     socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     write!(socket, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
-    let (mut said, mut piece) = (String::new(), [0; 4096]);
-    while !enough(&said) {
+    let (mut response, mut piece) = (String::new(), [0; 4096]);
+    while !is_sufficient(&response) {
         let length = socket.read(&mut piece).unwrap();
         if length == 0 {
             break;
         }
-        said.push_str(&String::from_utf8_lossy(&piece[..length]));
+        response.push_str(&String::from_utf8_lossy(&piece[..length]));
     }
-    said
+    response
 }
 
 /// Shows OPR-10.
 #[test]
-fn the_web_view_shows_the_pool_as_it_comes_up_and_explains_it() {
-    let mut program = Program::start_talking(&["dev"]);
-    let line = program.says(&["  http://127.0.0.1:"]);
+fn web_view_shows_and_explains_the_pool() {
+    let mut program = Program::start_reading_stdout(&["dev"]);
+    let line = program.wait_for_line(&["  http://127.0.0.1:"]);
     let address = line.trim().trim_start_matches("http://").trim_end_matches('/').to_owned();
-    assert!(asked(&address, "/", |_| false).contains("<title>Millwright</title>"));
-    let told = asked(&address, "/events", |said| said.matches("\"phase\":\"Running\"").count() >= 3);
-    assert!(told.contains("event: everything") && told.contains("\"because\":"), "{told}");
-    assert!(!told.contains("cloud-config") && !told.contains("userData"), "{told}");
-    let explained = asked(&address, "/explain?kind=machinedeployment&name=pool", |_| false);
+    assert!(get(&address, "/", |_| false).contains("<title>Millwright</title>"));
+    let events = get(&address, "/events", |events| events.matches("\"phase\":\"Running\"").count() >= 3);
+    assert!(events.contains("event: everything") && events.contains("\"because\":"), "{events}");
+    assert!(!events.contains("cloud-config") && !events.contains("userData"), "{events}");
+    let explained = get(&address, "/explain?kind=machinedeployment&name=pool", |_| false);
     assert!(explained.contains("\"standing\":"), "{explained}");
     assert_eq!(program.interrupt().code(), Some(0));
 }
 
 /// Shows OPR-17.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cloud_with_little_room_and_failures_makes_what_it_has_room_for() {
+async fn dev_injects_quota_and_driver_errors() {
     let flags = ["--machines=4", "--boot-time=100ms", "--quota=2", "--fail=Unavailable=1"];
-    let mut program = Program::start_talking(&[&["dev"], &flags[..]].concat());
-    let first = program.says(&[""]);
-    assert!(first.starts_with("A cluster in memory listens on"), "the banner comes first: {first}");
+    let mut program = Program::start_reading_stdout(&[&["dev"], &flags[..]].concat());
+    let first = program.wait_for_line(&[""]);
+    assert!(first.starts_with("The in-memory cluster listens on"), "the banner comes first: {first}");
     let client = client(&kubeconfig(&mut program));
     let machines: Api<Machine> = Api::namespaced(client.clone(), "default");
     until_running(&machines, 2).await;
     let all = machines.list(&kube::api::ListParams::default()).await.unwrap().items;
     assert_eq!(all.len(), 4, "{all:#?}");
-    program.says(&["because the call to create its VM failed with Unavailable"]);
-    program.says(&["because the call to create its VM failed with ResourceExhausted"]);
+    program.wait_for_line(&["reason: the call to create its VM failed with Unavailable"]);
+    program.wait_for_line(&["reason: the call to create its VM failed with ResourceExhausted"]);
     let class = Api::<MachineClass>::namespaced(client, "default").get("small").await.unwrap();
     assert_eq!(class.provider_spec["bootLatency"], "100ms");
     assert_eq!(program.interrupt().code(), Some(0));
@@ -156,35 +156,35 @@ async fn a_cloud_with_little_room_and_failures_makes_what_it_has_room_for() {
 #[rstest]
 #[case("--machines=1001", "0..=1000")]
 #[case("--machines=some", "invalid digit")]
-#[case("--boot-time=5", "write it like 90s")]
-#[case("--boot-time=-5s", "it must not be negative")]
+#[case("--boot-time=5", "use a value such as 90s")]
+#[case("--boot-time=-5s", "must not be negative")]
 #[case("--quota=-1", "not in 0..=")]
-#[case("--fail=Unavailable", "it must be CODE=N for the next N creates, or CODE=P%")]
+#[case("--fail=Unavailable", "must be CODE=N for the next N create calls, or CODE=P%")]
 #[case("--fail=Slow=1", "the code must be one of Canceled, ")]
-#[case("--fail=Internal=200%", "the share must be from 1% to 100%")]
-fn a_value_of_dev_that_makes_no_sense_is_refused_with_its_flag_and_what_helps(#[case] flag: &str, #[case] helps: &str) {
+#[case("--fail=Internal=200%", "the percentage must be from 1% to 100%")]
+fn invalid_flag_of_dev_is_rejected_with_a_fix(#[case] flag: &str, #[case] expected: &str) {
     let output = run(&["dev", flag]);
-    let said = text(&output.stderr);
-    let first = said.lines().next().unwrap_or_default();
+    let printed = text(&output.stderr);
+    let first = printed.lines().next().unwrap_or_default();
     let (name, _) = flag.split_once('=').unwrap();
-    assert_eq!(output.status.code(), Some(2), "{said}");
-    assert!(first.contains(name) && first.contains(helps), "{said}");
+    assert_eq!(output.status.code(), Some(2), "{printed}");
+    assert!(first.contains(name) && first.contains(expected), "{printed}");
 }
 
 /// Shows HTT-8.
 #[test]
-fn a_file_that_was_there_before_is_neither_overwritten_nor_removed() {
+fn dev_does_not_overwrite_an_existing_kubeconfig() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("config");
     std::fs::write(&path, "mine").unwrap();
     let output = run(&["dev", "--kubeconfig", &path.to_string_lossy()]);
     assert!(!output.status.success());
-    assert!(text(&output.stderr).contains("is there already"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("already exists"), "{}", text(&output.stderr));
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_in_a_sentence() {
+fn dev_reports_a_used_port() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let output = run(&["dev", "--port", &port]);

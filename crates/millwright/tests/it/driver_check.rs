@@ -1,4 +1,4 @@
-//! `millwright driver check`, with drivers that are good, slow, hostile or dying.
+//! Tests of `millwright driver check` with correct, slow, hostile and crashing drivers.
 
 use std::io::Write as _;
 use std::process::Output;
@@ -21,13 +21,13 @@ const CLASS: &str = "apiVersion: machine.sapcloud.io/v1alpha1\nkind: MachineClas
     provider: virtual\nproviderSpec: {deleteLatency: 0s, bootLatency: 0s}\n";
 const SECRET: &str = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {userData: hunter2-hunter2}\n";
 
-/// A folder with a class, a Secret and a socket, behind which a driver may listen.
-struct Place {
+/// A directory with a MachineClass, a Secret and a driver socket.
+struct CheckFixture {
     folder: TempDir,
     tasks: Tasks,
 }
 
-impl Place {
+impl CheckFixture {
     fn new() -> Self {
         let folder = TempDir::new().unwrap();
         std::fs::write(folder.path().join("class.yaml"), CLASS).unwrap();
@@ -62,7 +62,7 @@ fn cloud(config: Config) -> VirtualCloud {
     VirtualCloud::new(config, Arc::new(move || clock.now()), 1)
 }
 
-/// The results of a report in JSON, by case.
+/// Returns the report in JSON.
 fn results(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {output:?}"))
 }
@@ -74,54 +74,54 @@ fn result_of<'a>(report: &'a Value, case: &str) -> (&'a str, &'a str) {
 
 /// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_good_driver_that_is_late_passes_the_check_and_its_cloud_is_left_empty() {
+async fn correct_driver_with_a_slow_cloud_passes() {
     let lag = Duration::from_millis(60);
-    let (place, cloud) = (Place::new(), cloud(Config { status_lag: lag, list_lag: lag, ..Config::default() }));
-    place.serve(Arc::new(cloud.clone())).await;
-    let output = place.check(&[]).await;
+    let (fixture, cloud) = (CheckFixture::new(), cloud(Config { status_lag: lag, list_lag: lag, ..Config::default() }));
+    fixture.serve(Arc::new(cloud.clone())).await;
+    let output = fixture.check(&[]).await;
     let printed = text(&output.stdout);
     assert_eq!(output.status.code(), Some(0), "{printed}{}", text(&output.stderr));
-    assert!(printed.contains("held     AMachineLivesAndDies\n"), "{printed}");
-    assert!(printed.contains("skipped  AFullQuotaIsResourceExhausted: the bench cannot arrange it\n"), "{printed}");
-    assert!(printed.ends_with(" 0 broken\n"), "{printed}");
+    assert!(printed.contains("pass     Lifecycle\n"), "{printed}");
+    assert!(printed.contains("skip     ExhaustedQuotaIsResourceExhausted: not supported by the bench\n"), "{printed}");
+    assert!(printed.ends_with(" 0 failed\n"), "{printed}");
     assert!(cloud.vms().is_empty(), "{:?}", cloud.vms());
 }
 
 /// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_driver_that_doubles_fails_the_check_by_the_name_of_the_case() {
-    let place = Place::new();
-    place.serve(Arc::new(cloud(Config { doubles: Doubles::Allowed, ..Config::default() }))).await;
-    let output = place.check(&["-o", "json"]).await;
+async fn driver_that_creates_duplicates_fails() {
+    let fixture = CheckFixture::new();
+    fixture.serve(Arc::new(cloud(Config { doubles: Doubles::Allowed, ..Config::default() }))).await;
+    let output = fixture.check(&["-o", "json"]).await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report = results(&output);
     assert_eq!(report["passed"], false);
-    let (result, why) = result_of(&report, "CreatingTwiceMakesOneVm");
+    let (result, why) = result_of(&report, "RepeatedCreateMakesOneVm");
     assert_eq!(result, "broken");
     assert!(why.contains("was made as"), "{why}");
 }
 
 /// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_hostile_driver_is_told_on_one_line_and_without_secrets() {
-    let place = Place::new();
-    let said = "\u{1b}[31mhunter2-hunter2\nheld     EverythingIsFine".to_owned();
-    place.serve(Arc::new(Hostile::new(Arc::new(cloud(Config::default())), Attack::Error(said)))).await;
-    let output = place.check(&[]).await;
+async fn hostile_driver_error_is_printed_on_one_line() {
+    let fixture = CheckFixture::new();
+    let printed = "\u{1b}[31mhunter2-hunter2\npass     EverythingIsFine".to_owned();
+    fixture.serve(Arc::new(Hostile::new(Arc::new(cloud(Config::default())), Attack::Error(printed)))).await;
+    let output = fixture.check(&[]).await;
     let printed = text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{printed}");
-    assert!(printed.contains("BROKEN   AMachineLivesAndDies: "), "{printed}");
+    assert!(printed.contains("FAIL     Lifecycle: "), "{printed}");
     assert!(
-        !printed.contains('\u{1b}') && !printed.contains("hunter2") && !printed.contains("\nheld     EverythingIsFine")
+        !printed.contains('\u{1b}') && !printed.contains("hunter2") && !printed.contains("\npass     EverythingIsFine")
     );
 }
 
-/// What a driver does to its calls instead of answering.
+/// What the driver does instead of responding.
 #[derive(Clone, Copy)]
 enum Trouble {
-    /// Its creates never end.
+    /// The create calls never end.
     Hangs,
-    /// It dies in the third.
+    /// The driver dies in the third create call.
     Dies,
 }
 
@@ -161,57 +161,57 @@ impl Driver for Troubled {
     }
 }
 
-async fn troubled(trouble: Trouble) -> (Place, Output) {
-    let place = Place::new();
-    let (cloud, process) = (cloud(Config::default()), place.tasks.clone());
-    place.serve(Arc::new(Troubled { cloud, trouble, creates: AtomicUsize::new(0), process })).await;
-    let output = place.check(&["-o", "json", "--call-timeout", "300ms", "--case-timeout", "3s"]).await;
-    (place, output)
+async fn troubled(trouble: Trouble) -> (CheckFixture, Output) {
+    let fixture = CheckFixture::new();
+    let (cloud, process) = (cloud(Config::default()), fixture.tasks.clone());
+    fixture.serve(Arc::new(Troubled { cloud, trouble, creates: AtomicUsize::new(0), process })).await;
+    let output = fixture.check(&["-o", "json", "--call-timeout", "300ms", "--case-timeout", "3s"]).await;
+    (fixture, output)
 }
 
 /// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_driver_that_hangs_ends_each_case_at_its_deadline() {
-    let (_place, output) = troubled(Trouble::Hangs).await;
+async fn hanging_driver_fails_each_case_at_its_deadline() {
+    let (_fixture, output) = troubled(Trouble::Hangs).await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report = results(&output);
-    let (result, why) = result_of(&report, "AMachineLivesAndDies");
+    let (result, why) = result_of(&report, "Lifecycle");
     assert!(result == "broken" && why.contains("DeadlineExceeded"), "{why}");
-    assert_eq!(result_of(&report, "AnotherProvidersClassIsRefused").0, "broken", "its create hangs, too");
+    assert_eq!(result_of(&report, "OtherProviderIsRejected").0, "broken", "its create call hangs too");
     assert_eq!(report["cases"].as_array().unwrap().len(), 19);
 }
 
 /// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_driver_that_dies_in_the_middle_is_told_for_every_case_that_is_left() {
-    let (_place, output) = troubled(Trouble::Dies).await;
+async fn crashed_driver_fails_all_remaining_cases() {
+    let (_fixture, output) = troubled(Trouble::Dies).await;
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let report = results(&output);
-    assert_eq!(result_of(&report, "AMachineLivesAndDies").0, "held");
-    let (result, why) = result_of(&report, "WhatItSaysCanBeWrittenDown");
-    assert!(result == "broken" && why.starts_with("the driver cannot be reached: "), "{why}");
-    assert!(!report["left"].is_null(), "nobody could delete what was made");
+    assert_eq!(result_of(&report, "Lifecycle").0, "held");
+    let (result, why) = result_of(&report, "TextsArePrintable");
+    assert!(result == "broken" && why.starts_with("failed to reach the driver: "), "{why}");
+    assert!(!report["left"].is_null(), "the VMs could not be deleted");
 }
 
 /// Shows REM-12.
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nothing_can_be_tried_the_check_says_why_and_ends_with_two() {
-    let place = Place::new();
-    let nobody = place.check(&[]).await;
-    assert_eq!(nobody.status.code(), Some(2), "{nobody:?}");
-    assert!(text(&nobody.stderr).contains("failed to reach the driver at unix:"), "{nobody:?}");
+async fn check_without_any_case_exits_with_two() {
+    let fixture = CheckFixture::new();
+    let unreachable = fixture.check(&[]).await;
+    assert_eq!(unreachable.status.code(), Some(2), "{unreachable:?}");
+    assert!(text(&unreachable.stderr).contains("failed to reach the driver at unix:"), "{unreachable:?}");
 
-    let listener = std::os::unix::net::UnixListener::bind(place.path("driver.sock")).unwrap();
+    let listener = std::os::unix::net::UnixListener::bind(fixture.path("driver.sock")).unwrap();
     std::thread::spawn(move || {
         for mut caller in listener.incoming().map_while(Result::ok) {
             let _ = caller.write_all(b"HTTP/1.1 418 I'm a teapot\r\n\r\n");
         }
     });
-    let garbage = place.check(&[]).await;
+    let garbage = fixture.check(&[]).await;
     assert_eq!(garbage.status.code(), Some(2), "{garbage:?}");
 
-    std::fs::write(place.path("class.yaml"), "kind: Secret\n").unwrap();
-    let wrong = place.check(&[]).await;
+    std::fs::write(fixture.path("class.yaml"), "kind: Secret\n").unwrap();
+    let wrong = fixture.check(&[]).await;
     assert_eq!(wrong.status.code(), Some(2), "{wrong:?}");
     assert!(text(&wrong.stderr).contains("class.yaml is a Secret, not a MachineClass"), "{wrong:?}");
 }

@@ -1,4 +1,4 @@
-//! The command line of the real binary: its names, its exit codes, and where it says what.
+//! Tests of the command line of the binary: program names, exit codes and messages.
 
 use std::os::unix::fs::symlink;
 use std::process::{Command, Output};
@@ -19,52 +19,55 @@ fn called(name: &str, arguments: &[&str]) -> Output {
 #[rstest]
 #[case("machine-controller-manager", "--safety-up", "--machine-drain-timeout")]
 #[case("machine-controller", "--machine-drain-timeout", "--safety-up")]
-fn a_symlink_with_a_name_of_the_reference_is_that_process(
+fn symlink_with_a_program_name_of_mcm_selects_its_command(
     #[case] name: &str,
     #[case] own: &str,
-    #[case] of_the_other: &str,
+    #[case] of_other: &str,
 ) {
     let help = called(name, &["--help"]);
     assert_eq!(help.status.code(), Some(0));
-    let said = text(&help.stdout);
-    assert!(said.contains(&format!("Usage: {name} ")) && said.contains(own) && !said.contains(of_the_other), "{said}");
+    let printed = text(&help.stdout);
+    assert!(
+        printed.contains(&format!("Usage: {name} ")) && printed.contains(own) && !printed.contains(of_other),
+        "{printed}"
+    );
 
-    let unknown = called(name, &[&format!("{of_the_other}=1")]);
-    assert_eq!(unknown.status.code(), Some(2), "a flag of the other process is unknown to it");
+    let unknown = called(name, &[&format!("{of_other}=1")]);
+    assert_eq!(unknown.status.code(), Some(2), "a flag of the other process is unknown");
     assert!(text(&unknown.stderr).contains(&format!("Usage: {name} ")), "{}", text(&unknown.stderr));
 }
 
 /// Shows FLG-6.
 #[test]
-fn a_flag_that_cannot_be_read_is_told_with_usage_and_exit_code_two() {
+fn unreadable_flag_prints_usage_and_exits_with_two() {
     for flags in [["--port=http"], ["--nonsense"], ["-port=1"], ["--machine-safety-overshooting-period=1"]] {
         let output = called("machine-controller-manager", &flags);
         assert_eq!(output.status.code(), Some(2));
-        let said = text(&output.stderr);
-        assert!(said.contains("Usage: machine-controller-manager"), "{said}");
+        let printed = text(&output.stderr);
+        assert!(printed.contains("Usage: machine-controller-manager"), "{printed}");
     }
 }
 
 /// Shows FLG-7.
 #[test]
-fn flags_that_make_no_sense_are_told_together_with_exit_code_one() {
+fn invalid_flags_are_reported_together_and_exit_with_one() {
     let output = run(&["machine-controller", "--port=0", "--machine-drain-timeout=-1s", "--contention-profiling"]);
     assert_eq!(output.status.code(), Some(1));
-    let said = text(&output.stderr);
+    let printed = text(&output.stderr);
     for flag in ["--port", "--machine-drain-timeout", "--contention-profiling"] {
-        assert!(said.contains(flag), "{said}");
+        assert!(printed.contains(flag), "{printed}");
     }
 }
 
 /// Shows FLG-8.
 #[test]
-fn a_flag_without_effect_says_so_once_and_verbosity_two_lists_them_all() {
+fn flags_without_effect_log_one_warning_each() {
     let flags =
         ["--control-kubeconfig=/none", "--cloud-provider=aws", "--min_resync_period", "1h", "--target-kubeconfig=none"];
     let quiet = text(&run(&[&["manager"], &flags[..]].concat()).stderr);
     assert_eq!(quiet.matches("--cloud-provider has no effect").count(), 1, "{quiet}");
     assert_eq!(quiet.matches("--min-resync-period has no effect").count(), 1, "{quiet}");
-    assert_eq!(quiet.matches("has no effect").count(), 2, "only those that were given: {quiet}");
+    assert_eq!(quiet.matches("has no effect").count(), 2, "only given flags: {quiet}");
     assert!(!quiet.contains("FLAG:"), "{quiet}");
 
     let verbose = text(&run(&[&["manager", "-v", "3"], &flags[..]].concat()).stderr);

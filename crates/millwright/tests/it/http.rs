@@ -1,4 +1,4 @@
-//! What a running process tells over HTTP.
+//! Tests of the HTTP endpoints of a running process.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -11,22 +11,22 @@ use tempfile::TempDir;
 use crate::program::{Program, free_port, run, text};
 use crate::serving::{MACHINES, server, until};
 
-/// What must never be told.
+/// A secret that no page may contain.
 const CANARY: &str = "c4n4ry-in-the-user-data";
 
-/// Status and body of a page.
+/// Returns status and body of a page.
 fn get(port: u16, page: &str) -> Option<(u16, String)> {
     let mut socket = TcpStream::connect(("127.0.0.1", port)).ok()?;
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     socket.write_all(format!("GET {page} HTTP/1.1\r\nhost: test\r\n\r\n").as_bytes()).ok()?;
-    let mut said = String::new();
-    socket.read_to_string(&mut said).ok()?;
-    let (head, body) = said.split_once("\r\n\r\n")?;
+    let mut response = String::new();
+    socket.read_to_string(&mut response).ok()?;
+    let (head, body) = response.split_once("\r\n\r\n")?;
     Some((head.split(' ').nth(1)?.parse().ok()?, body.to_owned()))
 }
 
-/// Asks until the answer is as wanted, for a minute.
-async fn until_it_says(port: u16, page: &str, wanted: impl Fn(u16, &str) -> bool) -> String {
+/// Requests a page for up to a minute until the response is as expected.
+async fn wait_for_page(port: u16, page: &str, wanted: impl Fn(u16, &str) -> bool) -> String {
     let mut last = None;
     for _ in 0..600 {
         last = get(port, page);
@@ -37,7 +37,7 @@ async fn until_it_says(port: u16, page: &str, wanted: impl Fn(u16, &str) -> bool
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    panic!("asked {page} in vain for a minute; the last answer was {last:?}");
+    panic!("timed out after a minute while waiting for {page}; the last response was {last:?}");
 }
 
 fn start(ports: [u16; 2], kubeconfig: &str, more: &[&str]) -> Program {
@@ -48,7 +48,7 @@ fn start(ports: [u16; 2], kubeconfig: &str, more: &[&str]) -> Program {
 
 /// Shows HTT-3, DEP-13.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_waits_for_its_api_server_is_healthy_and_not_ready() {
+async fn process_waiting_for_its_api_server_is_healthy_not_ready() {
     let folder = TempDir::new().unwrap();
     let running = loopback::serve(server(), loopback::Options::default()).await.unwrap();
     let path = folder.path().join("kubeconfig");
@@ -57,13 +57,13 @@ async fn a_process_that_waits_for_its_api_server_is_healthy_and_not_ready() {
     let ports = [free_port(), free_port()];
     let program = start(ports, &path.to_string_lossy(), &[]);
     for port in ports {
-        until_it_says(port, "/healthz", |status, body| (status, body) == (200, "OK")).await;
+        wait_for_page(port, "/healthz", |status, body| (status, body) == (200, "OK")).await;
         let (status, body) = get(port, "/readyz").unwrap();
         assert_eq!(status, 503, "{body}");
         let (_, page) = get(port, "/metrics").unwrap();
-        let build = page.lines().find(|line| line.starts_with("millwright_build_info")).expect("what it is made from");
-        let said = text(&run(&["--version"]).stdout);
-        let (version, commit) = said.trim().trim_start_matches("millwright ").split_once(' ').unwrap();
+        let build = page.lines().find(|line| line.starts_with("millwright_build_info")).expect("build information");
+        let response = text(&run(&["--version"]).stdout);
+        let (version, commit) = response.trim().trim_start_matches("millwright ").split_once(' ').unwrap();
         let commit = commit.trim_matches(['(', ')']);
         assert_eq!(build, format!("millwright_build_info{{commit=\"{commit}\",version=\"{version}\"}} 1"));
     }
@@ -73,7 +73,7 @@ async fn a_process_that_waits_for_its_api_server_is_healthy_and_not_ready() {
 
 /// Shows HTT-4.
 #[tokio::test(flavor = "multi_thread")]
-async fn leader_and_standby_are_ready_and_say_which_they_are_also_when_the_api_server_goes_away() {
+async fn leader_and_standby_are_ready_during_an_outage_too() {
     let folder = TempDir::new().unwrap();
     let running = loopback::serve(server(), loopback::Options::default()).await.unwrap();
     let path = folder.path().join("kubeconfig");
@@ -84,28 +84,28 @@ async fn leader_and_standby_are_ready_and_say_which_they_are_also_when_the_api_s
     let (first, second) = ([free_port(), free_port()], [free_port(), free_port()]);
     let _leader = start(first, &path, &election);
     for port in first {
-        until_it_says(port, "/readyz?verbose", |status, body| status == 200 && body.contains("leader: yes\n")).await;
+        wait_for_page(port, "/readyz?verbose", |status, body| status == 200 && body.contains("leader: yes\n")).await;
     }
     let _standby = start(second, &path, &election);
     for port in second {
-        let wanted = |status: u16, body: &str| status == 200 && body.contains("leader: no, it is ");
-        let said = until_it_says(port, "/readyz?verbose", wanted).await;
-        assert!(said.contains("frozen: no\n") && said.ends_with("ok\n"), "{said}");
-        assert!(said.lines().any(|line| line.starts_with("machines: 1 known, last heard")), "{said}");
-        assert!(said.lines().any(|line| line.starts_with("nodes: ")), "{said}");
+        let wanted = |status: u16, body: &str| status == 200 && body.contains("leader: no, the leader is ");
+        let response = wait_for_page(port, "/readyz?verbose", wanted).await;
+        assert!(response.contains("frozen: no\n") && response.ends_with("ok\n"), "{response}");
+        assert!(response.lines().any(|line| line.starts_with("machines: 1 objects, last update")), "{response}");
+        assert!(response.lines().any(|line| line.starts_with("nodes: ")), "{response}");
         assert_eq!(get(port, "/readyz").unwrap(), (200, "ok\n".to_owned()));
     }
 
     running.shutdown().await;
-    let broken = |_: u16, body: &str| body.contains("trying again");
-    until_it_says(second[0], "/readyz?verbose", broken).await;
+    let broken = |_: u16, body: &str| body.contains("retrying at");
+    wait_for_page(second[0], "/readyz?verbose", broken).await;
     assert_eq!(get(second[0], "/readyz").unwrap().0, 200);
     assert_eq!(get(first[0], "/healthz").unwrap(), (200, "OK".to_owned()));
 }
 
 /// Shows HTT-5, HTT-6.
 #[tokio::test(flavor = "multi_thread")]
-async fn each_half_has_its_numbers_and_the_state_shows_what_is_waited_for_and_nothing_secret() {
+async fn metrics_and_state_pages_contain_no_secrets() {
     let folder = TempDir::new().unwrap();
     let server = server();
     server
@@ -144,8 +144,8 @@ async fn each_half_has_its_numbers_and_the_state_shows_what_is_waited_for_and_no
     assert!(!manager.contains("mcm_workqueue_adds_total{name=\"machine\"}"), "{manager}");
     assert!(machines.contains("process_resident_memory_bytes") && manager.contains("process_resident_memory_bytes"));
 
-    let said = until_it_says(ports[0], "/debug/state?o=json", |_, body| body.contains("default/waits")).await;
-    let state: Value = serde_json::from_str(&said).unwrap();
+    let response = wait_for_page(ports[0], "/debug/state?o=json", |_, body| body.contains("default/waits")).await;
+    let state: Value = serde_json::from_str(&response).unwrap();
     let names: Vec<&str> = state["queues"].as_array().unwrap().iter().filter_map(|q| q["name"].as_str()).collect();
     assert!(names.contains(&"machine") && names.contains(&"machineset"), "{names:?}");
     let kinds: Vec<&str> = state["caches"].as_array().unwrap().iter().filter_map(|c| c["kind"].as_str()).collect();
@@ -155,7 +155,7 @@ async fn each_half_has_its_numbers_and_the_state_shows_what_is_waited_for_and_no
     assert_eq!(state["leader"], "yes, without an election");
     let readable = get(ports[1], "/debug/state").unwrap().1;
     assert!(readable.contains("default/waits"), "{readable}");
-    for page in [&said, &readable, &machines, &manager] {
+    for page in [&response, &readable, &machines, &manager] {
         assert!(!page.contains(CANARY) && !page.contains(&running.token), "{page}");
     }
     assert!(program.terminate().success());
@@ -163,7 +163,7 @@ async fn each_half_has_its_numbers_and_the_state_shows_what_is_waited_for_and_no
 
 /// Shows HTT-3.
 #[test]
-fn a_port_that_is_taken_ends_the_start_with_255() {
+fn used_port_ends_the_process_with_255() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = format!("--port={}", taken.local_addr().unwrap().port());
     let folder = TempDir::new().unwrap();
@@ -174,6 +174,6 @@ fn a_port_that_is_taken_ends_the_start_with_255() {
     let path = path.to_string_lossy();
     let output = run(&["run", "--provider=virtual", "--address=127.0.0.1", &port, "--target-kubeconfig", &path]);
     assert_eq!(output.status.code(), Some(255));
-    let said = text(&output.stderr);
-    assert!(said.contains("failed to listen") && said.contains("--port"), "{said}");
+    let response = text(&output.stderr);
+    assert!(response.contains("failed to listen") && response.contains("--port"), "{response}");
 }

@@ -1,10 +1,10 @@
-//! The binary, as a person or a kubelet starts it: its output, its exit code, its waits, its signals.
+//! Tests of the binary: its output, its exit codes, its waits and its signals.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "the lints spare tests, but not the functions that tests share"
+    reason = "the lints exempt tests, but not functions shared by tests"
 )]
 
 mod banner;
@@ -18,7 +18,7 @@ mod every_command;
 mod flags;
 mod http;
 #[cfg(feature = "inspect")]
-mod operator;
+mod inspect;
 mod program;
 mod serving;
 mod starting;

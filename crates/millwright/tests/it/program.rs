@@ -1,4 +1,4 @@
-//! A run of the binary.
+//! Runs the binary.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
@@ -7,19 +7,19 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// How long a test waits for what must happen. Generous, because nothing here measures speed.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout of waits. Generous, because the tests do not measure speed.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn binary() -> Command {
     Command::new(env!("CARGO_BIN_EXE_millwright"))
 }
 
-/// Runs to the end.
+/// Runs the program to its end.
 pub(crate) fn run(arguments: &[&str]) -> Output {
     run_with(arguments, &[])
 }
 
-/// The same with variables of its own in its environment.
+/// Like `run`, with additional environment variables.
 pub(crate) fn run_with(arguments: &[&str], environment: &[(&str, &str)]) -> Output {
     binary().args(arguments).envs(environment.iter().copied()).output().unwrap()
 }
@@ -28,17 +28,17 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Tests run side by side, and each process wants ports for health and metrics.
+/// Returns a free port. Tests run in parallel, and each process needs ports for health and metrics.
 pub(crate) fn free_port() -> u16 {
     control_plane::ports::exclusive().unwrap()
 }
 
-/// A run that goes on in the background. It is killed when the test ends.
+/// A process in the background. It is killed at the end of the test.
 pub(crate) struct Program {
     child: Child,
     lines: Receiver<String>,
-    said: Vec<String>,
-    /// Where it keeps its temporary files: whoever is killed cannot remove them.
+    seen: Vec<String>,
+    /// Its temporary files, which a killed process cannot remove.
     _temporary: TempDir,
 }
 
@@ -47,34 +47,35 @@ impl Program {
         Self::start_with(arguments, &[])
     }
 
-    /// A run with variables of its own in its environment.
+    /// Like `start`, with additional environment variables.
     pub(crate) fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let mut command = binary();
         command.env("TMPDIR", temporary.path()).envs(environment.iter().copied());
         if let Some((&"run", flags)) = arguments.split_first() {
             let ports = [format!("--port={}", free_port()), format!("--manager-port={}", free_port())];
-            // Of two the last one wins, and with an endpoint the name of the provider chooses nothing.
+            // The last of two values wins, and --driver-endpoint overrides --provider.
             command.args(["run", "--provider=virtual"]).args(ports).args(flags);
         } else {
             command.args(arguments);
         }
         let mut child = command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
         let log = child.stderr.take().unwrap();
-        Self::heard(child, log, temporary)
+        Self::reading(child, log, temporary)
     }
 
-    /// A run of which one hears what it prints instead of its log.
-    pub(crate) fn start_talking(arguments: &[&str]) -> Self {
+    /// Starts the program and reads its stdout instead of its log.
+    pub(crate) fn start_reading_stdout(arguments: &[&str]) -> Self {
         let temporary = tempfile::tempdir().unwrap();
         let mut command = binary();
         command.args(arguments).env("TMPDIR", temporary.path());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let printed = child.stdout.take().unwrap();
-        Self::heard(child, printed, temporary)
+        Self::reading(child, printed, temporary)
     }
 
-    /// A run on a terminal of this size, which `script` of util-linux plays, with what it prints there; None where there is no `script`.
+    /// Starts the program on a terminal of this size, which `script` of util-linux provides. Returns `None` if there is
+    /// no `script`.
     pub(crate) fn start_on_a_terminal(columns: u16, arguments: &str, environment: &[(&str, &str)]) -> Option<Self> {
         let program = env!("CARGO_BIN_EXE_millwright");
         let line = format!("stty cols {columns} rows 50; TERM=xterm exec {program} {arguments}");
@@ -84,16 +85,16 @@ impl Program {
         script.env("TMPDIR", temporary.path()).envs(environment.iter().copied());
         let mut child = script.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
         let shown = child.stdout.take()?;
-        Some(Self::heard(child, shown, temporary))
+        Some(Self::reading(child, shown, temporary))
     }
 
-    /// Presses ctrl-C on its terminal, and waits until it has ended.
+    /// Sends Ctrl-C to its terminal and waits for its end.
     pub(crate) fn press_ctrl_c(mut self) -> ExitStatus {
         self.child.stdin.as_mut().unwrap().write_all(b"\x03").unwrap();
         self.child.wait().unwrap()
     }
 
-    fn heard(child: Child, output: impl Read + Send + 'static, temporary: TempDir) -> Self {
+    fn reading(child: Child, output: impl Read + Send + 'static, temporary: TempDir) -> Self {
         let (send, lines) = channel();
         let output = BufReader::new(output);
         std::thread::spawn(move || {
@@ -103,55 +104,55 @@ impl Program {
                 }
             }
         });
-        Self { child, lines, said: Vec::new(), _temporary: temporary }
+        Self { child, lines, seen: Vec::new(), _temporary: temporary }
     }
 
-    /// Waits until it says something that contains all of these.
-    pub(crate) fn says(&mut self, words: &[&str]) -> String {
+    /// Waits for a line that contains all of these texts.
+    pub(crate) fn wait_for_line(&mut self, words: &[&str]) -> String {
         loop {
-            let Ok(line) = self.lines.recv_timeout(PATIENCE) else {
-                panic!("it never said {words:?}, only: {:#?}", self.said);
+            let Ok(line) = self.lines.recv_timeout(TIMEOUT) else {
+                panic!("no line contains {words:?}: {:#?}", self.seen);
             };
-            self.said.push(line.clone());
+            self.seen.push(line.clone());
             if words.iter().all(|word| line.contains(word)) {
                 return line;
             }
         }
     }
 
-    /// What it has said so far, as far as anybody waited for it.
-    pub(crate) fn heard_so_far(&self) -> &[String] {
-        &self.said
+    /// Returns the lines that were read so far.
+    pub(crate) fn lines_so_far(&self) -> &[String] {
+        &self.seen
     }
 
-    /// Asks it to end, as a kubelet does, and waits until it has.
+    /// Sends SIGTERM, as the kubelet does, and waits for its end.
     pub(crate) fn terminate(self) -> ExitStatus {
         self.end("-TERM")
     }
 
-    /// Asks it to end, as ctrl-C does, and waits until it has.
+    /// Sends SIGINT, as Ctrl-C does, and waits for its end.
     pub(crate) fn interrupt(self) -> ExitStatus {
         self.end("-INT")
     }
 
     fn end(mut self, signal: &str) -> ExitStatus {
-        let asked = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
-        assert!(asked.success());
+        let killed = Command::new("kill").args([signal, &self.child.id().to_string()]).status().unwrap();
+        assert!(killed.success());
         self.child.wait().unwrap()
     }
 
-    /// Asks it to end, waits until it has, and gives everything it ever said.
+    /// Sends SIGTERM, waits for its end, and returns all lines.
     #[cfg(feature = "otel")]
-    pub(crate) fn last_words(mut self) -> (ExitStatus, Vec<String>) {
-        let asked = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
-        assert!(asked.success());
+    pub(crate) fn terminate_and_read(mut self) -> (ExitStatus, Vec<String>) {
+        let killed = Command::new("kill").arg(self.child.id().to_string()).status().unwrap();
+        assert!(killed.success());
         let status = self.child.wait().unwrap();
-        let mut said = std::mem::take(&mut self.said);
-        said.extend(self.lines.iter()); // ends with its stderr
-        (status, said)
+        let mut lines = std::mem::take(&mut self.seen);
+        lines.extend(self.lines.iter()); // ends with its stderr
+        (status, lines)
     }
 
-    /// Ends it without a warning.
+    /// Kills the process.
     pub(crate) fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();

@@ -1,4 +1,4 @@
-//! A whole life over real sockets: `millwright run` against an API server on loopback.
+//! Tests of `millwright run` against an API server on loopback.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub(crate) async fn until(server: &Server, what: &str, holds: impl Fn(&Server) -
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    panic!("waited a minute in vain until {what}: {:#?}", server.objects(MACHINES));
+    panic!("timed out after a minute while waiting until {what}: {:#?}", server.objects(MACHINES));
 }
 
 fn holder(server: &Server) -> Value {
@@ -53,7 +53,7 @@ fn holder(server: &Server) -> Value {
 
 /// Shows LEA-5.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_runs_over_real_connections_and_the_lease_is_given_back_at_the_end() {
+async fn run_creates_a_machine_and_releases_its_lease() {
     let folder = TempDir::new().unwrap();
     let server = server();
     let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
@@ -65,14 +65,14 @@ async fn a_machine_runs_over_real_connections_and_the_lease_is_given_back_at_the
     };
     until(&server, "the machine runs", runs).await;
     let held = holder(&server);
-    assert!(held.as_str().is_some_and(|who| who.contains('_')), "host name and something random: {held}");
+    assert!(held.as_str().is_some_and(|who| who.contains('_')), "host name and a random suffix: {held}");
 
     assert!(program.terminate().success());
-    assert_eq!(holder(&server).as_str().unwrap_or_default(), "", "whoever comes next need not wait");
+    assert_eq!(holder(&server).as_str().unwrap_or_default(), "", "the lease is released");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_second_replica_waits_until_the_first_is_gone() {
+async fn second_replica_waits_until_the_first_is_gone() {
     let folder = TempDir::new().unwrap();
     let server = server();
     let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
@@ -88,12 +88,12 @@ async fn a_second_replica_waits_until_the_first_is_gone() {
         "--leader-elect-retry-period=500ms",
     ];
     let mut first = Program::start(&arguments);
-    first.says(&["beginning to work", "machine controller"]);
+    first.wait_for_line(&["beginning to work", "machine controller"]);
     let leader = holder(&server);
     let mut second = Program::start(&arguments);
-    second.says(&["lease"]);
+    second.wait_for_line(&["lease"]);
     assert_eq!(holder(&server), leader);
     first.kill();
-    second.says(&["beginning to work", "machine controller"]);
+    second.wait_for_line(&["beginning to work", "machine controller"]);
     assert_ne!(holder(&server), leader);
 }

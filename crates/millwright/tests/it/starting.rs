@@ -1,4 +1,4 @@
-//! A start that cannot succeed says why in one sentence; a start that may yet succeed waits and says for what.
+//! Tests of the startup: permanent errors end the process with one message, temporary obstacles are waited for.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,10 +11,10 @@ use crate::program::{Program, run, text};
 fn failing(arguments: &[&str]) -> String {
     let output = run(arguments);
     assert!(!output.status.success());
-    let said = text(&output.stderr);
-    assert_eq!(said.trim_end().lines().count(), 1, "one sentence: {said}");
-    assert!(said.starts_with("millwright: "), "{said}");
-    said
+    let printed = text(&output.stderr);
+    assert_eq!(printed.trim_end().lines().count(), 1, "one line: {printed}");
+    assert!(printed.starts_with("millwright: "), "{printed}");
+    printed
 }
 
 fn server() -> Server {
@@ -34,59 +34,62 @@ fn start(kubeconfig: &Path) -> Program {
 
 /// Shows CLI-10.
 #[test]
-fn a_kubeconfig_that_is_not_there_ends_the_start_with_its_path_and_its_flag() {
-    let said = failing(&["run", "--provider=virtual", "--target-kubeconfig=/no/such/kubeconfig"]);
-    assert!(said.contains("/no/such/kubeconfig") && said.contains("--target-kubeconfig"), "{said}");
+fn missing_kubeconfig_is_reported_with_path_and_flag() {
+    let printed = failing(&["run", "--provider=virtual", "--target-kubeconfig=/no/such/kubeconfig"]);
+    assert!(printed.contains("/no/such/kubeconfig") && printed.contains("--target-kubeconfig"), "{printed}");
 }
 
 /// Shows CLI-10.
 #[test]
-fn a_kubeconfig_that_is_no_kubeconfig_ends_the_start() {
+fn malformed_kubeconfig_is_reported() {
     let folder = TempDir::new().unwrap();
     let path = written(&folder, "clusters: [unclosed");
-    let said = failing(&[
+    let printed = failing(&[
         "run",
         "--provider=virtual",
         "--target-kubeconfig=none",
         "--control-kubeconfig",
         &path.to_string_lossy(),
     ]);
-    assert!(said.contains("--control-kubeconfig") && said.contains("line 1"), "{said}");
+    assert!(printed.contains("--control-kubeconfig") && printed.contains("line 1"), "{printed}");
 }
 
 #[test]
-fn without_any_cluster_the_start_says_which_flag_is_missing() {
-    let said = failing(&["run", "--provider=virtual", "--target-kubeconfig=none"]);
-    assert!(said.contains("--control-kubeconfig"), "{said}");
+fn missing_control_kubeconfig_is_reported() {
+    let printed = failing(&["run", "--provider=virtual", "--target-kubeconfig=none"]);
+    assert!(printed.contains("--control-kubeconfig"), "{printed}");
 }
 
 #[test]
-fn outside_a_pod_the_start_says_that_it_needs_a_kubeconfig() {
-    let said = failing(&["run", "--provider=virtual"]);
-    assert!(said.contains("kubeconfig") || said.contains("KUBERNETES_SERVICE_HOST"), "{said}");
+fn missing_kubeconfig_outside_a_pod_is_reported() {
+    let printed = failing(&["run", "--provider=virtual"]);
+    assert!(printed.contains("kubeconfig") || printed.contains("KUBERNETES_SERVICE_HOST"), "{printed}");
 }
 
 /// Shows FLG-11.
 #[test]
-fn without_a_cloud_the_start_is_refused_by_the_two_flags_that_choose_one() {
+fn missing_driver_is_reported_with_both_flags() {
     for command in ["run", "machine-controller"] {
-        let said = failing(&[command, "--target-kubeconfig=/no/such/kubeconfig"]);
-        assert!(said.contains("--driver-endpoint") && said.contains("--provider=virtual"), "{command}: {said}");
+        let printed = failing(&[command, "--target-kubeconfig=/no/such/kubeconfig"]);
+        assert!(
+            printed.contains("--driver-endpoint") && printed.contains("--provider=virtual"),
+            "{command}: {printed}"
+        );
     }
     let manager = failing(&["manager", "--target-kubeconfig=/no/such/kubeconfig"]);
-    assert!(manager.contains("/no/such/kubeconfig"), "the manager needs no cloud: {manager}");
+    assert!(manager.contains("/no/such/kubeconfig"), "the manager needs no driver: {manager}");
 }
 
 /// Shows THR-9.
 #[test]
-fn a_wrong_flag_is_told_with_exit_code_two() {
+fn malformed_flag_exits_with_two() {
     let output = run(&["run", "--machine-creation-timeout=20"]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("write it like 90s"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("use a value such as 90s"), "{}", text(&output.stderr));
 }
 
 #[test]
-fn election_durations_that_make_no_sense_are_refused() {
+fn invalid_leader_election_durations_are_rejected() {
     let folder = TempDir::new().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = server();
@@ -103,19 +106,19 @@ fn election_durations_that_make_no_sense_are_refused() {
 
 /// Shows CLI-11.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_api_server_that_does_not_answer_is_waited_for() {
+async fn process_waits_for_an_unreachable_api_server() {
     let folder = TempDir::new().unwrap();
     let running = loopback::serve(server(), loopback::Options::default()).await.unwrap();
     let (address, path) = (running.address, written(&folder, &running.kubeconfig()));
     running.shutdown().await;
     let mut program = start(&path);
-    program.says(&["waiting", &address.port().to_string()]);
-    assert!(program.terminate().success(), "asked to end while waiting, it ends cleanly");
+    program.wait_for_line(&["waiting", &address.port().to_string()]);
+    assert!(program.terminate().success(), "a shutdown while waiting succeeds");
 }
 
 /// Shows FLG-12.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_nobody_vouches_for_is_warned_about_once() {
+async fn insecure_kubeconfig_logs_one_warning() {
     let folder = TempDir::new().unwrap();
     let server = server();
     for definition in api::crd::definitions() {
@@ -129,40 +132,40 @@ async fn a_server_that_nobody_vouches_for_is_warned_about_once() {
     });
     let path = written(&folder, &careless.collect::<String>());
     let mut program = start(&path);
-    program.says(&["all caches are up to date"]);
+    program.wait_for_line(&["all caches are up to date"]);
     let warnings: Vec<&String> =
-        program.heard_so_far().iter().filter(|line| line.contains("insecure-skip-tls-verify")).collect();
-    let [warning] = warnings.as_slice() else { panic!("{:#?}", program.heard_so_far()) };
+        program.lines_so_far().iter().filter(|line| line.contains("insecure-skip-tls-verify")).collect();
+    let [warning] = warnings.as_slice() else { panic!("{:#?}", program.lines_so_far()) };
     assert!(warning.contains("kubeconfig") && warning.contains("certificate-authority"), "{warning}");
     assert!(program.terminate().success());
 }
 
 /// Shows CLI-11.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refused_token_is_waited_for_and_named() {
+async fn process_waits_while_its_token_is_rejected() {
     let folder = TempDir::new().unwrap();
     let server = server();
     let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
     let path = written(&folder, &running.kubeconfig());
     server.revoke(&running.token);
     let mut program = start(&path);
-    let said = program.says(&["waiting", "401"]);
-    assert!(!said.contains(&running.token), "the token itself must not be told");
+    let printed = program.wait_for_line(&["waiting", "401"]);
+    assert!(!printed.contains(&running.token), "the token must not be logged");
     program.kill();
 }
 
 /// Shows CLI-11.
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_definitions_are_waited_for_until_they_are_there() {
+async fn process_waits_for_missing_crds() {
     let folder = TempDir::new().unwrap();
     let server = server();
     let running = loopback::serve(server.clone(), loopback::Options::default()).await.unwrap();
     let path = written(&folder, &running.kubeconfig());
     let mut program = start(&path);
-    program.says(&["waiting", "machines", "machine.sapcloud.io"]);
+    program.wait_for_line(&["waiting", "machines", "machine.sapcloud.io"]);
     for definition in api::crd::definitions() {
         server.insert(&definition).unwrap();
     }
-    program.says(&["all caches are up to date"]);
+    program.wait_for_line(&["all caches are up to date"]);
     assert!(program.terminate().success());
 }

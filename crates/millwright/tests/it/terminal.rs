@@ -1,16 +1,18 @@
-//! What a person sees: commands on a terminal, and the same into a pipe, held to files in `snapshots/` (rewritten with `UPDATE_SNAPSHOTS=1`).
+//! Tests of the output of commands on a terminal and into a pipe, with snapshots in `snapshots/` (`UPDATE_SNAPSHOTS=1`
+//! rewrites them).
 //!
-//! What differs from run to run is replaced: names that are drawn, ages, times of day.
+//! Random names, ages and times are replaced.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::operator::Pool;
+use crate::inspect::Pool;
 use crate::program::{Program, text};
 
-/// What a command shows on a terminal of this size, which `script` of util-linux plays, and whether it succeeded.
+/// Runs a command on a terminal of this size, which `script` of util-linux provides. Returns whether it succeeded, and
+/// its output.
 pub(crate) fn on_a_terminal(columns: u16, rows: u16, command: &str) -> Option<(bool, String)> {
     let command = format!("stty cols {columns} rows {rows}; TERM=xterm {} {command}", env!("CARGO_BIN_EXE_millwright"));
     let mut script = Command::new("script");
@@ -19,7 +21,7 @@ pub(crate) fn on_a_terminal(columns: u16, rows: u16, command: &str) -> Option<(b
     shown.ok().map(|output| (output.status.success(), text(&output.stdout)))
 }
 
-/// A line without what moves the cursor and colours.
+/// Removes escape sequences from a line.
 pub(crate) fn without_escapes(line: &str) -> String {
     let mut pieces = line.split("\x1b[");
     let first = pieces.next().unwrap_or_default().to_owned();
@@ -29,8 +31,8 @@ pub(crate) fn without_escapes(line: &str) -> String {
             .collect::<String>()
 }
 
-/// Compares with the file of that name.
-#[allow(clippy::disallowed_methods, reason = "whoever changes what is shown rewrites the files by a variable")]
+/// Compares the output with a snapshot.
+#[allow(clippy::disallowed_methods, reason = "an environment variable requests the update of the snapshots")]
 pub(crate) fn same_as(name: &str, shown: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/snapshots").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {
@@ -41,8 +43,8 @@ pub(crate) fn same_as(name: &str, shown: &str) {
     assert!(before == shown, "{name} differs from {}; UPDATE_SNAPSHOTS=1 rewrites it:\n{shown}", path.display());
 }
 
-/// Without what differs from run to run, and with escapes that can be read.
-fn lasting(shown: &str, pool: &Pool) -> String {
+/// Replaces what differs between runs, and makes escape sequences visible.
+fn normalized(shown: &str, pool: &Pool) -> String {
     let tree: Value = serde_json::from_str(&pool.succeeds(&["status", "--unfold", "-o", "json"])).unwrap();
     let set = &tree["machineDeployments"][0]["sets"][0];
     let mut shown = shown.replace("\r\n", "\n").replace('\x1b', "<esc>");
@@ -54,7 +56,7 @@ fn lasting(shown: &str, pool: &Pool) -> String {
     shown.lines().map(|line| without_times(line) + "\n").collect()
 }
 
-/// Ages, dates and times of day have as many digits as they like.
+/// Replaces ages, dates and times of day, which vary in length.
 fn without_times(line: &str) -> String {
     let is_time = |word: &str| {
         let begins = word.starts_with(|c: char| c.is_ascii_digit());
@@ -73,8 +75,8 @@ fn without_times(line: &str) -> String {
 
 /// Shows OPR-22.
 #[test]
-#[allow(clippy::print_stderr, reason = "what is skipped is said")]
-fn each_command_shows_a_terminal_and_a_pipe_what_it_should() {
+#[allow(clippy::print_stderr, reason = "skipped tests are reported")]
+fn commands_match_their_snapshots() {
     let pool = Pool::start();
     let kubeconfig = format!("--kubeconfig {}", pool.kubeconfig().display());
     let tree: Value = serde_json::from_str(&pool.succeeds(&["status", "--unfold", "-o", "json"])).unwrap();
@@ -83,20 +85,20 @@ fn each_command_shows_a_terminal_and_a_pipe_what_it_should() {
     for (name, arguments) in
         [("status", &["status"][..]), ("explain", &explain), ("rollout-status", &["rollout", "status", "pool"])]
     {
-        same_as(&format!("{name}-pipe"), &lasting(&pool.succeeds(arguments), &pool));
+        same_as(&format!("{name}-pipe"), &normalized(&pool.succeeds(arguments), &pool));
         let Some((success, shown)) = on_a_terminal(120, 30, &format!("{} {kubeconfig}", arguments.join(" "))) else {
             eprintln!("skipped: there is no `script` (util-linux), so there is no terminal");
             return;
         };
         assert!(success, "{name}: {shown}");
-        same_as(&format!("{name}-terminal"), &lasting(&shown, &pool));
+        same_as(&format!("{name}-terminal"), &normalized(&shown, &pool));
     }
 }
 
 /// Shows OPR-22.
 #[test]
-#[allow(clippy::print_stderr, reason = "what is skipped is said")]
-fn a_watched_status_is_drawn_anew_on_a_terminal_and_leaves_it_as_it_was() {
+#[allow(clippy::print_stderr, reason = "skipped tests are reported")]
+fn watched_status_is_redrawn_on_a_terminal() {
     let pool = Pool::start();
     let watched =
         format!("status pool -w --kubeconfig {} & sleep 5; kill $!; wait $!; true", pool.kubeconfig().display());
@@ -111,15 +113,15 @@ fn a_watched_status_is_drawn_anew_on_a_terminal_and_leaves_it_as_it_was() {
 
 /// Shows OPR-22.
 #[test]
-#[allow(clippy::print_stderr, reason = "what is skipped is said")]
-fn no_color_takes_the_colours_and_nothing_else() {
+#[allow(clippy::print_stderr, reason = "skipped tests are reported")]
+fn no_color_removes_only_the_colours() {
     let pool = Pool::start();
     let status = format!("status --kubeconfig {}", pool.kubeconfig().display());
     let on = |environment: &[(&str, &str)]| -> Option<String> {
         let mut program = Program::start_on_a_terminal(120, &status, environment)?;
-        program.says(&["3 machines: 3 fine"]);
-        let said: Vec<_> = program.heard_so_far().iter().map(|line| without_times(line)).collect();
-        Some(said.join("\n"))
+        program.wait_for_line(&["3 machines: 3 fine"]);
+        let printed: Vec<_> = program.lines_so_far().iter().map(|line| without_times(line)).collect();
+        Some(printed.join("\n"))
     };
     let Some((coloured, plain)) = on(&[]).zip(on(&[("NO_COLOR", "1")])) else {
         eprintln!("skipped: there is no `script` (util-linux), so there is no terminal");

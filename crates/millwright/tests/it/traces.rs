@@ -1,4 +1,4 @@
-//! Traces, received by a collector of the test: the real binary, real sockets, and the protocol as its owners write it.
+//! Tests of traces with a collector in the test, the real binary and the protocol types of OpenTelemetry.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -37,7 +37,7 @@ mod tls;
 
 const MACHINES: &str = "machines.machine.sapcloud.io";
 
-/// Takes traces and keeps them.
+/// A collector that stores spans.
 #[derive(Clone, Default)]
 struct Collector {
     spans: Arc<Mutex<Vec<Span>>>,
@@ -45,7 +45,7 @@ struct Collector {
 }
 
 impl Collector {
-    /// Begins to listen, with TLS if there is any.
+    /// Starts listening, optionally with TLS.
     async fn open(&self, tasks: &Tasks, tls: Option<TlsAcceptor>) -> SocketAddr {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (address, collector, group) = (listener.local_addr().unwrap(), self.clone(), tasks.clone());
@@ -60,11 +60,11 @@ impl Collector {
                 group.spawn("caller", async move {
                     let serving = async {
                         match tls {
-                            None => collector.hear(stream).await,
-                            // Whoever does not trust us hangs up.
+                            None => collector.serve(stream).await,
+                            // A client that does not trust the certificate closes the connection.
                             Some(tls) => {
                                 if let Ok(stream) = tls.accept(stream).await {
-                                    collector.hear(stream).await;
+                                    collector.serve(stream).await;
                                 }
                             }
                         }
@@ -79,7 +79,7 @@ impl Collector {
         address
     }
 
-    async fn hear(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn serve(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let collector = self.clone();
         let answer = service_fn(move |request| {
             let collector = collector.clone();
@@ -115,7 +115,7 @@ fn attribute(span: &Span, key: &str) -> String {
     }
 }
 
-/// An API server, a cloud behind a socket, and a collector, all of the test; controllers come and go as processes.
+/// An API server, a cloud behind a socket, and a collector. The controllers run as processes.
 struct TracesFixture {
     server: Server,
     cloud: VirtualCloud,
@@ -203,36 +203,39 @@ impl TracesFixture {
         }
         let spans = self.collector.spans.lock().unwrap();
         let seen: Vec<_> = spans.iter().map(|span| span.name.clone()).collect();
-        panic!("waited two minutes in vain until {what}: {seen:?}, {:#?}", self.server.objects(MACHINES));
+        panic!(
+            "timed out after two minutes while waiting until {what}: {seen:?}, {:#?}",
+            self.server.objects(MACHINES)
+        );
     }
 }
 
 /// Shows TRC-1, TRC-2.
 #[tokio::test(flavor = "multi_thread")]
-async fn one_machines_trace_reaches_a_collector_and_a_restart_in_mid_creation_carries_it_on() {
+async fn trace_of_a_machine_continues_after_a_restart() {
     let fixture = TracesFixture::new().await;
     fixture.cloud.inject(Script::next(Method::Create, Fault::Hang));
     let mut first = fixture.controller(&[]);
-    first.says(&["machines' lives are traced"]);
+    first.wait_for_line(&["exporting traces"]);
     fixture.create("m-1");
-    fixture.until("its creation is under way", |w| !w.collector.named("ask").is_empty()).await;
-    assert!(first.last_words().0.success());
+    fixture.until("its creation has started", |w| !w.collector.named("ask").is_empty()).await;
+    assert!(first.terminate_and_read().0.success());
     let interrupted = fixture.collector.named("create");
-    assert_eq!(interrupted.len(), 1, "what was open when it was asked to stop is told all the same");
+    assert_eq!(interrupted.len(), 1, "open spans are exported at shutdown");
     assert_eq!(attribute(&interrupted[0], "millwright.outcome"), "interrupted");
-    assert!(fixture.collector.named("create machine").is_empty(), "the life goes on");
+    assert!(fixture.collector.named("create machine").is_empty(), "the trace continues");
 
     let second = fixture.controller(&[]);
-    fixture.until("its trace is whole", |w| !w.collector.named("create machine").is_empty()).await;
+    fixture.until("its trace is complete", |w| !w.collector.named("create machine").is_empty()).await;
     fixture.delete("m-1").await;
-    fixture.until("its end is told", |w| !w.collector.named("delete machine").is_empty()).await;
-    assert!(second.last_words().0.success());
+    fixture.until("its deletion is exported", |w| !w.collector.named("delete machine").is_empty()).await;
+    assert!(second.terminate_and_read().0.success());
     assert_eq!(*fixture.collector.strange.lock().unwrap(), Vec::<String>::new());
 
     let spans = fixture.collector.spans.lock().unwrap().clone();
     let root = fixture.collector.named("create machine").remove(0);
     let life: Vec<&Span> = spans.iter().filter(|span| span.trace_id == root.trace_id).collect();
-    assert!(life.iter().any(|span| span.span_id == interrupted[0].span_id), "both processes tell the same trace");
+    assert!(life.iter().any(|span| span.span_id == interrupted[0].span_id), "both processes export the same trace");
     assert_eq!(attribute(&root, "millwright.outcome"), "running");
     assert_eq!(attribute(&root, "millwright.machine"), "m-1");
     assert_eq!(attribute(&root, "k8s.namespace.name"), "default");
@@ -246,7 +249,11 @@ async fn one_machines_trace_reaches_a_collector_and_a_restart_in_mid_creation_ca
     let calls: Vec<&&Span> = life.iter().filter(|span| ids.contains(span.parent_span_id.as_slice())).collect();
     let made = calls.iter().find(|span| span.name == "CreateMachine" && attribute(span, "millwright.code") == "OK");
     assert!(made.is_some(), "{calls:#?}");
-    assert_eq!(life.len(), 1 + stages.len() + calls.len(), "every span hangs on a stage, and every stage on the life");
+    assert_eq!(
+        life.len(),
+        1 + stages.len() + calls.len(),
+        "every span belongs to a stage, and every stage to the root"
+    );
     assert!(life.iter().all(|span| span.start_time_unix_nano <= span.end_time_unix_nano));
     assert!(life.iter().all(|span| span.start_time_unix_nano >= root.start_time_unix_nano));
 
@@ -260,12 +267,12 @@ async fn one_machines_trace_reaches_a_collector_and_a_restart_in_mid_creation_ca
 
 /// Shows EVT-10.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_either() {
+async fn no_secret_is_in_logs_events_traces_or_pages() {
     let fixture = TracesFixture::new().await;
     fixture.cloud.inject(Script::next(Method::Create, Fault::Fail(api::Code::Internal)).of("m-bad"));
     let mut controller = fixture.controller(&["-v=10", "--log-format=json", "--profiling"]);
     let port: String = {
-        let line = controller.says(&["FLAG: --port="]);
+        let line = controller.wait_for_line(&["FLAG: --port="]);
         let behind = line.split("--port=").nth(1).unwrap();
         behind.chars().skip_while(|c| !c.is_ascii_digit()).take_while(char::is_ascii_digit).collect()
     };
@@ -288,17 +295,17 @@ async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_eith
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    assert!(!tokens.is_empty(), "a token was made and seen");
+    assert!(!tokens.is_empty(), "a token was created and observed");
     let pages = ["/metrics", "/debug/state", "/readyz?verbose"].map(|path| page(&port, path)).join("\n");
     assert!(pages.contains("mcm_workqueue") && pages.contains("default/m-1"), "{pages}");
     fixture.delete("m-1").await;
     fixture.delete("m-bad").await;
     fixture.until("both are gone", |w| w.server.objects(MACHINES).is_empty()).await;
-    let (status, said) = controller.last_words();
+    let (status, printed) = controller.terminate_and_read();
     assert!(status.success());
 
-    let log = said.join("\n");
-    assert!(log.contains("\"TRACE\""), "it says all it can");
+    let log = printed.join("\n");
+    assert!(log.contains("\"TRACE\""), "the log has the highest verbosity");
     let events = format!("{:?}", fixture.server.objects("events"));
     let spans = format!("{:?}", fixture.collector.spans.lock().unwrap());
     assert!(spans.contains("delete machine"));
@@ -316,7 +323,7 @@ async fn a_process_that_says_all_it_can_tells_no_secret_on_real_connections_eith
     fixture.tasks.shut_down(Duration::from_secs(5)).await;
 }
 
-/// What it shows over HTTP.
+/// Returns a page of the HTTP server.
 fn page(port: &str, path: &str) -> String {
     let mut connection = std::net::TcpStream::connect(format!("127.0.0.1:{port}")).unwrap();
     write!(connection, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
@@ -327,7 +334,7 @@ fn page(port: &str, path: &str) -> String {
 
 /// Shows TRC-6.
 #[test]
-fn an_endpoint_that_makes_no_sense_ends_the_start_with_its_fix() {
+fn invalid_tracing_endpoint_is_rejected_with_a_fix() {
     let flags = ["--provider=virtual", "--target-kubeconfig=/no/such", "--tracing-endpoint=collector:4317"];
     let output = run(&[&["run"], &flags[..]].concat());
     assert!(!output.status.success());

@@ -1,4 +1,4 @@
-//! The tutorial of AWS, as far as it goes without AWS: its objects are accepted, and its pool is made on an EC2 of our own.
+//! Tests the objects of the AWS tutorial with a fake EC2.
 
 use cloud_fakes::ec2::{Ec2, Image, Settings};
 use fake_apiserver::{Options, Server, loopback};
@@ -8,10 +8,10 @@ use tempfile::TempDir;
 use crate::program::Program;
 use crate::serving::MACHINES;
 
-const PAGE: &str = include_str!("../../../../docs/tutorials/aws.md");
+const PAGE: &str = include_str!("../../../../docs/getting-started/aws.md");
 const NAMESPACE: &str = "millwright-system";
 
-/// The objects of the page, in their order; an overlay of kustomize is none.
+/// Returns the objects of the page in their order, without the kustomize overlay.
 fn objects() -> Vec<Value> {
     let blocks = PAGE.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());
     let all = blocks.map(|block| serde_saphyr::from_str::<Value>(block).unwrap());
@@ -28,7 +28,7 @@ fn server() -> Server {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_pool_of_the_tutorial_is_made_by_what_its_page_says() {
+async fn objects_of_the_aws_tutorial_create_its_pool() {
     let objects = objects();
     let kinds: Vec<_> = objects.iter().map(|object| object["kind"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["Secret", "MachineClass", "MachineDeployment"]);
@@ -36,7 +36,7 @@ async fn the_pool_of_the_tutorial_is_made_by_what_its_page_says() {
     let image = Image { id, root_device_name: "/dev/xvda".to_owned() };
     let ec2 = Ec2::start(Settings { images: vec![image], ..Settings::default() }).await.unwrap();
     let (server, folder) = (server(), TempDir::new().unwrap());
-    // As deploy/base makes it.
+    // deploy/base creates the namespace.
     server.insert(&json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": NAMESPACE } })).unwrap();
     for object in &objects {
         server.insert(object).unwrap();
@@ -53,7 +53,7 @@ async fn the_pool_of_the_tutorial_is_made_by_what_its_page_says() {
         let id = |machine: &Value| machine["spec"]["providerID"].as_str().unwrap_or_default().to_owned();
         machines.len() == 2 && machines.iter().all(|machine| id(machine).starts_with("aws:///eu-west-1/i-"))
     };
-    crate::serving::until(&server, "both machines have their instance", made).await;
+    crate::serving::until(&server, "both Machines have an instance", made).await;
     let instances = ec2.with(|cloud, _| cloud.instances().to_vec());
     assert_eq!(instances.len(), 2);
     for instance in instances {

@@ -1,9 +1,9 @@
-//! Sets without a hash.
+//! Adds the template hash to adopted MachineSets.
 //!
-//! A set that was made by hand and adopted carries no hash, so its machines would also match the selector of every other set of the
-//! deployment. It gets one in three moves, each of which must be seen before the next: its template, so that machines to come have
-//! it; its machines; and only then its selector, which would disown a machine that does not have it yet. Nobody waits in between:
-//! the sets' and machines' own events bring the deployment back.
+//! A MachineSet that was created manually and adopted has no hash, so its Machines match the selectors of all other
+//! MachineSets of the MachineDeployment. The hash is added in three steps, each of which must be observed before the
+//! next: to the template, so that new Machines have it; to the Machines; and to the selector, because a selector with
+//! the hash releases Machines without it. The events of the MachineSets and Machines trigger the next step.
 
 use api::names::labels::TEMPLATE_HASH;
 use api::{MachineSet, Object};
@@ -13,8 +13,9 @@ use super::hash::TemplateHash;
 use super::step::{MachineChange, MachineEdit, SetChange, SetEdit, Step};
 use super::template::without_hash;
 use super::{Observed, SeenSet};
+use crate::{GuardedPatch, MachinePatch};
 
-/// The next move, and for which set; `None` if all sets have their hash.
+/// Returns the next step and the first MachineSet; `None` if all MachineSets have the hash.
 pub(super) fn steps(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> Option<(String, Vec<Step>)> {
     let lacking: Vec<&&SeenSet<'_>> = claimed.iter().filter(|candidate| lacks_hash(candidate.set)).collect();
     let first = lacking.first()?.set.name().to_owned();
@@ -22,7 +23,7 @@ pub(super) fn steps(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> Option<(St
     Some((first, lacking.into_iter().flat_map(|candidate| moves(candidate, collisions)).collect()))
 }
 
-/// A set without a selector is invalid, and its own business.
+/// Returns whether the MachineSet needs the hash. A MachineSet without a selector is invalid and ignored.
 fn lacks_hash(set: &MachineSet) -> bool {
     let selects = |labels: &std::collections::BTreeMap<String, String>| {
         labels.get(TEMPLATE_HASH).is_some_and(|hash| !hash.is_empty())
@@ -43,20 +44,17 @@ fn moves(candidate: &SeenSet<'_>, collisions: Option<i32>) -> Vec<Step> {
     let unlabelled = candidate.machines.iter().filter(|seen| seen.machine.label(TEMPLATE_HASH) != Some(hash));
     let labels: Vec<Step> = unlabelled
         .map(|seen| {
-            Step::Machine(MachineEdit {
-                name: seen.machine.name().to_owned(),
-                uid: seen.machine.uid(),
-                resource_version: None,
-                change: MachineChange::Label,
-                changes: json!({ "metadata": { "labels": { TEMPLATE_HASH: hash } } }),
-            })
+            let labels = [(TEMPLATE_HASH.to_owned(), Some(hash.to_owned()))].into();
+            let patch = MachinePatch { labels, ..MachinePatch::default() };
+            let patch = GuardedPatch::any_version(seen.machine, patch);
+            Step::Machine(MachineEdit { change: MachineChange::Label, patch })
         })
         .collect();
     if !labels.is_empty() {
         return labels;
     }
     if set.status.observed_generation < set.generation() {
-        return Vec::new(); // its controller may still be making machines from the template before
+        return Vec::new(); // its controller may still create Machines from the previous template
     }
     vec![edit(
         set,

@@ -1,4 +1,4 @@
-//! One reconcile of a deployment: what was seen, what is to be, and how the difference becomes steps.
+//! One reconcile of a MachineDeployment: the observed state, the desired state, and the steps between them.
 
 use std::collections::BTreeMap;
 
@@ -8,9 +8,9 @@ use api::{MachineDeployment, Object, StrategyType, Uid, lists, merge};
 
 use super::claim::ClaimedSets;
 use super::draft::{self, Draft, Sets};
-use super::fleet_policy::AutoscalerGuard;
 use super::limits::Limits;
 use super::nodes::NodeDrafts;
+use super::policy::AutoscalerGuard;
 use super::reason::Reason;
 use super::status::{self, Report};
 use super::step::{DeploymentEdit, MachineEdit, Plan, Purpose, Step};
@@ -18,25 +18,25 @@ use super::template::same_template;
 use super::{Observed, history, in_place, recreate, rolling};
 use crate::{Awaited, Due, Event, Wake};
 
-/// The draft that all rules of a reconcile change.
+/// The desired state, which all rules of a reconcile change.
 pub(super) struct PlanBuilder<'a> {
     pub(super) seen: Observed<'a>,
-    /// The deployment as it is to be.
+    /// The desired MachineDeployment.
     pub(super) deployment: MachineDeployment,
     pub(super) limits: Limits,
     pub(super) sets: Sets<'a>,
     pub(super) nodes: NodeDrafts<'a>,
-    /// Machines that are changed before any set is: marks and moves.
+    /// Machines to change before the MachineSets: marks and moves.
     pub(super) machines: Vec<MachineEdit>,
-    /// Machines that are changed once the sets have their sizes.
+    /// Machines to change after the MachineSets.
     pub(super) machines_after: Vec<MachineEdit>,
-    /// Sets that go.
+    /// MachineSets to delete.
     pub(super) removals: Vec<Step>,
-    /// What is said about progress by someone who knows better than the numbers.
+    /// Progress that does not show in the counts.
     pub(super) progress: Option<status::Progress>,
-    /// Whether the autoscaler is kept away from its nodes.
+    /// Whether scale-down by the cluster-autoscaler is disabled for its Nodes.
     pub(super) guard: AutoscalerGuard,
-    /// Events that are sent once the deployment itself is written.
+    /// Events to emit after the MachineDeployment was written.
     pub(super) events: Vec<Event>,
     claims: Vec<Step>,
 }
@@ -69,7 +69,7 @@ impl<'a> PlanBuilder<'a> {
                 preserved: draft::preserved(&candidate.machines, seen.now),
                 available: draft::available(candidate, seen.policy, seen.now),
             };
-            // The oldest wins, and one that is being deleted is nobody's future.
+            // The oldest one is the new MachineSet. One that is being deleted never is.
             let matches = !candidate.set.is_deleting()
                 && same_template(&candidate.set.spec.template, &seen.deployment.spec.template);
             if sets.new.is_none() && matches {
@@ -94,21 +94,21 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// How many machines have to stay available, beside those that have failed and are preserved.
+    /// Number of Machines that have to stay available, in addition to preserved Failed ones.
     pub(super) fn least_available(&self) -> i32 {
-        let old = self.sets.old.iter().filter(|old| !old.is_leaving()).map(|old| old.preserved);
+        let old = self.sets.old.iter().filter(|old| !old.is_terminating()).map(|old| old.preserved);
         let new = self.sets.new.as_ref().map_or(0, |new| new.preserved);
-        self.limits.least_available_beside(draft::total(old), new)
+        self.limits.least_available_with_preserved(draft::total(old), new)
     }
 
-    /// One step of the roll-out, by its strategy.
+    /// One step of the rollout, according to the strategy.
     pub(super) fn roll(&mut self) -> Reason {
-        // Whatever the strategy is by now: a machine that was on the move arrives.
-        in_place::settle_moved(self);
+        // Moves are completed with any strategy.
+        in_place::complete_moves(self);
         let waits = match self.seen.deployment.spec.strategy.kind {
             StrategyType::Recreate => recreate::roll(self),
             StrategyType::InPlaceUpdate => in_place::roll(self),
-            // Anything else was refused before.
+            // Other strategies are invalid.
             StrategyType::RollingUpdate | StrategyType::Unset | StrategyType::Other(_) => rolling::roll(self),
         };
         waits.unwrap_or_else(|| {
@@ -124,34 +124,34 @@ impl<'a> PlanBuilder<'a> {
         })
     }
 
-    /// The writes that come before everything else: our finalizer, owner references, marks on machines.
+    /// Returns the writes that precede all others: the finalizer, owner references, and marks on Machines.
     pub(super) fn opening(&mut self) -> Vec<Step> {
         let missing = lists::finalizers_with(&self.seen.deployment.metadata.finalizers, finalizers::MACHINE);
-        let purpose = if missing.is_some() { Purpose::AddFinalizer } else { Purpose::TidyRequestedDeletions };
+        let purpose = if missing.is_some() { Purpose::AddFinalizer } else { Purpose::UpdateRequestedDeletions };
         let edit = merge::changes(self.seen.deployment, &self.deployment)
             .map(|changes| Step::Deployment(DeploymentEdit { purpose, changes }));
         let mut steps: Vec<Step> = edit.into_iter().collect();
-        steps.extend(std::mem::take(&mut self.events).into_iter().map(Step::Tell));
+        steps.extend(std::mem::take(&mut self.events).into_iter().map(Step::EmitEvent));
         steps.append(&mut self.claims);
         steps.extend(std::mem::take(&mut self.machines).into_iter().map(Step::Machine));
         steps
     }
 
-    /// All steps in an order in which stopping anywhere is safe.
+    /// Returns all steps, ordered so that the plan can end safely after any of them.
     pub(super) fn finish(mut self, report: Report, because: Reason) -> Plan {
         let status = status::next(&self, report);
         if report == Report::Rollout && self.is_complete(&status) {
-            self.leave_nodes_to_autoscaler();
+            self.allow_scale_down();
             history::trim(&mut self);
         }
         let mut steps = self.opening();
-        let most = self.seen.policy.fleet.nodes_per_reconcile;
+        let most = self.seen.policy.deployment.nodes_per_reconcile;
         let (nodes, nodes_left) = std::mem::take(&mut self.nodes).steps(most);
         steps.extend(nodes);
         steps.extend(self.sets.steps());
         steps.extend(self.machines_after.drain(..).map(Step::Machine));
         steps.append(&mut self.removals);
-        steps.extend(self.show_revision());
+        steps.extend(self.set_revision());
         let wake = self.wake(report, &status, nodes_left);
         let due = status::due(&self.seen, &status, self.is_settled());
         let wake = match (status::step(&self.seen.deployment.status, status), due) {
@@ -165,7 +165,7 @@ impl<'a> PlanBuilder<'a> {
         Plan { guarded: self.guarded(), ..Plan::of(steps, wake, because) }
     }
 
-    /// The sets whose nodes are kept from the autoscaler, those that join from now on too.
+    /// Returns the MachineSets whose Nodes must not be scaled down, including Nodes that join later.
     fn guarded(&self) -> Vec<Uid> {
         match self.guard {
             AutoscalerGuard::On => self.sets.all().filter_map(|set| Some(set.before?.uid())).collect(),
@@ -173,23 +173,23 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// The deployment shows the revision of its newest set, once that set has it.
-    fn show_revision(&mut self) -> Option<Step> {
+    /// Sets the revision annotation once the newest MachineSet has the revision.
+    fn set_revision(&mut self) -> Option<Step> {
         let revision = self.sets.new.as_ref()?.set.annotation(REVISION)?.to_owned();
         let before = self.deployment.clone();
         self.deployment.metadata.annotations.insert(REVISION, revision);
         let changes = merge::changes(&before, &self.deployment)?;
-        Some(Step::Deployment(DeploymentEdit { purpose: Purpose::ShowRevision, changes }))
+        Some(Step::Deployment(DeploymentEdit { purpose: Purpose::SetRevision, changes }))
     }
 
-    /// Nothing is left to do: as many machines as wanted, all new, all available, and no set is about to change.
+    /// Returns whether all desired Machines exist, are new and are available, and no MachineSet is about to change.
     fn is_complete(&self, status: &api::MachineDeploymentStatus) -> bool {
         status::is_complete(self.seen.deployment, status)
             && !self.sets.rolling()
             && self.sets.all().all(|set| set.before.is_some() && set.resized().0 == set.resized().1)
     }
 
-    /// Whether no set is known to gain or lose a machine.
+    /// Returns whether no MachineSet is about to create or lose Machines.
     fn is_settled(&self) -> bool {
         self.sets.all().all(|set| {
             let (from, to) = set.resized();

@@ -1,7 +1,8 @@
-//! Which sets belong to a deployment.
+//! Adopts and releases MachineSets.
 //!
-//! Ownership is an owner reference, kinship is labels. A set with our labels and without an owner is adopted; one of ours that lost
-//! our labels is let go of. A deployment that is being deleted does neither: it takes along what it has.
+//! A MachineSet is owned through its controller reference and selected by its labels. A selected MachineSet without
+//! controller is adopted. An owned one that is no longer selected is released. A MachineDeployment that is being
+//! deleted does neither.
 
 use api::names::API_VERSION;
 use api::{LabelSelector, MachineDeployment, MachineSet, Object, OwnerReference, Uid, lists};
@@ -10,7 +11,7 @@ use serde_json::json;
 use super::step::{SetChange, SetEdit, Step};
 use super::{Observed, SeenSet};
 
-/// The sets of a deployment, oldest first, and what has to be written to make them so.
+/// The MachineSets of a MachineDeployment, oldest first, and the steps that adopt and release them.
 #[derive(Debug, Default)]
 pub(super) struct ClaimedSets<'a> {
     pub(super) sets: Vec<&'a SeenSet<'a>>,
@@ -22,7 +23,7 @@ pub(super) fn claim<'a>(seen: &Observed<'a>) -> ClaimedSets<'a> {
     let mut claim = ClaimedSets::default();
     for candidate in seen.sets {
         let set = candidate.set;
-        let ours = match set.controller_owner() {
+        let owned = match set.controller_owner() {
             Some(owner) => {
                 if owner.uid != deployment.uid().as_str() {
                     continue;
@@ -31,7 +32,7 @@ pub(super) fn claim<'a>(seen: &Observed<'a>) -> ClaimedSets<'a> {
             }
             None => false,
         };
-        match (ours, member(deployment.spec.selector.as_ref(), candidate, ours)) {
+        match (owned, member(deployment.spec.selector.as_ref(), candidate, owned)) {
             (true, true) => claim.sets.push(candidate),
             (true, false) if !deployment.is_deleting() => {
                 let owners = lists::owners_without(&set.metadata.owner_references, &deployment.uid());
@@ -49,12 +50,12 @@ pub(super) fn claim<'a>(seen: &Observed<'a>) -> ClaimedSets<'a> {
     claim
 }
 
-/// Whether the set has our labels. A selector that selects nothing sensible (missing, empty, invalid) is no reason to let go of what
-/// we own, and none to adopt anything.
-fn member(selector: Option<&LabelSelector>, candidate: &SeenSet<'_>, ours: bool) -> bool {
+/// Returns whether the MachineSet is selected. A missing, empty or invalid selector neither releases nor adopts
+/// MachineSets.
+fn member(selector: Option<&LabelSelector>, candidate: &SeenSet<'_>, owned: bool) -> bool {
     match selector.filter(|selector| !selector.is_empty()).map(|s| s.matches(&candidate.set.metadata.labels)) {
         Some(Ok(matches)) => matches,
-        Some(Err(_)) | None => ours,
+        Some(Err(_)) | None => owned,
     }
 }
 
@@ -69,12 +70,12 @@ fn owner_step(candidate: &SeenSet<'_>, change: SetChange, owners: &[OwnerReferen
     })
 }
 
-/// The reference by which a deployment owns a set.
+/// Returns the controller reference to a MachineDeployment.
 pub(super) fn reference_to(deployment: &MachineDeployment) -> OwnerReference {
     reference("MachineDeployment", deployment.name(), deployment.uid())
 }
 
-/// The reference by which a set owns a machine.
+/// Returns the controller reference to a MachineSet.
 pub(super) fn set_reference(set: &MachineSet) -> OwnerReference {
     reference("MachineSet", set.name(), set.uid())
 }

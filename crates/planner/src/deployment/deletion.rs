@@ -1,11 +1,11 @@
-//! The end of a deployment.
+//! Deletion of a MachineDeployment.
 //!
-//! Its sets go first, and they take their machines along; our finalizer keeps the deployment until the last one is gone. Who deletes
-//! a deployment with `--cascade=orphan` wants to keep its sets: then nothing is deleted, and the garbage collector lets go of them.
-//! When it has done so it takes its finalizer away, and we may hear of that before we hear of the sets. So each set is deleted only as
-//! the version that we saw owned: one that was let go of since is refused to us.
+//! Its MachineSets are deleted first, and they delete their Machines. The finalizer stays until the last MachineSet is
+//! gone. With `kubectl delete --cascade=orphan` the MachineSets stay: the garbage collector orphans them and then
+//! removes its finalizer. That removal may be visible before the change of the MachineSets. So each delete has the
+//! observed version of the MachineSet as precondition: an orphaned MachineSet has another one.
 //!
-//! None of this asks whether the spec is valid: what was made must be cleaned up, whatever it was made from.
+//! The spec is not validated here, because the objects of an invalid MachineDeployment must be deleted as well.
 
 use api::names::finalizers;
 use api::{Object, lists};
@@ -18,22 +18,22 @@ use super::status;
 use super::step::{DeploymentEdit, Plan, Purpose, Step};
 use crate::{Awaited, Wake};
 
-/// The garbage collector's own finalizer: dependents are to be kept.
+/// Finalizer of the garbage collector for owners whose dependents are orphaned.
 const ORPHAN_DEPENDENTS: &str = "orphan";
 
 pub(super) fn plan(seen: &Observed<'_>, claim: &ClaimedSets<'_>) -> Plan {
     let deployment = seen.deployment;
     let finalizers = &deployment.metadata.finalizers;
-    let Some(without_ours) = lists::finalizers_without(finalizers, finalizers::MACHINE) else {
-        return Plan::of(Vec::new(), Wake::On(Awaited::Change), Reason::Empty);
+    let Some(remaining) = lists::finalizers_without(finalizers, finalizers::MACHINE) else {
+        return Plan::of(Vec::new(), Wake::On(Awaited::Change), Reason::Deleted);
     };
     if claim.sets.is_empty() {
-        let changes = json!({ "metadata": { "finalizers": without_ours } });
+        let changes = json!({ "metadata": { "finalizers": remaining } });
         let edit = DeploymentEdit { purpose: Purpose::RemoveFinalizer, changes };
-        return Plan::of(vec![Step::Deployment(edit)], Wake::On(Awaited::Change), Reason::Empty);
+        return Plan::of(vec![Step::Deployment(edit)], Wake::On(Awaited::Change), Reason::Deleted);
     }
     if deployment.has_finalizer(ORPHAN_DEPENDENTS) {
-        return Plan::of(Vec::new(), Wake::On(Awaited::Sets), Reason::SetsLetGo);
+        return Plan::of(Vec::new(), Wake::On(Awaited::Sets), Reason::Orphaning);
     }
     let staying = claim.sets.iter().filter(|candidate| !candidate.set.is_deleting());
     let mut steps: Vec<Step> = staying
@@ -43,6 +43,6 @@ pub(super) fn plan(seen: &Observed<'_>, claim: &ClaimedSets<'_>) -> Plan {
             resource_version: Some(candidate.set.resource_version().to_owned()),
         })
         .collect();
-    steps.extend(status::of_leaving(seen, claim));
-    Plan::of(steps, Wake::On(Awaited::Sets), Reason::SetsLeave(claim.sets.len()))
+    steps.extend(status::of_deleting(seen, claim));
+    Plan::of(steps, Wake::On(Awaited::Sets), Reason::Deleting(claim.sets.len()))
 }

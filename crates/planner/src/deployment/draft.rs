@@ -1,15 +1,16 @@
-//! The sets of a deployment as they are to be.
+//! The desired state of the MachineSets of a MachineDeployment.
 //!
-//! A reconcile may want several things of one set: another size, a newer revision, a marker less. Each rule changes a copy, and at the end
-//! every set that differs from what was seen is written once. So no rule has to know which others spoke before it, and no two writes
-//! of one reconcile can contradict each other.
+//! Several rules of one reconcile may change the same MachineSet: its replicas, its revision, its labels. Each rule
+//! changes a copy. At the end, every MachineSet that differs from its observed state is written once. So the rules are
+//! independent of each other, and the writes of a reconcile do not contradict each other.
 
 use std::cmp::Ordering;
 use std::iter::once;
 
 use api::names::annotations::{DESIRED_REPLICAS, MAX_REPLICAS};
-use api::names::events::{messages, reference};
+use api::names::events::mcm;
 use api::names::labels;
+use api::texts::events as messages;
 use api::{Machine, MachinePhase, MachineSet, Object, TextMap, merge};
 use jiff::Timestamp;
 use serde_json::json;
@@ -20,20 +21,20 @@ use super::{SeenMachine, SeenSet};
 use crate::machineset::{Member, available_at};
 use crate::{Event, EventType, Policy, Presence};
 
-/// One set, and what is to become of it.
+/// A MachineSet and its desired state.
 #[derive(Clone, Debug)]
 pub(super) struct Draft<'a> {
-    /// As it was seen; `None` for one that is yet to be made.
+    /// The observed state; `None` if it is to be created.
     pub(super) before: Option<&'a MachineSet>,
-    /// As it is to be.
+    /// The desired state.
     pub(super) set: MachineSet,
-    /// Its machines, as far as they can be read.
+    /// Its decodable Machines.
     pub(super) machines: &'a [SeenMachine<'a>],
-    /// How many more it has that cannot be read.
+    /// Number of further Machines that cannot be decoded or are being created.
     pub(super) unseen: usize,
-    /// How many of its machines have failed and are preserved. A set deletes these last.
+    /// Number of its Failed Machines that are preserved. A MachineSet deletes them last.
     pub(super) preserved: i32,
-    /// How many of its machines are available now. Its status may be behind: it is written in steps of up to a fifth.
+    /// Number of its Machines that are available now. The status of the MachineSet may be behind, see [`crate::Due`].
     pub(super) available: i32,
 }
 
@@ -42,70 +43,71 @@ impl Draft<'_> {
         self.set.name()
     }
 
-    /// Someone deleted it: whatever its size says, all its machines go.
-    pub(super) fn is_leaving(&self) -> bool {
+    /// Returns whether it is being deleted. Then all its Machines are deleted, whatever its replicas.
+    pub(super) fn is_terminating(&self) -> bool {
         self.set.is_deleting()
     }
 
-    /// How many machines it is to have.
+    /// Its desired number of Machines.
     pub(super) fn size(&self) -> i32 {
-        if self.is_leaving() { 0 } else { self.set.spec.replicas.max(0) }
+        if self.is_terminating() { 0 } else { self.set.spec.replicas.max(0) }
     }
 
     pub(super) fn is_active(&self) -> bool {
         self.size() > 0
     }
 
-    /// How many of its machines are available and will be once it has its size. Of its places the preserved ones keep theirs to the
-    /// last.
+    /// Number of its Machines that are available and stay so after scaling. The preserved Machines are deleted last and
+    /// reduce the number.
     pub(super) fn available(&self) -> i32 {
         let others = self.size().min(self.live()).saturating_sub(self.preserved).max(0);
         self.available.clamp(0, others)
     }
 
-    /// How many machines it has that nobody has asked to leave.
+    /// Number of its Machines that are not being deleted.
     pub(super) fn live(&self) -> i32 {
-        count(self.machines.iter().filter(|seen| !is_leaving(seen.machine)).count() + self.unseen)
+        count(self.machines.iter().filter(|seen| !is_terminating(seen.machine)).count() + self.unseen)
     }
 
-    /// How many machines it has, those leaving included; the latest of three witnesses, because each may be behind.
+    /// Number of its Machines including those that are being deleted: the largest of three values, because each may be
+    /// outdated.
     pub(super) fn present(&self) -> i32 {
         count(self.machines.len() + self.unseen).max(self.set.status.replicas).max(self.size())
     }
 
-    /// How many live machines it has or may make at any moment.
+    /// Number of Machines that it has or may create at any moment, without those that are being deleted.
     pub(super) fn held(&self) -> i32 {
-        if self.makes_none() { self.live() } else { self.live().max(self.size()) }
+        if self.creates_none() { self.live() } else { self.live().max(self.size()) }
     }
 
-    /// Whether an in-place roll-out has forbidden it to make machines, and its controller can know that.
-    pub(super) fn makes_none(&self) -> bool {
+    /// Returns whether an in-place rollout has disabled its scale-up, and its controller can know that.
+    pub(super) fn creates_none(&self) -> bool {
         let forbidden = |set: &MachineSet| set.label(labels::SCALE_UP_DISABLED).is_some();
         self.before.is_some_and(forbidden) && forbidden(&self.set)
     }
 
-    /// Whether it wants or has machines.
+    /// Returns whether it has or wants Machines.
     pub(super) fn is_populated(&self) -> bool {
         self.present() > 0
     }
 
-    /// The number in one of its annotations.
+    /// Returns the number in one of its annotations.
     pub(super) fn number(&self, annotation: &str) -> Option<i32> {
         self.set.annotation(annotation)?.parse().ok()
     }
 
-    /// Gives it a size, and notes the deployment's numbers at that time. A size that stays writes nothing.
+    /// Sets its replicas, and records the numbers of the MachineDeployment if they change.
     pub(super) fn resize(&mut self, to: i32, limits: &Limits) {
-        if self.size() != to && !self.is_leaving() {
+        if self.size() != to && !self.is_terminating() {
             self.set.spec.replicas = to;
-            self.note(limits);
+            self.record(limits);
         }
     }
 
-    /// Notes the deployment's numbers, by which a later change of them is noticed.
-    pub(super) fn note(&mut self, limits: &Limits) {
+    /// Records the numbers of the MachineDeployment, so that a later change of them is detected.
+    pub(super) fn record(&mut self, limits: &Limits) {
         self.annotate(DESIRED_REPLICAS, Some(&limits.replicas.to_string()));
-        self.annotate(MAX_REPLICAS, Some(&limits.booked_most().to_string()));
+        self.annotate(MAX_REPLICAS, Some(&limits.recorded_maximum().to_string()));
     }
 
     pub(super) fn annotate(&mut self, key: &str, value: Option<&str>) {
@@ -116,12 +118,12 @@ impl Draft<'_> {
         change(&mut self.set.metadata.labels, key, value);
     }
 
-    /// The size it had, and has now.
+    /// Returns its replicas before and after.
     pub(super) fn resized(&self) -> (i32, i32) {
         (self.before.map_or(0, |set| set.spec.replicas.max(0)), self.set.spec.replicas)
     }
 
-    /// The write that brings it about.
+    /// Returns the step that writes it.
     pub(super) fn step(&self) -> Option<Step> {
         let Some(before) = self.before else {
             return Some(Step::CreateSet(Box::new(NewSet { set: self.set.clone() })));
@@ -129,7 +131,7 @@ impl Draft<'_> {
         let mut changes = merge::changes(before, &self.set)?;
         let (from, to) = self.resized();
         let change = if from == to { SetChange::Update } else { SetChange::Scale { from, to } };
-        // Zero is left out when a set is written, and a size that is not there cannot be scaled by others.
+        // Zero replicas are omitted when a MachineSet is serialized, and a missing field cannot be scaled by others.
         if let Some(spec) = changes.get_mut("spec").and_then(|spec| spec.as_object_mut()).filter(|_| from != to) {
             spec.insert("replicas".to_owned(), json!(to));
         }
@@ -142,7 +144,7 @@ impl Draft<'_> {
         }))
     }
 
-    /// What people are told of it.
+    /// Returns the Event about a change of its replicas.
     pub(super) fn event(&self) -> Option<Step> {
         let (from, to) = self.resized();
         let message = match from.cmp(&to) {
@@ -150,14 +152,14 @@ impl Draft<'_> {
             Ordering::Greater => messages::scaled_down(self.name(), to),
             Ordering::Equal => return None,
         };
-        Some(Step::Tell(Event { event_type: EventType::Normal, reason: reference::SCALING_MACHINE_SET, message }))
+        Some(Step::EmitEvent(Event { event_type: EventType::Normal, reason: mcm::SCALING_MACHINE_SET, message }))
     }
 }
 
-/// All sets of a deployment.
+/// All MachineSets of a MachineDeployment.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sets<'a> {
-    /// The one made from the current template.
+    /// The one of the current template.
     pub(super) new: Option<Draft<'a>>,
     /// All others, oldest first.
     pub(super) old: Vec<Draft<'a>>,
@@ -184,68 +186,70 @@ impl<'a> Sets<'a> {
         self.new.as_ref().map_or(0, Draft::size)
     }
 
-    /// A roll-out runs as long as an old set wants or has machines, ready or not.
+    /// Returns whether a rollout is in progress: an old MachineSet has or wants Machines.
     pub(super) fn rolling(&self) -> bool {
         self.old.iter().any(Draft::is_populated)
     }
 
-    /// How large one set may become at most, so that all live machines together stay within the limit whatever the others do.
-    pub(super) fn room_for(&self, name: &str, most: i32) -> i32 {
+    /// Returns the largest possible size of one MachineSet within the limit on all Machines that are not being deleted.
+    pub(super) fn maximum_for(&self, name: &str, most: i32) -> i32 {
         most.saturating_sub(total(self.all().filter(|set| set.name() != name).map(Draft::held)))
     }
 
-    /// The writes, in their turn, so that a reconcile that ends half-way leaves too few machines rather than too many.
+    /// Returns the writes in an order in which an interrupted reconcile results in too few Machines rather than too
+    /// many.
     pub(super) fn steps(&self) -> Vec<Step> {
         let mut sets: Vec<_> = self.all().collect();
-        sets.sort_by_key(|set| Turn::of(set));
+        sets.sort_by_key(|set| WriteOrder::of(set));
         let written = |set: &Draft<'_>| set.step().map(|step| once(step).chain(set.event()));
         sets.into_iter().filter_map(written).flatten().collect()
     }
 }
 
-/// Which of the sets of a deployment is written first.
+/// Order in which the MachineSets of a MachineDeployment are written.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Turn {
-    /// It is only given the size of what it still has: it makes no machine, and loses some if it is not written.
-    Keeps,
-    /// It gives machines up, or is not resized.
-    Shrinks,
-    /// It makes machines.
-    Grows,
+enum WriteOrder {
+    /// Its replicas are raised to the Machines that it still has: it creates none, and would lose some if it were not
+    /// written.
+    Keep,
+    /// It is scaled down or stays.
+    Shrink,
+    /// It creates Machines.
+    Grow,
 }
 
-impl Turn {
+impl WriteOrder {
     fn of(set: &Draft<'_>) -> Self {
         let (from, to) = set.resized();
         match to.cmp(&from) {
-            Ordering::Greater if to <= set.live() => Self::Keeps,
-            Ordering::Greater => Self::Grows,
-            Ordering::Less | Ordering::Equal => Self::Shrinks,
+            Ordering::Greater if to <= set.live() => Self::Keep,
+            Ordering::Greater => Self::Grow,
+            Ordering::Less | Ordering::Equal => Self::Shrink,
         }
     }
 }
 
-/// By age, then by name: two reconciles agree on who is oldest.
+/// Sort key by age and name, so that reconciles agree on the oldest.
 pub(super) fn age(set: &MachineSet) -> (Option<Timestamp>, &str) {
     (set.created_at(), set.name())
 }
 
-/// Someone asked for the machine's deletion.
-pub(super) fn is_leaving(machine: &Machine) -> bool {
+/// Returns whether the Machine is being deleted.
+pub(super) fn is_terminating(machine: &Machine) -> bool {
     machine.is_deleting() || *machine.phase() == MachinePhase::Terminating
 }
 
-/// How many of these machines have failed and are preserved, in the sense in which a set deletes preserved machines last.
+/// Returns the number of Failed Machines that are preserved and therefore deleted last by their MachineSet.
 pub(super) fn preserved(machines: &[SeenMachine<'_>], now: Timestamp) -> i32 {
     let is_kept = |machine: &Machine| {
         let current = &machine.status.current_status;
         current.phase == MachinePhase::Failed
             && current.preserve_expiry_time.is_some_and(|expiry| expiry.timestamp() > now)
     };
-    count(machines.iter().filter(|seen| !is_leaving(seen.machine) && is_kept(seen.machine)).count())
+    count(machines.iter().filter(|seen| !is_terminating(seen.machine) && is_kept(seen.machine)).count())
 }
 
-/// How many machines of this set are available, counted on the machines themselves.
+/// Returns the number of available Machines, counted on the Machines themselves.
 pub(super) fn available(seen: &SeenSet<'_>, policy: &Policy, now: Timestamp) -> i32 {
     let is_available = |machine| {
         let member = Member { machine, node: Presence::Absent };
@@ -254,13 +258,12 @@ pub(super) fn available(seen: &SeenSet<'_>, policy: &Policy, now: Timestamp) -> 
     count(seen.machines.iter().filter(|seen| is_available(seen.machine)).count())
 }
 
-/// A sum of replicas. Each is a number that somebody wrote, so that together they may be more than the largest there is; then it is
-/// that one, in every build.
+/// Returns the sum of replicas, which saturates at the maximum, because users may write any number.
 pub(super) fn total(replicas: impl Iterator<Item = i32>) -> i32 {
     replicas.fold(0, i32::saturating_add)
 }
 
-/// Machines are counted in 32 bits on the wire.
+/// The API counts Machines in 32 bits.
 pub(super) fn count(machines: usize) -> i32 {
     i32::try_from(machines).unwrap_or(i32::MAX)
 }

@@ -1,9 +1,9 @@
-//! The hash of a template, and the name of the set that is made from it.
+//! The hash of a template, and the name of its MachineSet.
 //!
-//! A set carries the hash of its template as a label, so that the machines of two sets of one deployment can be told apart, and
-//! the first digits of it in its name. The reference computes it over a dump of its in-memory structs; a set made by either
-//! implementation must get the same name, so the dump is reproduced here, type names included. Nothing is *recognised* by this
-//! hash: which set belongs to a template is decided by comparing templates ([`same_template`](super::same_template)).
+//! The hash is a label of the MachineSet and its Machines, so that the selectors of the MachineSets of a
+//! MachineDeployment differ, and its first digits are part of the name of the MachineSet. MCM calculates it from a dump
+//! of its Go structs. Both implementations must choose the same name, so the dump is reproduced here, including type
+//! names. The hash does not identify MachineSets: templates are compared by [`same_template`](super::same_template).
 
 use std::fmt::{Display, Write as _};
 
@@ -18,7 +18,7 @@ use serde_json::Value;
 pub struct TemplateHash(u32);
 
 impl TemplateHash {
-    /// The hash of this template after so many clashes of names; `None` and 0 are different hashes.
+    /// Returns the hash of a template after this number of name collisions; `None` and 0 result in different hashes.
     #[must_use]
     pub fn of(template: &MachineTemplateSpec, collisions: Option<i32>) -> Self {
         let mut hash = fnv1a(0x811c_9dc5, dump(template).as_bytes());
@@ -29,13 +29,13 @@ impl TemplateHash {
         Self(hash)
     }
 
-    /// The value of the label.
+    /// Returns the value of the label.
     #[must_use]
     pub fn label(self) -> String {
         self.0.to_string()
     }
 
-    /// The name of the set that a deployment makes from this template: its first five digits, in an alphabet without vowels.
+    /// Returns the name of the MachineSet for this template: the first five digits in an alphabet without vowels.
     #[must_use]
     pub fn set_name(self, deployment: &str) -> String {
         let letter = |digit: char| match digit {
@@ -71,7 +71,7 @@ fn dump(template: &MachineTemplateSpec) -> String {
 
 const NIL: &str = "<nil>";
 
-/// Text in the making. Writing to a `String` cannot fail, so the results of `write!` are let go.
+/// A text that is being written. Writing to a `String` cannot fail, so the results of `write!` are ignored.
 #[derive(Default)]
 struct Dump(String);
 
@@ -79,7 +79,7 @@ impl Dump {
     fn record(&mut self, fields: impl FnOnce(&mut Self)) {
         self.0.push('{');
         fields(self);
-        // Each field left a space behind it.
+        // Each field is followed by a space.
         if self.0.ends_with(' ') {
             self.0.pop();
         }
@@ -137,7 +137,7 @@ impl Dump {
         });
     }
 
-    /// Only the unset time is the reference's to the letter: a set one shows the inside of its process and is never the same twice.
+    /// Only the unset time equals MCM's. The dump of a set time contains a pointer and differs in every process.
     fn time(&mut self, second: i64) {
         self.record(|out| {
             out.field("Time", "time.Time", |out| {
@@ -243,11 +243,11 @@ impl Dump {
         });
     }
 
-    /// A duration nobody can read has no number; the reference cannot read such an object at all.
+    /// A duration that cannot be parsed has no number. MCM cannot decode such an object.
     fn duration(&mut self, name: &str, duration: Option<&SpecDuration>) {
         match duration {
             Some(duration) => self.field(name, "*v1.Duration", |out| {
-                let nanos = duration.usable().map_or(0, api::GoDuration::as_nanos);
+                let nanos = duration.valid().map_or(0, api::GoDuration::as_nanos);
                 out.record(|out| out.plain("Duration", "time.Duration", nanos));
             }),
             None => self.plain(name, "*v1.Duration", NIL),
@@ -301,7 +301,7 @@ mod tests {
     #[case(without_labels(), None, "1420208921", "md-58646")]
     #[case(tainted(), None, "4219747016", "md-865fc")]
     #[case(full(), None, "3067654989", "md-74bcb")]
-    fn a_template_s_hash_and_name_are_the_reference_s(
+    fn hash_and_name_equal_those_of_mcm(
         #[case] template: Value,
         #[case] collisions: Option<i32>,
         #[case] label: &str,

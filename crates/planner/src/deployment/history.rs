@@ -1,7 +1,7 @@
-//! Old sets that are no longer needed.
+//! Deletes old MachineSets.
 //!
-//! Empty sets are kept so that one can go back to their templates, up to a limit. The oldest beyond it go, but only those that hold
-//! nothing: one that cannot go yet is not made up for by a younger one.
+//! Up to a limit, empty MachineSets are kept for rollbacks. The oldest ones beyond the limit are deleted if they are
+//! empty. If one of them is not empty, no younger one is deleted instead.
 
 use api::Object;
 
@@ -11,8 +11,8 @@ use super::step::Step;
 
 pub(super) fn trim(builder: &mut PlanBuilder<'_>) {
     let Some(limit) = builder.seen.deployment.spec.revision_history_limit else { return };
-    let limit = usize::try_from(limit).unwrap_or(0); // less than none is none
-    let old: Vec<&Draft<'_>> = builder.sets.old.iter().filter(|old| !old.is_leaving()).collect();
+    let limit = usize::try_from(limit).unwrap_or(0); // negative means none
+    let old: Vec<&Draft<'_>> = builder.sets.old.iter().filter(|old| !old.is_terminating()).collect();
     let surplus = old.len().saturating_sub(limit);
     for set in old.into_iter().take(surplus).filter(|old| is_empty(old)) {
         builder.removals.push(Step::DeleteSet {
@@ -23,7 +23,8 @@ pub(super) fn trim(builder: &mut PlanBuilder<'_>) {
     }
 }
 
-/// It wants nothing, has nothing, and its controller has seen that. One that is written in this reconcile waits for the next.
+/// Returns whether the MachineSet has and wants no Machines, and its controller has observed that. A MachineSet that is
+/// written in this reconcile waits for the next.
 fn is_empty(old: &Draft<'_>) -> bool {
     let seen = old.set.status.observed_generation >= old.set.generation();
     !old.is_populated() && seen && old.step().is_none()

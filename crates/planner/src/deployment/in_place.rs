@@ -1,34 +1,38 @@
-//! Updating machines without replacing them.
+//! The InPlaceUpdate strategy: updates Machines without replacing them.
 //!
-//! The VM stays, its node is emptied, a node agent updates it, and the Machine moves from the old set to the new one. Five parties
-//! talk through labels and conditions of the Node: we name candidates and choose among them, the machine controller drains, the agent
-//! updates, the machine controller reports, and we move the Machine and give the node back. Under manual orchestration the user chooses.
+//! The VM stays, its Node is drained, a node agent updates it, and the Machine moves from the old MachineSet to the new
+//! one. The participants communicate through labels and conditions of the Node: this controller marks candidates and
+//! selects among them, the machine controller drains, the agent updates, the machine controller reports, and this
+//! controller moves the Machine and restores the Node. With manual orchestration the user selects.
 //!
-//! A Machine moves before either set knows: the old set must not replace it (its label `scale-up-disabled`), the new one must not take
-//! it for one too many (the machine's label `update-result`). Sizes follow at once, and whatever a crash left half done is seen
-//! from the numbers: a new set with more machines than it wants grows, an old one with fewer shrinks.
+//! A Machine is moved before its MachineSets observe it: the old one must not replace it (its label
+//! `scale-up-disabled`), and the new one must not delete it as surplus (the Machine's label `update-result`). The
+//! replicas are adjusted immediately. If a process exits in between, the counts show what is missing: a new MachineSet
+//! with more Machines than replicas is scaled up, and an old one with fewer is scaled down.
+
+use std::collections::BTreeMap;
 
 use api::names::conditions::in_place as condition;
 use api::names::labels;
-use api::{Machine, MachinePhase, MachineSet, Object, OrchestrationType, StrategyType, UpdateResult, lists, merge};
-use serde_json::json;
+use api::{Machine, MachinePhase, MachineSet, Object, OrchestrationType, StrategyType, UpdateResult, lists};
 
 use super::builder::PlanBuilder;
-use super::draft::{Draft, count, is_leaving};
+use super::draft::{Draft, count, is_terminating};
 use super::reason::Reason;
 use super::step::{MachineChange, MachineEdit};
 use super::{SeenMachine, claim, nodes, revision, rolling};
+use crate::{GuardedPatch, MachinePatch};
 
 pub(super) fn roll(builder: &mut PlanBuilder<'_>) -> Option<Reason> {
     if builder.sets.new.is_none() {
         let size = match orchestration(builder) {
             OrchestrationType::Manual => 0,
-            _ => rolling::room(builder).min(builder.limits.replicas),
+            _ => rolling::free_capacity(builder).min(builder.limits.replicas),
         };
-        revision::make_new(builder, size);
+        revision::create_new(builder, size);
     }
     mark(builder);
-    hand_over(builder);
+    move_updated(builder);
     balance(builder);
     select(builder);
     None
@@ -39,13 +43,13 @@ fn orchestration(builder: &PlanBuilder<'_>) -> OrchestrationType {
     update.as_ref().map_or(OrchestrationType::Unset, |update| update.orchestration_type.clone())
 }
 
-/// Old sets make no more machines, and their nodes are candidates.
+/// Disables scale-up of the old MachineSets and marks their Nodes as candidates.
 fn mark(builder: &mut PlanBuilder<'_>) {
     builder.taint_outgoing();
-    builder.keep_nodes_from_autoscaler();
-    for old in builder.sets.old.iter_mut().filter(|old| old.is_populated() && !old.is_leaving()) {
+    builder.disable_scale_down();
+    for old in builder.sets.old.iter_mut().filter(|old| old.is_populated() && !old.is_terminating()) {
         old.label(labels::SCALE_UP_DISABLED, Some(labels::PRESENT_VALUE));
-        for seen in old.machines.iter().filter(|seen| !is_leaving(seen.machine)) {
+        for seen in old.machines.iter().filter(|seen| !is_terminating(seen.machine)) {
             if let Some(node) = seen.node {
                 builder.nodes.make_candidate(node);
             }
@@ -53,11 +57,12 @@ fn mark(builder: &mut PlanBuilder<'_>) {
     }
 }
 
-/// Machines that have arrived in their set: it counts them, their nodes go back to work, and at last they lose the label that protected
-/// them meanwhile. One that has not joined yet holds up only itself. The set may be an old one again by now; a machine arrives there
-/// all the same, or nobody could ever delete it.
-pub(super) fn settle_moved(builder: &mut PlanBuilder<'_>) {
-    forget_departed(builder);
+/// Completes the moves of Machines that have reached their MachineSet: the MachineSet counts them, their Nodes are
+/// restored, and finally they lose the label that protected them. A Machine whose Node is not Ready yet blocks only
+/// itself. The MachineSet may be an old one again by now; its moves are completed as well, because otherwise the
+/// Machines could never be deleted.
+pub(super) fn complete_moves(builder: &mut PlanBuilder<'_>) {
+    shrink_old(builder);
     let in_place = builder.seen.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate;
     let PlanBuilder { sets, nodes, machines_after, limits, .. } = builder;
     let sizes = sets.sum(Draft::size);
@@ -70,18 +75,17 @@ pub(super) fn settle_moved(builder: &mut PlanBuilder<'_>) {
         if uncounted > 0 {
             set.resize(set.size().saturating_add(uncounted), limits);
         } else if set.before.is_some_and(|set| set.status.observed_generation >= set.generation()) {
-            // Only once its controller has seen the size may the machine look like any other.
-            machines_after.extend(arrived.iter().filter(|seen| !awaits_return(seen)).map(|seen| MachineEdit {
-                name: seen.machine.name().to_owned(),
-                uid: seen.machine.uid(),
-                resource_version: None,
+            // Only once the MachineSet controller has observed the replicas may the label be removed.
+            let labels = BTreeMap::from([(labels::UPDATE_RESULT.to_owned(), None)]);
+            let patch = MachinePatch { labels, ..MachinePatch::default() };
+            machines_after.extend(arrived.iter().filter(|seen| !needs_restore(seen)).map(|seen| MachineEdit {
                 change: MachineChange::MoveDone,
-                changes: json!({ "metadata": { "labels": { labels::UPDATE_RESULT: null } } }),
+                patch: GuardedPatch::any_version(seen.machine, patch.clone()),
             }));
         }
-        let returns = |seen: &&SeenMachine<'_>| awaits_return(seen) && (role == Role::New || has_arrived(seen.machine));
+        let returns = |seen: &&SeenMachine<'_>| needs_restore(seen) && (role == Role::New || has_arrived(seen.machine));
         for node in set.machines.iter().filter(returns).filter_map(|seen| seen.node) {
-            nodes.give_back(node);
+            nodes.restore(node);
         }
     }
 }
@@ -92,15 +96,15 @@ enum Role {
     New,
 }
 
-/// An old set that makes no machines does not get back what it has lost, be it moved, deleted or failed.
-fn forget_departed(builder: &mut PlanBuilder<'_>) {
-    for old in builder.sets.old.iter_mut().filter(|old| old.makes_none()) {
+/// An old MachineSet with disabled scale-up does not replace Machines that were moved, deleted or failed.
+fn shrink_old(builder: &mut PlanBuilder<'_>) {
+    for old in builder.sets.old.iter_mut().filter(|old| old.creates_none()) {
         old.resize(old.live().min(old.size()), &builder.limits);
     }
 }
 
-/// Its node was updated and has not been given back yet.
-fn awaits_return(seen: &SeenMachine<'_>) -> bool {
+/// Returns whether the Node was updated and is not restored yet.
+fn needs_restore(seen: &SeenMachine<'_>) -> bool {
     seen.node.is_some_and(|node| {
         nodes::update_result(node) == UpdateResult::Successful
             && node.condition(condition::TYPE).is_some_and(|condition| &*condition.reason == condition::SUCCESSFUL)
@@ -116,20 +120,20 @@ fn reports_success(machine: &Machine) -> bool {
     condition.is_some_and(|condition| &*condition.reason == condition::SUCCESSFUL)
 }
 
-/// Updated machines move to the new set, and their places with them.
-fn hand_over(builder: &mut PlanBuilder<'_>) {
+/// Moves updated Machines to the new MachineSet and adjusts the replicas.
+fn move_updated(builder: &mut PlanBuilder<'_>) {
     let limits = builder.limits;
     let Some(new) = builder.sets.new.as_mut().filter(|new| new.before.is_some()) else { return };
     let mut moved = 0;
     for old in &mut builder.sets.old {
-        // Before the old set is known to replace nobody, nobody leaves it.
+        // No Machine is moved before the old MachineSet is known not to replace it.
         let Some(seen_set) = old.before.filter(|set| set.label(labels::SCALE_UP_DISABLED).is_some()) else { continue };
         let mut left = 0;
         for seen in old.machines.iter().filter(|seen| is_updated(seen)) {
             builder.machines.push(move_to(seen.machine, seen_set, &new.set));
             left += 1;
             if let Some(node) = seen.node {
-                if awaits_return(seen) { builder.nodes.give_back(node) } else { builder.nodes.uncordon(node) }
+                if needs_restore(seen) { builder.nodes.restore(node) } else { builder.nodes.uncordon(node) }
             }
         }
         old.resize((old.size() - left).max(0), &limits);
@@ -138,49 +142,37 @@ fn hand_over(builder: &mut PlanBuilder<'_>) {
     new.resize(new.size().saturating_add(moved), &limits);
 }
 
-/// The agent says so on the node, and the machine controller has taken note of it. A machine that has only just arrived in its set
-/// was updated for that one, not for the next.
+/// Returns whether the node agent has reported success on the Node and the machine controller has confirmed it. A
+/// Machine that was just moved to its MachineSet was updated for that one, not for the next.
 fn is_updated(seen: &SeenMachine<'_>) -> bool {
     seen.machine.label(labels::UPDATE_RESULT).is_none()
         && seen.node.is_some_and(|node| nodes::update_result(node) == UpdateResult::Successful)
         && reports_success(seen.machine)
         && *seen.machine.phase() != MachinePhase::InPlaceUpdating
-        && !is_leaving(seen.machine)
+        && !is_terminating(seen.machine)
 }
 
 fn move_to(machine: &Machine, from: &MachineSet, to: &MachineSet) -> MachineEdit {
-    let mut after = machine.clone();
-    let map = &mut after.metadata.labels;
-    for key in from.spec.selector.iter().flat_map(|selector| selector.match_labels.keys()) {
-        map.remove(key);
-    }
-    for (key, value) in to.spec.selector.iter().flat_map(|selector| &selector.match_labels) {
-        map.insert(key.clone(), value.clone());
-    }
-    map.insert(labels::UPDATE_RESULT.to_owned(), UpdateResult::Successful.as_str().to_owned());
+    let match_labels = |set: &MachineSet| set.spec.selector.clone().unwrap_or_default().match_labels;
+    let mut labels: BTreeMap<String, Option<String>> = BTreeMap::new();
+    labels.extend(match_labels(from).into_iter().map(|(key, _)| (key, None)));
+    labels.extend(match_labels(to).into_iter().map(|(key, value)| (key, Some(value))));
+    labels.insert(labels::UPDATE_RESULT.to_owned(), Some(UpdateResult::Successful.as_str().to_owned()));
+    labels.retain(|key, value| machine.label(key) != value.as_deref());
     let owners = lists::owners_with(
         &lists::owners_without(&machine.metadata.owner_references, &from.uid()),
         &claim::set_reference(to),
     );
-    let mut changes = merge::changes(machine, &after).unwrap_or_else(|| json!({ "metadata": {} }));
-    if let Some(metadata) = changes.get_mut("metadata").and_then(|metadata| metadata.as_object_mut()) {
-        metadata.insert("ownerReferences".to_owned(), json!(owners));
-    }
-    MachineEdit {
-        name: machine.name().to_owned(),
-        uid: machine.uid(),
-        resource_version: Some(machine.resource_version().to_owned()),
-        change: MachineChange::MoveTo(to.name().to_owned()),
-        changes,
-    }
+    let patch = MachinePatch { owner_references: Some(owners), labels, ..MachinePatch::default() };
+    MachineEdit { change: MachineChange::MoveTo(to.name().to_owned()), patch: GuardedPatch::as_seen(machine, patch) }
 }
 
-/// What is wanting is made new, and what is too much goes.
+/// Creates missing Machines and deletes surplus ones.
 fn balance(builder: &mut PlanBuilder<'_>) {
     let limits = builder.limits;
     let wanting = limits.replicas.saturating_sub(builder.sets.sum(Draft::size));
     let Some(name) = builder.sets.new.as_ref().map(|new| new.name().to_owned()) else { return };
-    let room = builder.sets.room_for(&name, limits.most());
+    let room = builder.sets.maximum_for(&name, limits.most());
     let old_size = builder.sets.old_size();
     let Some(new) = &mut builder.sets.new else { return };
     if new.size() > limits.replicas {
@@ -189,20 +181,21 @@ fn balance(builder: &mut PlanBuilder<'_>) {
         let to = new.size().saturating_add(wanting).min(room.max(new.size()));
         new.resize(to, &limits);
     } else if new.size() == limits.replicas && old_size > 0 {
-        // What the surge made possible is not needed any more.
+        // The surge is not needed any more.
         for old in builder.sets.old.iter_mut().filter(|old| old.is_active()) {
             old.resize(0, &limits);
         }
     }
 }
 
-/// Chooses the next machines to be updated: no more at once than may be unavailable, those that are unavailable anyway first.
+/// Selects the next Machines to update: at most as many as may be unavailable, those that are unavailable already
+/// first.
 fn select(builder: &mut PlanBuilder<'_>) {
     if orchestration(builder) == OrchestrationType::Manual {
         return;
     }
     let limits = builder.limits;
-    let staying = |seen: &&SeenMachine<'_>| !is_leaving(seen.machine) && !is_updated(seen);
+    let staying = |seen: &&SeenMachine<'_>| !is_terminating(seen.machine) && !is_updated(seen);
     let old: Vec<&SeenMachine<'_>> =
         builder.sets.old.iter().filter(|old| old.is_active()).flat_map(|old| old.machines).filter(staying).collect();
     let (chosen, free): (Vec<&SeenMachine<'_>>, Vec<&SeenMachine<'_>>) = old

@@ -1,25 +1,25 @@
-//! How many machines may be too many, and how many too few, while a deployment changes.
+//! Limits on surplus and missing Machines during a rollout.
 
 use api::{
     InPlaceUpdate, IntOrString, MachineDeployment, OrchestrationType, RollingUpdate, Rounding, StrategyType,
     UpdateLimits,
 };
 
-/// The limits of a deployment, resolved against its replicas.
+/// The limits of a MachineDeployment, calculated for its replicas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many machines there are to be.
+    /// Desired number of Machines.
     pub replicas: i32,
-    /// How many more there may be while old ones are replaced.
+    /// Maximum number of additional Machines.
     pub surge: i32,
-    /// How many fewer may be available.
+    /// Maximum number of unavailable Machines.
     pub unavailable: i32,
-    /// The surge that is written into the annotation `max-replicas`: in the reference's books only a rolling update has one.
+    /// The surge in the annotation `max-replicas`. MCM records one for rolling updates only.
     pub booked_surge: i32,
 }
 
 impl Limits {
-    /// The limits of a deployment. What cannot be read counts as none; validation has told about it.
+    /// Returns the limits of a MachineDeployment. Invalid values count as zero; validation has reported them.
     #[must_use]
     pub fn of(deployment: &MachineDeployment) -> Self {
         let replicas = deployment.spec.replicas.max(0);
@@ -27,7 +27,7 @@ impl Limits {
         let (surge, unavailable) = match (&strategy.kind, &strategy.rolling_update, &strategy.in_place_update) {
             (StrategyType::RollingUpdate, Some(RollingUpdate { limits, .. }), _) => resolve(limits, replicas),
             (StrategyType::InPlaceUpdate, _, Some(InPlaceUpdate { limits, orchestration_type, .. })) => {
-                // Who chooses the machines himself is given no extra ones.
+                // With manual orchestration there is no surge.
                 let surge =
                     (*orchestration_type != OrchestrationType::Manual).then_some(()).and(limits.max_surge.clone());
                 resolve(&UpdateLimits { max_surge: surge, ..limits.clone() }, replicas)
@@ -38,35 +38,36 @@ impl Limits {
         Self { replicas, surge, unavailable: unavailable.min(replicas), booked_surge }
     }
 
-    /// How many machines there may be at most.
+    /// Maximum number of Machines.
     #[must_use]
     pub fn most(&self) -> i32 {
         self.replicas.saturating_add(self.surge)
     }
 
-    /// How many there may be at most in the annotation `max-replicas`.
+    /// Maximum number of Machines in the annotation `max-replicas`.
     #[must_use]
-    pub fn booked_most(&self) -> i32 {
+    pub fn recorded_maximum(&self) -> i32 {
         self.replicas.saturating_add(self.booked_surge)
     }
 
-    /// How many available ones there should be at least, as far as it is up to us.
+    /// Minimum number of available Machines.
     #[must_use]
     pub fn least_available(&self) -> i32 {
         self.replicas.saturating_sub(self.unavailable)
     }
 
-    /// The same while so many Failed machines are preserved, in old sets and in the new one. They take up places and are never
-    /// available, so with as many of them as may be too many or too few together nothing could ever move; then one more may be
-    /// missing, as where both are zero. And those of the new set are still there when the roll-out has come to its end.
+    /// Minimum number of available Machines while Failed Machines are preserved, in old MachineSets and in the new one.
+    /// Preserved Machines occupy replicas and are never available. With as many of them as surge and unavailable limits
+    /// allow together, the rollout would be blocked, so one more may be unavailable, as if both limits were zero. Those
+    /// of the new MachineSet still exist at the end of the rollout.
     #[must_use]
-    pub fn least_available_beside(&self, old: i32, new: i32) -> i32 {
+    pub fn least_available_with_preserved(&self, old: i32, new: i32) -> i32 {
         let movable = self.most().saturating_sub(old).saturating_sub(new).saturating_sub(1);
         self.least_available().min(movable).min(self.replicas.saturating_sub(new)).max(0)
     }
 }
 
-/// With neither a machine too many nor one too few allowed nothing could ever move, so one may be missing.
+/// If neither a surge nor an unavailable Machine is allowed, the rollout would be blocked, so one may be unavailable.
 fn resolve(limits: &UpdateLimits, replicas: i32) -> (i32, i32) {
     let number = |limit: &Option<IntOrString>, rounding| {
         limit.as_ref().and_then(|limit| limit.scaled(replicas, rounding)).unwrap_or(0).max(0)
@@ -97,7 +98,7 @@ mod tests {
     #[case(3, json!(1), json!(9), (1, 3))]
     #[case(3, json!(-1), json!(-4), (0, 1))]
     #[case(0, json!(1), json!(1), (1, 0))]
-    fn numbers_and_shares_are_resolved(
+    fn numbers_and_percentages_are_calculated(
         #[case] replicas: i32,
         #[case] surge: Value,
         #[case] unavailable: Value,
@@ -110,7 +111,7 @@ mod tests {
 
     /// Shows MD-S9.
     #[test]
-    fn recreate_has_neither_and_manual_updates_have_no_surge() {
+    fn recreate_has_no_limits_and_manual_updates_no_surge() {
         let block = json!({ "maxSurge": 2, "maxUnavailable": 1, "orchestrationType": "Manual" });
         let recreate = limits(5, &json!({ "type": "Recreate", "rollingUpdate": block }));
         assert_eq!((recreate.surge, recreate.unavailable), (0, 0));
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_block_crashes_nothing() {
+    fn missing_strategy_settings_count_as_zero() {
         assert_eq!(limits(5, &json!({ "type": "RollingUpdate" })).most(), 5);
     }
 }

@@ -1,28 +1,29 @@
-//! What to do next with one deployment, and why.
+//! Decides what to do next with a MachineDeployment, and why.
 //!
-//! A deployment never makes a machine. It makes sets, says how many machines each is to have, and takes a fleet from one template to
-//! the next by letting the new set grow and the old ones shrink, never leaving the limits the user gave. Everything in between may
-//! change under its hands: the replicas (the autoscaler scales during a roll-out), the template (a second change before the first is
-//! done), the strategy, a pause, a wish to go back. So no reconcile remembers where a roll-out stands. Which set is new is read from the
-//! templates, how far it got from the sets, and each reconcile answers with whatever is allowed next.
+//! A MachineDeployment does not create Machines. It creates MachineSets, sets their replicas, and rolls out a new
+//! template by scaling up the new MachineSet and scaling down the old ones within the user's limits. At any time the
+//! replicas may change (the cluster-autoscaler scales during a rollout), and so may the template, the strategy, the
+//! pause and the rollback request. So a reconcile stores no progress of a rollout. Which MachineSet is new follows from
+//! the templates, and the progress from the MachineSets. Each reconcile does what is allowed next.
 //!
-//! All rules of a reconcile change one draft ([`draft`]); what differs from what was seen is written at its end, each object once.
+//! All rules of a reconcile change one draft ([`draft`]). At its end, every object that differs from its observed state
+//! is written once.
 
 mod backfill;
 mod builder;
 mod claim;
 mod deletion;
 mod draft;
-mod fleet_policy;
 mod hash;
 mod history;
 mod in_place;
 pub mod interest;
+mod invalid;
 mod limits;
 mod nodes;
+mod policy;
 mod reason;
 mod recreate;
-mod refusal;
 mod requested_deletions;
 mod revision;
 mod rollback;
@@ -40,9 +41,9 @@ use jiff::Timestamp;
 
 use crate::{Awaited, Policy, Wake};
 
-pub use fleet_policy::{AutoscalerGuard, FleetPolicy, OvershootCount};
 pub use hash::TemplateHash;
 pub use limits::Limits;
+pub use policy::{AutoscalerGuard, DeploymentPolicy, OvershootCount};
 pub use reason::Reason;
 pub use requested_deletions::machines_named;
 pub use step::{
@@ -53,94 +54,85 @@ pub use template::same_template;
 use builder::PlanBuilder;
 use requested_deletions::RequestedDeletions;
 
-/// Everything the decision may look at.
+/// Input of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The deployment itself.
+    /// The MachineDeployment.
     pub deployment: &'a MachineDeployment,
-    /// The sets it owns, and those that nobody owns.
+    /// The MachineSets that it owns, and those without a controller.
     pub sets: &'a [SeenSet<'a>],
-    /// The names of all sets of the namespace, readable or not: a new one needs another.
+    /// The names of all MachineSets of the namespace. A new MachineSet needs another name.
     pub names_in_use: &'a BTreeSet<String>,
-    /// Sets it owns that cannot be decoded.
+    /// MachineSets that it owns and that cannot be decoded.
     pub undecodable_sets: &'a [UndecodableSet],
-    /// The machines that [`machines_named`] names.
+    /// The Machines whose names [`machines_named`] returns.
     pub named: &'a BTreeMap<String, Named<'a>>,
-    /// Whether nodes join a cluster that we see.
-    pub target: TargetCluster,
-    /// Limits and periods.
+    /// Whether there is a target cluster. Without one, Machines have no Nodes.
+    pub has_target_cluster: bool,
+    /// Settings.
     pub policy: &'a Policy,
-    /// When we last wrote its status; `None` if we have not.
+    /// When this process last wrote its status.
     pub reported: Option<Timestamp>,
     /// The time of the decision.
     pub now: Timestamp,
 }
 
-/// A set and what it owns.
+/// A MachineSet and its Machines.
 #[derive(Clone, Debug)]
 pub struct SeenSet<'a> {
-    /// The set, with what it has counted, written or not.
+    /// The MachineSet, with its current counts, written or not.
     pub set: &'a MachineSet,
-    /// The machines it owns.
+    /// The Machines that it owns.
     pub machines: Vec<SeenMachine<'a>>,
-    /// How many more there are or may be: those that cannot be read, and those that were asked for and that nobody has seen yet. They
-    /// count as present.
+    /// Number of further Machines: those that cannot be decoded, and those with a pending create. They count as
+    /// present.
     pub unseen: usize,
 }
 
-/// A set of the deployment that cannot be decoded. It counts as present, and its template and size are unknown.
+/// A MachineSet that cannot be decoded. It counts as present. Its template and size are unknown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UndecodableSet {
-    /// Its name.
+    /// Name of the MachineSet.
     pub name: String,
     /// Why it cannot be decoded.
     pub error: String,
 }
 
-/// A machine and its node.
+/// A Machine and its Node.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenMachine<'a> {
-    /// The machine.
+    /// The Machine.
     pub machine: &'a Machine,
-    /// Its node, if it has joined and can be read.
+    /// Its Node, if it has joined and can be decoded.
     pub node: Option<&'a NodeView>,
 }
 
-/// What is known of a machine that someone named.
+/// A Machine that is named for deletion.
 #[derive(Clone, Copy, Debug)]
 pub enum Named<'a> {
-    /// Here it is.
-    Seen(&'a Machine),
-    /// It is there, but nobody can read it.
-    Unreadable,
-    /// The cache does not know it. The cache may be behind.
-    NotVisible,
-    /// The API server says that it does not exist.
-    Gone,
+    /// The Machine exists.
+    Found(&'a Machine),
+    /// The Machine exists, but cannot be decoded.
+    Undecodable,
+    /// The Machine is not in the cache, which may be behind.
+    NotCached,
+    /// The Machine does not exist according to the API server.
+    NotFound,
 }
 
-/// Whether there is a cluster that nodes join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TargetCluster {
-    /// Millwright runs without one: machines have no nodes.
-    None,
-    /// There is one.
-    Seen,
-}
-
-/// Decides what to do next with a deployment.
+/// Decides what to do next with a MachineDeployment.
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
     let claim = claim::claim(seen);
     if seen.deployment.is_deleting() {
         return deletion::plan(seen, &claim);
     }
-    if let Some(refusal) = refusal::plan(seen) {
-        return refusal;
+    if let Some(plan) = invalid::plan(seen) {
+        return plan;
     }
     let (annotations, marks, dropped) = match requested_deletions::read(seen, &claim.sets) {
-        RequestedDeletions::Ask(names) => {
-            return Plan::of(vec![Step::AskForMachines(names)], Wake::Again, Reason::UnknownMachinesNamed);
+        RequestedDeletions::LookUp(names) => {
+            return Plan::of(vec![Step::LookUpMachines(names)], Wake::Again, Reason::MachinesNotCached);
         }
         RequestedDeletions::Known { annotations, marks, dropped } => (annotations, marks, dropped),
     };
@@ -151,17 +143,17 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
         let steps = builder.opening().into_iter().chain(steps).collect();
         return Plan::of(steps, Wake::On(Awaited::Sets), Reason::HashMissing(set));
     }
-    revision::keep_up(&mut builder);
+    revision::update_new_set(&mut builder);
     let spec = &seen.deployment.spec;
     if spec.paused {
         scale::apply(&mut builder);
         history::trim(&mut builder);
         return builder.finish(status::Report::Plain, Reason::Paused);
     }
-    if let Some(wish) = &spec.rollback_to {
-        return rollback::plan(builder, wish.revision);
+    if let Some(rollback) = &spec.rollback_to {
+        return rollback::plan(builder, rollback.revision);
     }
-    if scale::is_due(&builder) && scale::apply(&mut builder) == scale::Resized::Whole {
+    if scale::is_due(&builder) && scale::apply(&mut builder) == scale::Resized::Complete {
         let to = builder.limits.replicas;
         return builder.finish(status::Report::Plain, Reason::Resized { to });
     }
@@ -169,7 +161,7 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
     builder.finish(status::Report::Rollout, because)
 }
 
-/// What to write and tell when the new set could not be made.
+/// Returns the plan that reports a failed creation of the new MachineSet.
 #[must_use]
 pub fn creation_failed(seen: &Observed<'_>, set: &str, error: &str) -> Plan {
     status::creation_failed(seen, set, error)

@@ -1,9 +1,9 @@
-//! What a roll-out writes on nodes.
+//! Node changes of a rollout.
 //!
-//! While machines are replaced, pods should rather not land on a node that is about to go, and the autoscaler should leave all of
-//! them alone. So nodes of outgoing sets get a soft taint, and every node of the deployment gets an annotation; both go when they
-//! are no longer true. Several things may be said of one node in a builder; they become one write. The annotation may be the user's
-//! ([`crate::node::keep_from_autoscaler`]).
+//! During a rollout, pods should not be scheduled to Nodes that will be replaced, and the cluster-autoscaler must not
+//! remove Nodes. So Nodes of old MachineSets get a `PreferNoSchedule` taint, and all Nodes of the MachineDeployment get
+//! an annotation. Both are removed when they no longer apply. All changes of one Node are written together. A user may
+//! have set the annotation already ([`crate::node::disable_scale_down`]).
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use api::view::NodeView;
 use api::{Machine, MachinePhase, Object, Taint, TaintEffect, UpdateResult};
 
 use super::step::Step;
-use crate::node::{Draft, is_left_to_autoscaler, keep_from_autoscaler};
+use crate::node::{Draft, allows_scale_down, disable_scale_down};
 
-/// All node writes of one builder, by name. A node of which nothing is to be said has no draft: there may be thousands.
+/// All Node writes of one reconcile, by name. Unchanged Nodes have no draft, because there may be thousands.
 #[derive(Debug, Default)]
 pub(super) struct NodeDrafts<'a>(BTreeMap<&'a str, Draft<'a>>);
 
@@ -24,16 +24,16 @@ impl<'a> NodeDrafts<'a> {
         self.0.entry(node.name()).or_insert_with(|| Draft::of(node))
     }
 
-    /// Its machine is to be replaced: pods go elsewhere if they can.
+    /// Taints the Node of a Machine that will be replaced.
     pub(super) fn mark_outgoing(&mut self, node: &'a NodeView) {
-        let ours = outgoing();
-        if !has(&node.spec.taints, &ours) {
-            self.of(node).taint(&ours);
+        let taint = outgoing();
+        if !has(&node.spec.taints, &taint) {
+            self.of(node).taint(&taint);
         }
     }
 
-    /// Its machine is to stay: pods are welcome, and it is no longer a candidate for an update that has been called off. One that
-    /// is being updated already is left alone until its agent has answered.
+    /// Removes the marks from the Node of a Machine that stays. A Node whose update is in progress is not changed until
+    /// the node agent has reported a result.
     pub(super) fn mark_staying(&mut self, node: &'a NodeView, machine: &Machine) {
         if !is_being_updated(node, machine) {
             for label in [labels::CANDIDATE_FOR_UPDATE, labels::SELECTED_FOR_UPDATE] {
@@ -42,43 +42,44 @@ impl<'a> NodeDrafts<'a> {
                 }
             }
         }
-        let ours = outgoing();
-        if has(&node.spec.taints, &ours) {
-            self.of(node).untaint(&ours);
+        let taint = outgoing();
+        if has(&node.spec.taints, &taint) {
+            self.of(node).untaint(&taint);
         }
     }
 
-    /// The autoscaler leaves it alone, unless it does so anyway at the user's request.
-    pub(super) fn keep_from_autoscaler(&mut self, node: &'a NodeView) {
-        if is_left_to_autoscaler(node) {
-            keep_from_autoscaler(self.of(node));
+    /// Disables scale-down of the Node by the cluster-autoscaler, unless the user has disabled it already.
+    pub(super) fn disable_scale_down(&mut self, node: &'a NodeView) {
+        if allows_scale_down(node) {
+            disable_scale_down(self.of(node));
         }
     }
 
-    /// The autoscaler may have it again, if it was us who kept it, and not for the sake of a preserved machine.
-    pub(super) fn leave_to_autoscaler(&mut self, node: &'a NodeView, machine: &Machine) {
-        let ours = node.annotation(annotations::SCALE_DOWN_DISABLED_BY_US).is_some();
-        if ours && machine.status.current_status.preserve_expiry_time.is_none() {
+    /// Allows scale-down again if this controller disabled it, except for the Node of a preserved Machine.
+    pub(super) fn allow_scale_down(&mut self, node: &'a NodeView, machine: &Machine) {
+        let is_own = node.annotation(annotations::SCALE_DOWN_DISABLED_BY_MCM).is_some();
+        if is_own && machine.status.current_status.preserve_expiry_time.is_none() {
             let draft = self.of(node);
-            draft.annotate(annotations::SCALE_DOWN_DISABLED_BY_US, None);
+            draft.annotate(annotations::SCALE_DOWN_DISABLED_BY_MCM, None);
             draft.annotate(annotations::SCALE_DOWN_DISABLED, None);
         }
     }
 
-    /// It may be updated in place some time.
+    /// Marks the Node as a candidate for an in-place update.
     pub(super) fn make_candidate(&mut self, node: &'a NodeView) {
         if node.label(labels::CANDIDATE_FOR_UPDATE) != Some(labels::PRESENT_VALUE) {
             self.of(node).label(labels::CANDIDATE_FOR_UPDATE, Some(labels::PRESENT_VALUE));
         }
     }
 
-    /// It is to be updated in place now.
+    /// Selects the Node for an in-place update now.
     pub(super) fn select(&mut self, node: &'a NodeView) {
         self.of(node).label(labels::SELECTED_FOR_UPDATE, Some(labels::PRESENT_VALUE));
     }
 
-    /// It was updated: every trace of the update goes, and pods come back once its system components are up again.
-    pub(super) fn give_back(&mut self, node: &'a NodeView) {
+    /// Removes all marks of a completed update. Pods are scheduled to the Node again once its critical components are
+    /// ready.
+    pub(super) fn restore(&mut self, node: &'a NodeView) {
         let (outgoing, starting) = (outgoing(), starting());
         let draft = self.of(node);
         for label in [labels::CANDIDATE_FOR_UPDATE, labels::SELECTED_FOR_UPDATE, labels::UPDATE_RESULT] {
@@ -94,14 +95,14 @@ impl<'a> NodeDrafts<'a> {
         draft.uncordon();
     }
 
-    /// Its machine has moved to the new set; pods may come.
+    /// Uncordons the Node of a Machine that was moved to the new MachineSet.
     pub(super) fn uncordon(&mut self, node: &'a NodeView) {
         if node.spec.unschedulable {
             self.of(node).uncordon();
         }
     }
 
-    /// So many writes, one for each node, and how many had to be left for the next builder.
+    /// Returns at most this many writes, one per Node, and the number of writes that are left for the next reconcile.
     pub(super) fn steps(self, most: usize) -> (Vec<Step>, usize) {
         let mut steps: Vec<Step> = self.0.into_values().filter_map(step).collect();
         let left = steps.len().saturating_sub(most);
@@ -110,18 +111,19 @@ impl<'a> NodeDrafts<'a> {
     }
 }
 
-/// Only taints are rewritten whole; labels and annotations are ours alone, and the kubelet writes all the time.
+/// The version is a precondition only if taints are written: labels and annotations are exclusive, and the kubelet
+/// updates the Node frequently.
 fn step(draft: Draft<'_>) -> Option<Step> {
     let write = draft.finish()?;
     Some(Step::Node(if write.taints.is_some() { write } else { write.in_any_version() }))
 }
 
-/// Whether this very taint is among them, value included.
-fn has(taints: &[Taint], ours: &Taint) -> bool {
-    taints.iter().any(|taint| taint.is_same_as(ours) && taint.value == ours.value)
+/// Returns whether the taints contain this one, including its value.
+fn has(taints: &[Taint], wanted: &Taint) -> bool {
+    taints.iter().any(|taint| taint.is_same_as(wanted) && taint.value == wanted.value)
 }
 
-/// Whether the machine controller or the node agent is at work, or has an answer that is still to be dealt with.
+/// Returns whether the machine controller or the node agent is updating the Node, or its result is not processed yet.
 fn is_being_updated(node: &NodeView, machine: &Machine) -> bool {
     let under_way = [in_place::SELECTED, in_place::DRAINED, in_place::READY_FOR_UPDATE, in_place::FAILED];
     let phases =
@@ -131,7 +133,7 @@ fn is_being_updated(node: &NodeView, machine: &Machine) -> bool {
         || !update_result(node).is_unset()
 }
 
-/// What the node agent said of the node's update.
+/// The update result that the node agent reported on the Node.
 pub(super) fn update_result(node: &NodeView) -> UpdateResult {
     node.label(labels::UPDATE_RESULT).map_or(UpdateResult::Unset, Into::into)
 }

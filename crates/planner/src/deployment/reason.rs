@@ -1,77 +1,81 @@
-//! Why a deployment's plan is what it is.
+//! Reasons of plans.
 
 use std::fmt;
 
-/// The reason of a plan, for people.
+/// The reason of a plan. Its `Display` is shown to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The spec cannot be acted on.
+    /// The spec is invalid, or a MachineSet cannot be decoded.
     Invalid(String),
-    /// Machines may have been named that the cache does not know.
-    UnknownMachinesNamed,
-    /// An adopted set and its machines still need its hash.
+    /// Machines are named for deletion that are not in the cache.
+    MachinesNotCached,
+    /// An adopted MachineSet and its Machines need the template hash.
     HashMissing(String),
-    /// Someone asked for an earlier template.
-    RollbackAsked(i64),
-    /// It is paused: only its size is looked after.
+    /// A rollback to this revision is requested; 0 is the previous one.
+    RollbackRequested(i64),
+    /// The MachineDeployment is paused: it is only scaled.
     Paused,
-    /// Its replicas changed.
+    /// The replicas changed.
     Resized {
-        /// The number its sets were last told.
+        /// The desired replicas.
         to: i32,
     },
-    /// Old machines are being replaced.
+    /// A rollout is in progress.
     Rolling {
-        /// How many machines the old sets are still to have.
+        /// Desired replicas of the old MachineSets.
         old: i32,
-        /// How many the new one is to have so far.
+        /// Desired replicas of the new MachineSet.
         new: i32,
-        /// How many there are to be in the end.
+        /// Replicas of the MachineDeployment.
         of: i32,
     },
-    /// A recreating deployment waits until the last old machine is gone.
-    OldMachinesLeave(usize),
-    /// The new set could not be made.
-    SetNotMade(String),
-    /// Its machines are not all available yet.
+    /// With the Recreate strategy, new Machines are created after the last old one is gone.
+    OldMachinesRemain(usize),
+    /// The new MachineSet could not be created.
+    SetNotCreated(String),
+    /// Not all Machines are available.
     Completing {
-        /// How many are.
+        /// Number of available Machines.
         available: i32,
-        /// Of how many.
+        /// Desired number.
         of: i32,
     },
-    /// Everything is as it should be.
+    /// Nothing to do.
     Converged,
-    /// Someone deleted it; its sets go first.
-    SetsLeave(usize),
-    /// Someone deleted it and wants to keep its sets; the garbage collector lets go of them.
-    SetsLetGo,
-    /// Someone deleted it, and it holds nothing.
-    Empty,
+    /// The MachineDeployment is being deleted; this number of MachineSets remain.
+    Deleting(usize),
+    /// The MachineDeployment is being deleted, and its MachineSets are orphaned.
+    Orphaning,
+    /// The MachineDeployment is being deleted, and nothing is left to do.
+    Deleted,
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Invalid(errors) => write!(f, "it is invalid: {errors}"),
-            Self::UnknownMachinesNamed => f.write_str("machines are to be deleted that are not in sight"),
+            Self::Invalid(errors) => write!(f, "the MachineDeployment cannot be reconciled: {errors}"),
+            Self::MachinesNotCached => f.write_str("looking up Machines that are named for deletion"),
             Self::HashMissing(set) => {
-                write!(f, "adopted set {set:?} and its machines are not told apart from others yet")
+                write!(f, "adding the template hash to adopted MachineSet {set:?} and its Machines")
             }
-            Self::RollbackAsked(0) => f.write_str("it is to go back to the revision before"),
-            Self::RollbackAsked(revision) => write!(f, "it is to go back to revision {revision}"),
-            Self::Paused => f.write_str("it is paused"),
-            Self::Resized { to } => write!(f, "it is to have {to} machines"),
+            Self::RollbackRequested(0) => f.write_str("rolling back to the previous revision"),
+            Self::RollbackRequested(revision) => write!(f, "rolling back to revision {revision}"),
+            Self::Paused => f.write_str("the MachineDeployment is paused"),
+            Self::Resized { to } => write!(f, "scaling to {to} Machines"),
             Self::Rolling { old, new, of } => {
-                write!(f, "its template changed: {new} of {of} machines are wanted new, {old} old")
+                write!(f, "rolling out the template: scaled to {new} new and {old} old Machines (replicas: {of})")
             }
-            Self::OldMachinesLeave(count) => write!(f, "{count} old machines have to leave before new ones come"),
-            Self::SetNotMade(error) => write!(f, "its new set could not be made: {error}"),
-            Self::Completing { available, of } => write!(f, "{available} of {of} machines are available"),
-            Self::Converged => f.write_str("everything is as it should be"),
-            Self::SetsLeave(count) => write!(f, "it was deleted, and {count} of its sets are still there"),
-            Self::SetsLetGo => f.write_str("it was deleted without its sets, and they have not been let go of yet"),
-            Self::Empty => f.write_str("it was deleted and holds nothing"),
+            Self::OldMachinesRemain(count) => {
+                write!(f, "waiting for {count} old Machines to be deleted before creating new ones")
+            }
+            Self::SetNotCreated(error) => write!(f, "failed to create the new MachineSet: {error}"),
+            Self::Completing { available, of } => write!(f, "{available} of {of} Machines are available"),
+            Self::Converged => f.write_str("up to date"),
+            Self::Deleting(count) => write!(f, "the MachineDeployment is being deleted; {count} MachineSets remain"),
+            Self::Orphaning => f.write_str(
+                "the MachineDeployment is being deleted; the garbage collector is orphaning its MachineSets",
+            ),
+            Self::Deleted => f.write_str("the MachineDeployment is being deleted; nothing is left to do"),
         }
     }
 }

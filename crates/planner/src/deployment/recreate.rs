@@ -1,4 +1,4 @@
-//! All old machines go before the first new one comes.
+//! The Recreate strategy: all old Machines are deleted before new ones are created.
 
 use super::builder::PlanBuilder;
 use super::draft::{Draft, total};
@@ -7,7 +7,7 @@ use super::revision;
 
 pub(super) fn roll(builder: &mut PlanBuilder<'_>) -> Option<Reason> {
     let limits = builder.limits;
-    builder.keep_nodes_from_autoscaler();
+    builder.disable_scale_down();
     for old in builder.sets.old.iter_mut().filter(|old| old.is_active()) {
         old.resize(0, &limits);
     }
@@ -16,12 +16,12 @@ pub(super) fn roll(builder: &mut PlanBuilder<'_>) -> Option<Reason> {
         if let Some(new) = builder.sets.new.as_mut().filter(|new| new.size() > limits.replicas) {
             new.resize(limits.replicas, &limits);
         }
-        return Some(Reason::OldMachinesLeave(usize::try_from(leaving).unwrap_or_default()));
+        return Some(Reason::OldMachinesRemain(usize::try_from(leaving).unwrap_or_default()));
     }
     match &mut builder.sets.new {
-        None => revision::make_new(builder, limits.replicas),
+        None => revision::create_new(builder, limits.replicas),
         Some(new) => new.resize(limits.replicas, &limits),
     }
-    builder.welcome_staying();
+    builder.unmark_staying();
     None
 }

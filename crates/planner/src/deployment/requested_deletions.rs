@@ -1,43 +1,43 @@
-//! Machines that the autoscaler wants gone.
+//! Machines whose deletion the cluster-autoscaler requested.
 //!
-//! The autoscaler lowers the replicas and names the machines it has emptied, in an annotation of the deployment. Each named machine is
-//! marked as the first to go before any set shrinks, so that exactly these machines are deleted. A name leaves the list when its
-//! machine is on its way, and only then: the autoscaler keeps the nodes of listed machines cordoned, so a name that stays too long
-//! costs capacity, and one that is dropped too early costs a healthy machine, because the replicas were lowered already.
+//! The cluster-autoscaler reduces the replicas and names the drained Machines in an annotation of the
+//! MachineDeployment. Each named Machine is marked with the highest deletion priority before any MachineSet is scaled
+//! down, so that exactly these Machines are deleted. A name is removed from the list when its Machine is being deleted.
+//! The cluster-autoscaler keeps the Nodes of listed Machines cordoned: a name that is removed too late costs capacity,
+//! and one that is removed too early costs a healthy Machine, because the replicas were reduced already.
 //!
-//! Entries that cannot be the name of a Machine are removed from the list and reported. Spaces around a name are ignored.
+//! Entries that are not valid Machine names are removed from the list and reported. Spaces around a name are ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::names::annotations::{
     LAST_REPLICA_CHANGE_BY_SCALER, MARKED_FOR_DELETION_TIME, PRIORITY, PRIORITY_DELETE_FIRST, TRIGGER_DELETION,
 };
-use api::names::events::ours;
+use api::names::events::millwright;
 use api::{Machine, MachineDeployment, MachinePhase, Object, Time};
 use jiff::Timestamp;
-use serde_json::json;
 
 use super::step::{MachineChange, MachineEdit};
 use super::{Named, Observed, SeenSet};
-use crate::{Event, EventType};
+use crate::{Event, EventType, GuardedPatch, MachinePatch};
 
-/// What the list comes to.
+/// Result of reading the list.
 #[derive(Debug, PartialEq)]
 pub(super) enum RequestedDeletions {
-    /// Some names are unknown to the cache; the API server has to be asked before anything is decided.
-    Ask(Vec<String>),
-    /// What is left of it.
+    /// Some Machines are not in the cache and have to be looked up first.
+    LookUp(Vec<String>),
+    /// All Machines are known.
     Known {
-        /// The annotations that are to change, with their new values.
+        /// The annotations to change, with their new values.
         annotations: BTreeMap<&'static str, Option<String>>,
-        /// The machines to be marked.
+        /// The marks of Machines.
         marks: Vec<MachineEdit>,
-        /// The report of the entries that were removed because they cannot be read.
+        /// The report of invalid entries that were removed.
         dropped: Option<Event>,
     },
 }
 
-/// The names in the list, for whoever looks them up.
+/// Returns the names in the list, for looking up the Machines.
 #[must_use]
 pub fn machines_named(deployment: &MachineDeployment) -> Vec<String> {
     let list = deployment.annotation(TRIGGER_DELETION).unwrap_or_default();
@@ -51,24 +51,24 @@ pub(super) fn read(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> RequestedDe
     if list.is_empty() {
         return RequestedDeletions::Known { annotations: known, marks: Vec::new(), dropped: None };
     }
-    let said = seen.deployment.annotation(LAST_REPLICA_CHANGE_BY_SCALER).filter(|time| !time.is_empty());
-    let fallback = said.map_or_else(|| Time::from(seen.now).to_string(), str::to_owned);
+    let requested_at = seen.deployment.annotation(LAST_REPLICA_CHANGE_BY_SCALER).filter(|time| !time.is_empty());
+    let fallback = requested_at.map_or_else(|| Time::from(seen.now).to_string(), str::to_owned);
     let (mut kept, mut unknown, mut marks, mut latest) = (Vec::new(), Vec::new(), Vec::new(), None);
-    let (mut names, mut unusable) = (BTreeSet::new(), Vec::new());
+    let (mut names, mut invalid) = (BTreeSet::new(), Vec::new());
     for entry in list.split(',').map(str::trim).filter(|entry| !entry.is_empty()) {
         let Some((name, asked, at)) = entry_of(entry, &fallback) else {
-            unusable.push(entry);
+            invalid.push(entry);
             continue;
         };
         if !names.insert(name) {
             continue;
         }
         match seen.named.get(name) {
-            Some(Named::Gone) => continue,
-            None | Some(Named::NotVisible) => unknown.push(name.to_owned()),
-            Some(Named::Unreadable) => {}
-            Some(Named::Seen(machine)) => {
-                if !belongs_to(machine, claimed) || is_on_its_way(machine) {
+            Some(Named::NotFound) => continue,
+            None | Some(Named::NotCached) => unknown.push(name.to_owned()),
+            Some(Named::Undecodable) => {}
+            Some(Named::Found(machine)) => {
+                if !belongs_to(machine, claimed) || is_being_replaced(machine) {
                     continue;
                 }
                 marks.extend(mark(machine, &asked));
@@ -78,29 +78,30 @@ pub(super) fn read(seen: &Observed<'_>, claimed: &[&SeenSet<'_>]) -> RequestedDe
         kept.push(format!("{name}~{asked}"));
     }
     if !unknown.is_empty() {
-        return RequestedDeletions::Ask(unknown);
+        return RequestedDeletions::LookUp(unknown);
     }
     let kept = kept.join(",");
     if kept != list {
         known.insert(TRIGGER_DELETION, (!kept.is_empty()).then_some(kept));
     }
-    // A set deletes machines marked no later than this. Where nobody said when, the latest wish did, and it is written down once.
-    if let (None, Some((_, latest))) = (said, latest) {
+    // A MachineSet deletes Machines that were marked before this time. If the entries have no times, the latest request
+    // counts, and its time is recorded once.
+    if let (None, Some((_, latest))) = (requested_at, latest) {
         known.insert(LAST_REPLICA_CHANGE_BY_SCALER, Some(latest));
     }
-    RequestedDeletions::Known { annotations: known, marks, dropped: report(&unusable) }
+    RequestedDeletions::Known { annotations: known, marks, dropped: report(&invalid) }
 }
 
-/// Reports entries that were removed.
-fn report(unusable: &[&str]) -> Option<Event> {
+/// Reports the removed entries.
+fn report(invalid: &[&str]) -> Option<Event> {
     const SHOWN: usize = 3;
     const LONGEST: usize = 64;
-    if unusable.is_empty() {
+    if invalid.is_empty() {
         return None;
     }
     let quoted = |entry: &&str| format!("{:?}", entry.chars().take(LONGEST).collect::<String>());
-    let shown = unusable.iter().take(SHOWN).map(quoted).collect::<Vec<_>>().join(", ");
-    let more = match unusable.len().saturating_sub(SHOWN) {
+    let shown = invalid.iter().take(SHOWN).map(quoted).collect::<Vec<_>>().join(", ");
+    let more = match invalid.len().saturating_sub(SHOWN) {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
@@ -108,10 +109,11 @@ fn report(unusable: &[&str]) -> Option<Event> {
         "removed entries from the annotation {TRIGGER_DELETION} that are no Machine names: {shown}{more}; \
          write Machine names separated by commas"
     );
-    Some(Event { event_type: EventType::Warning, reason: ours::DELETION_REQUEST_INVALID, message })
+    Some(Event { event_type: EventType::Warning, reason: millwright::DELETION_REQUEST_INVALID, message })
 }
 
-/// Name and time of an entry; an autoscaler of old wrote names only. `None` for what cannot be told apart.
+/// Returns name and time of an entry. Old cluster-autoscalers wrote only names. Returns `None` if the entry has more
+/// than two parts.
 fn entry_of<'e>(entry: &'e str, fallback: &str) -> Option<(&'e str, String, Timestamp)> {
     let mut parts = entry.split('~').map(str::trim);
     let name = parts.next().filter(|name| is_object_name(name))?;
@@ -120,7 +122,7 @@ fn entry_of<'e>(entry: &'e str, fallback: &str) -> Option<(&'e str, String, Time
     parts.next().is_none().then_some((name, asked, at))
 }
 
-/// Whether an object can have this name: a DNS subdomain, as the API server requires it.
+/// Returns whether this is a valid object name: a DNS subdomain, as the API server requires.
 fn is_object_name(name: &str) -> bool {
     const LONGEST: usize = 253;
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -135,7 +137,7 @@ fn belongs_to(machine: &Machine, claimed: &[&SeenSet<'_>]) -> bool {
         .is_some_and(|owner| claimed.iter().any(|candidate| owner.uid == candidate.set.uid().as_str()))
 }
 
-fn is_on_its_way(machine: &Machine) -> bool {
+fn is_being_replaced(machine: &Machine) -> bool {
     machine.is_deleting() || *machine.phase() == MachinePhase::Failed
 }
 
@@ -145,15 +147,10 @@ fn mark(machine: &Machine, asked: &str) -> Option<MachineEdit> {
     if first && marked.is_some() {
         return None;
     }
-    let mut annotations = json!({ PRIORITY: PRIORITY_DELETE_FIRST });
-    if let (None, Some(map)) = (marked, annotations.as_object_mut()) {
-        map.insert(MARKED_FOR_DELETION_TIME.to_owned(), json!(asked));
+    let mut annotations = BTreeMap::from([(PRIORITY, Some(PRIORITY_DELETE_FIRST.to_owned()))]);
+    if marked.is_none() {
+        annotations.insert(MARKED_FOR_DELETION_TIME, Some(asked.to_owned()));
     }
-    Some(MachineEdit {
-        name: machine.name().to_owned(),
-        uid: machine.uid(),
-        resource_version: None,
-        change: MachineChange::MarkForDeletion,
-        changes: json!({ "metadata": { "annotations": annotations } }),
-    })
+    let patch = MachinePatch { annotations, ..MachinePatch::default() };
+    Some(MachineEdit { change: MachineChange::MarkForDeletion, patch: GuardedPatch::any_version(machine, patch) })
 }

@@ -1,19 +1,19 @@
-//! Revisions, and what a set takes over from its deployment.
+//! Revisions, and the fields that a MachineSet takes over from its MachineDeployment.
 //!
-//! Each template a deployment had is kept as a set with a number, so that one can go back to it. The newest set has the highest
-//! number; a set whose template comes back gets a new number, and its earlier ones are kept as its history. The reference adds to
-//! that history for every annotation the autoscaler touches, until the object is too big to be stored; here only a new number does,
-//! and the oldest are forgotten.
+//! Each template of a MachineDeployment is kept in a MachineSet with a revision, for rollbacks. The newest MachineSet
+//! has the highest revision. A MachineSet whose template is used again gets a new revision, and its earlier ones are
+//! kept as its history. MCM extends that history for every annotation that the cluster-autoscaler changes, until the
+//! object is too large to be stored. Here it is extended only for a new revision, and the oldest entries are dropped.
 //!
-//! Annotations, the node template, the configuration and the kind of the class reach the newest set without a roll-out. How many
-//! machines may be replaced at once reaches every set that has machines.
+//! Annotations, the node template, the configuration and the class kind are applied to the newest MachineSet without a
+//! rollout. The maximum number of replacements is applied to every MachineSet with Machines.
 
 use api::names::annotations::{
     DESIRED_REPLICAS, MAX_REPLACEMENTS, MAX_REPLICAS, NOT_COPIED_TO_SETS, PREFER_NO_SCHEDULE, REVISION,
     REVISION_HISTORY,
 };
 use api::names::{finalizers, labels};
-use api::{MachineDeployment, MachineSet, MachineSetSpec, Object, ObjectMeta, TextMap, same_meaning};
+use api::{MachineDeployment, MachineSet, MachineSetSpec, Object, ObjectMeta, TextMap, semantically_equal};
 
 use super::builder::PlanBuilder;
 use super::claim;
@@ -21,24 +21,24 @@ use super::draft::Draft;
 use super::hash::TemplateHash;
 use super::status::Progress;
 
-/// A history longer than this forgets its beginning.
+/// Maximum length of a history. The oldest entries are dropped.
 const LONGEST_HISTORY: usize = 2000;
 
-/// The revision of a set; 0 if it has none that can be read.
+/// Returns the revision of a MachineSet; 0 if it has none that can be parsed.
 pub(super) fn of(set: &MachineSet) -> i64 {
     set.annotation(REVISION).and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The revision that the newest set is to have.
+/// Returns the revision for the newest MachineSet.
 fn next(builder: &PlanBuilder<'_>) -> i64 {
     builder.sets.old.iter().map(|old| of(&old.set)).max().unwrap_or(0).saturating_add(1)
 }
 
-/// Brings an existing new set up to date.
-pub(super) fn keep_up(builder: &mut PlanBuilder<'_>) {
+/// Updates the existing new MachineSet.
+pub(super) fn update_new_set(builder: &mut PlanBuilder<'_>) {
     let wanted = next(builder);
     if let Some(limit) = builder.deployment.annotation(MAX_REPLACEMENTS) {
-        // The machines of old sets fall ill too, and count among those of the deployment.
+        // Machines of old MachineSets may become unhealthy too, and count for the same limit.
         for old in builder.sets.old.iter_mut().filter(|old| old.is_populated()) {
             old.annotate(MAX_REPLACEMENTS, Some(limit));
         }
@@ -55,20 +55,20 @@ pub(super) fn keep_up(builder: &mut PlanBuilder<'_>) {
         }
         new.annotate(REVISION, Some(&wanted.to_string()));
     }
-    let (spec, wish) = (&mut new.set.spec, &builder.deployment.spec);
-    spec.min_ready_seconds = wish.min_ready_seconds;
-    spec.auto_preserve_failed_machine_max = wish.auto_preserve_failed_machine_max;
-    let (machine, wish) = (&mut spec.template.spec, &wish.template.spec);
-    if !same_meaning(&machine.node_template, &wish.node_template) {
-        machine.node_template = wish.node_template.clone();
+    let (spec, desired) = (&mut new.set.spec, &builder.deployment.spec);
+    spec.min_ready_seconds = desired.min_ready_seconds;
+    spec.auto_preserve_failed_machine_max = desired.auto_preserve_failed_machine_max;
+    let (machine, desired) = (&mut spec.template.spec, &desired.template.spec);
+    if !semantically_equal(&machine.node_template, &desired.node_template) {
+        machine.node_template = desired.node_template.clone();
     }
-    if !same_meaning(&machine.configuration, &wish.configuration) {
-        machine.configuration = wish.configuration.clone();
+    if !semantically_equal(&machine.configuration, &desired.configuration) {
+        machine.configuration = desired.configuration.clone();
     }
-    machine.class.kind.clone_from(&wish.class.kind);
-    // It may have been an old set until a moment ago: it makes machines again, and its nodes are no longer outgoing. It begins
-    // with what it has, because what it was short of may have been made elsewhere.
-    if new.makes_none() {
+    machine.class.kind.clone_from(&desired.class.kind);
+    // It may have been an old MachineSet until now: its scale-up is enabled again, and its Nodes are no longer
+    // outgoing. It starts with the Machines that it has, because its missing ones may have been created elsewhere.
+    if new.creates_none() {
         let has = new.live().min(new.size());
         new.resize(has, &builder.limits);
         new.label(labels::SCALE_UP_DISABLED, None);
@@ -79,8 +79,8 @@ pub(super) fn keep_up(builder: &mut PlanBuilder<'_>) {
     }
 }
 
-/// Makes the new set, of this size.
-pub(super) fn make_new(builder: &mut PlanBuilder<'_>, size: i32) {
+/// Creates the new MachineSet with this size.
+pub(super) fn create_new(builder: &mut PlanBuilder<'_>, size: i32) {
     let deployment = &builder.deployment;
     let (hash, name, collisions) = free_name(builder);
     let label = hash.label();
@@ -92,7 +92,7 @@ pub(super) fn make_new(builder: &mut PlanBuilder<'_>, size: i32) {
     let limits = &builder.limits;
     annotations.insert(REVISION, next(builder).to_string());
     annotations.insert(DESIRED_REPLICAS, limits.replicas.to_string());
-    annotations.insert(MAX_REPLICAS, limits.booked_most().to_string());
+    annotations.insert(MAX_REPLICAS, limits.recorded_maximum().to_string());
     let set = MachineSet {
         metadata: ObjectMeta {
             name: name.clone(),
@@ -118,7 +118,7 @@ pub(super) fn make_new(builder: &mut PlanBuilder<'_>, size: i32) {
     builder.sets.new = Some(Draft { before: None, set, machines: &[], unseen: 0, preserved: 0, available: 0 });
 }
 
-/// Five digits clash easily. A name that is taken is passed over at once, instead of being found out by failing.
+/// Selects a name that is not in use, because five digits collide easily.
 fn free_name(builder: &PlanBuilder<'_>) -> (TemplateHash, String, Option<i32>) {
     let deployment = &builder.deployment;
     let mut collisions = deployment.status.collision_count;
@@ -134,12 +134,12 @@ fn free_name(builder: &PlanBuilder<'_>) -> (TemplateHash, String, Option<i32>) {
     (hash, hash.set_name(deployment.name()), collisions)
 }
 
-/// The annotations that a set takes over.
+/// Returns the annotations that a MachineSet takes over.
 fn inherited(deployment: &MachineDeployment) -> impl Iterator<Item = (&str, &str)> {
     deployment.metadata.annotations.texts().filter(|(key, _)| is_inherited(key))
 }
 
-/// Whether an annotation is shared between a deployment and its sets.
+/// Returns whether an annotation is shared between a MachineDeployment and its MachineSets.
 pub(super) fn is_inherited(key: &str) -> bool {
     !NOT_COPIED_TO_SETS.contains(&key)
 }
@@ -160,7 +160,7 @@ mod tests {
 
     /// Shows MD-D5.
     #[test]
-    fn a_history_is_bounded_and_forgets_the_oldest() {
+    fn history_is_limited_and_drops_the_oldest_entries() {
         assert_eq!(with(None, 1), "1");
         assert_eq!(with(Some("1,4"), 7), "1,4,7");
         let long = (0..5000).fold(String::new(), |history, revision| with(Some(&history), revision));

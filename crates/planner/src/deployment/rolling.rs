@@ -1,52 +1,53 @@
-//! Replacing machines one by one, within limits.
+//! The RollingUpdate strategy: replaces Machines within limits.
 //!
-//! The new set grows as long as there are not more machines than desired plus surge, those on their way out included: a rolling
-//! update is as fast as the drains it causes, and never needs more room in the cloud than it was given. The old sets shrink as long
-//! as enough machines are available: first by what is not available anyway, then by what the new ones make up for.
+//! The new MachineSet is scaled up while there are no more Machines than replicas plus surge, including those that are
+//! being deleted: a rolling update is as fast as its drains, and never exceeds the capacity in the cloud. The old
+//! MachineSets are scaled down while enough Machines are available: unavailable Machines first, then as many as the new
+//! ones replace.
 
 use api::Object;
 use api::names::annotations::{PREFER_NO_SCHEDULE, PREFER_NO_SCHEDULE_VALUE};
 use api::names::finalizers;
 
 use super::builder::PlanBuilder;
-use super::draft::{Draft, Sets, is_leaving};
-use super::fleet_policy::AutoscalerGuard;
+use super::draft::{Draft, Sets, is_terminating};
 use super::limits::Limits;
+use super::policy::AutoscalerGuard;
 use super::reason::Reason;
 use super::{SeenMachine, revision};
 
 pub(super) fn roll(builder: &mut PlanBuilder<'_>) -> Option<Reason> {
     if builder.sets.new.is_none() {
-        let size = room(builder).min(builder.limits.replicas);
-        revision::make_new(builder, size);
+        let size = free_capacity(builder).min(builder.limits.replicas);
+        revision::create_new(builder, size);
     } else {
         grow(builder);
     }
     builder.taint_outgoing();
-    builder.keep_nodes_from_autoscaler();
+    builder.disable_scale_down();
     let (limits, least) = (builder.limits, builder.least_available());
     shrink(&mut builder.sets, &limits, least);
     None
 }
 
-/// How many machines may be made, counting those that are on their way out.
-pub(super) fn room(builder: &PlanBuilder<'_>) -> i32 {
+/// Number of Machines that may be created, considering those that are being deleted.
+pub(super) fn free_capacity(builder: &PlanBuilder<'_>) -> i32 {
     builder.limits.most().saturating_sub(builder.sets.sum(Draft::present)).max(0)
 }
 
-/// Machines that the new set was to lose, and still has because its deletions have not come through, need no room: a roll-out that is
-/// taken back keeps them. Not where the old sets do not give up their places for them now: then the pool was made smaller, and
-/// each place that is given back would be filled anew when the deletions come through after all.
+/// Machines of the new MachineSet whose deletion has not happened yet need no capacity: a reverted rollout keeps them.
+/// This does not apply if the old MachineSets are not scaled down for them in the same reconcile: then the pool was
+/// scaled down, and the replicas would be filled again after the deletions.
 fn grow(builder: &mut PlanBuilder<'_>) {
-    let (limits, room, least) = (builder.limits, room(builder), builder.least_available());
+    let (limits, free_capacity, least) = (builder.limits, free_capacity(builder), builder.least_available());
     let kept = with_all_kept(&builder.sets, &limits, least);
     if let Some(new) = &mut builder.sets.new {
-        let to = new.size().saturating_add(room).max(kept).min(limits.replicas);
+        let to = new.size().saturating_add(free_capacity).max(kept).min(limits.replicas);
         new.resize(to, &limits);
     }
 }
 
-/// How many machines the new set has if it keeps all that it still has, or none if there would be too many.
+/// Returns the size of the new MachineSet if it keeps all of its Machines, or zero if there would be too many.
 fn with_all_kept(sets: &Sets<'_>, limits: &Limits, least: i32) -> i32 {
     let Some(new) = &sets.new else { return 0 };
     let kept = new.live().min(limits.replicas);
@@ -71,9 +72,9 @@ fn shrink(sets: &mut Sets<'_>, limits: &Limits, least: i32) {
     }
     let mut left = expendable;
     for old in sets.old.iter_mut().filter(|old| old.is_active()) {
-        let sick = (protected.expendable(old) - old.available()).clamp(0, left);
-        old.resize(old.size() - sick, limits);
-        left -= sick;
+        let unhealthy = (protected.expendable(old) - old.available()).clamp(0, left);
+        old.resize(old.size() - unhealthy, limits);
+        left -= unhealthy;
     }
     let mut spare = sets.sum(Draft::available).saturating_sub(least);
     for old in sets.old.iter_mut().filter(|old| old.is_active()) {
@@ -83,49 +84,50 @@ fn shrink(sets: &mut Sets<'_>, limits: &Limits, least: i32) {
     }
 }
 
-/// Whether preserved machines are left out when an old set shrinks. A set deletes them last, so the place of one would be paid for by
-/// another machine; and who asked for it wants it as long as possible. They go when nothing else is left to go, because the roll-out
-/// would otherwise wait for them for days.
+/// Whether preserved Machines are excluded when an old MachineSet is scaled down. A MachineSet deletes them last, so
+/// another Machine would be deleted instead, and users want to keep them as long as possible. They are deleted when no
+/// other Machines are left, because otherwise they would block the rollout for days.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protected {
     Preserved,
-    Nobody,
+    None,
 }
 
 impl Protected {
     fn of(old: &[Draft<'_>]) -> Self {
-        if old.iter().any(|old| old.size() > old.preserved) { Self::Preserved } else { Self::Nobody }
+        if old.iter().any(|old| old.size() > old.preserved) { Self::Preserved } else { Self::None }
     }
 
-    /// How many machines of an old set may go.
+    /// Returns how many Machines of an old MachineSet may be deleted.
     fn expendable(self, old: &Draft<'_>) -> i32 {
         match self {
             Self::Preserved => (old.size() - old.preserved).max(0),
-            Self::Nobody => old.size(),
+            Self::None => old.size(),
         }
     }
 }
 
 impl PlanBuilder<'_> {
-    /// Nodes of old sets are marked as outgoing, those that join late too; nodes of the new one are not, or no longer.
+    /// Taints the Nodes of old MachineSets, including those that join late, and removes the taint from Nodes of the new
+    /// one.
     pub(super) fn taint_outgoing(&mut self) {
         for old in &mut self.sets.old {
             let mut marked = false;
-            for seen in old.machines.iter().filter(|seen| !is_leaving(seen.machine)) {
+            for seen in old.machines.iter().filter(|seen| !is_terminating(seen.machine)) {
                 if let Some(node) = seen.node {
                     self.nodes.mark_outgoing(node);
                     marked = true;
                 }
             }
-            if marked && !old.is_leaving() {
+            if marked && !old.is_terminating() {
                 old.annotate(PREFER_NO_SCHEDULE, Some(PREFER_NO_SCHEDULE_VALUE));
             }
         }
-        self.welcome_staying();
+        self.unmark_staying();
     }
 
-    /// Nodes of the new set may be left over from a time when it was an old one.
-    pub(super) fn welcome_staying(&mut self) {
+    /// Removes the marks from Nodes of the new MachineSet, which may have been an old one.
+    pub(super) fn unmark_staying(&mut self) {
         for seen in self.sets.new.iter().flat_map(|new| new.machines) {
             if let Some(node) = seen.node {
                 self.nodes.mark_staying(node, seen.machine);
@@ -133,32 +135,32 @@ impl PlanBuilder<'_> {
         }
     }
 
-    /// While a roll-out runs, the autoscaler leaves the deployment's nodes alone. A new node first gets the finalizer of the machine
-    /// controller, which is about to write it at this very moment; the two would trip over each other. A machine controller that
-    /// knows of the roll-out writes both at once, and nothing is left to do here.
-    pub(super) fn keep_nodes_from_autoscaler(&mut self) {
-        if !self.sets.rolling() || self.seen.policy.fleet.autoscaler_guard == AutoscalerGuard::Off {
+    /// Disables scale-down by the cluster-autoscaler while a rollout is in progress. A new Node is skipped until the
+    /// machine controller has added its finalizer, because both writes would conflict. A machine controller that knows
+    /// about the rollout writes both together.
+    pub(super) fn disable_scale_down(&mut self) {
+        if !self.sets.rolling() || self.seen.policy.deployment.autoscaler_guard == AutoscalerGuard::Off {
             return;
         }
         self.guard = AutoscalerGuard::On;
         let old = self.sets.old.iter().flat_map(|old| old.machines);
         let settled = |seen: &&SeenMachine<'_>| seen.node.is_some_and(|node| node.has_finalizer(finalizers::NODE));
         let new = self.sets.new.iter().flat_map(|new| new.machines).filter(settled);
-        for seen in old.chain(new).filter(|seen| !is_leaving(seen.machine)) {
+        for seen in old.chain(new).filter(|seen| !is_terminating(seen.machine)) {
             if let Some(node) = seen.node {
-                self.nodes.keep_from_autoscaler(node);
+                self.nodes.disable_scale_down(node);
             }
         }
     }
 
-    /// The roll-out is complete.
-    pub(super) fn leave_nodes_to_autoscaler(&mut self) {
-        if self.seen.policy.fleet.autoscaler_guard == AutoscalerGuard::Off {
+    /// Allows scale-down after the rollout is complete.
+    pub(super) fn allow_scale_down(&mut self) {
+        if self.seen.policy.deployment.autoscaler_guard == AutoscalerGuard::Off {
             return;
         }
         for seen in self.sets.all().flat_map(|set| set.machines) {
             if let Some(node) = seen.node {
-                self.nodes.leave_to_autoscaler(node, seen.machine);
+                self.nodes.allow_scale_down(node, seen.machine);
             }
         }
     }

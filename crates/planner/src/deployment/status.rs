@@ -1,11 +1,12 @@
-//! What a deployment shows of itself.
+//! The status of a MachineDeployment.
 //!
-//! All numbers are sums over its sets, as the sets themselves count. Whether a roll-out gets on is told from the numbers of two reconciles:
-//! more new machines, fewer old ones, more ready or more available ones are progress. Without progress for longer than the deadline
-//! it is said to be stuck; nothing stops because of that, and the next bit of progress takes it back.
+//! All counts are sums over its MachineSets. The progress of a rollout is determined from the counts of two reconciles:
+//! more new Machines, fewer old ones, more ready or available ones are progress. Without progress for longer than the
+//! deadline, the condition reports it. The rollout continues nevertheless, and the next progress resets the condition.
 
-use api::names::conditions::{deployment as words, ours, set as set_words};
-use api::names::events::{messages, reference};
+use api::names::conditions::{deployment as words, millwright, set as set_words};
+use api::names::events::mcm;
+use api::texts::events as messages;
 use api::{
     ConditionStatus, MachineDeployment, MachineDeploymentCondition, MachineDeploymentStatus, MachineSet, Object, Time,
     merge,
@@ -18,29 +19,29 @@ use super::claim::ClaimedSets;
 use super::draft::total;
 use super::step::{StatusEdit, Step};
 use super::{Observed, Plan, Reason};
-use crate::reporting::{Unreported, furthest};
+use crate::reporting::{Unreported, largest_difference};
 use crate::{Awaited, Due, Wake};
 use crate::{Event, EventType};
 
-/// How much a status says.
+/// What a status contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Report {
-    /// Numbers only.
+    /// Counts only.
     Plain,
-    /// Numbers, and whether the roll-out gets on.
+    /// Counts and the progress of the rollout.
     Rollout,
 }
 
-/// What is said about progress by someone who knows better than the numbers.
+/// Progress that does not show in the counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The new set was made in this builder.
+    /// The new MachineSet was created in this reconcile.
     Created(String),
-    /// The new set was there already.
+    /// The new MachineSet existed already.
     Found(String),
 }
 
-/// The status after this builder.
+/// Returns the status after this reconcile.
 pub(super) fn next(builder: &PlanBuilder<'_>, report: Report) -> MachineDeploymentStatus {
     let (deployment, now) = (builder.seen.deployment, builder.seen.now);
     let sizes = total(builder.sets.all().map(|set| set.set.spec.replicas.max(0)));
@@ -49,8 +50,8 @@ pub(super) fn next(builder: &PlanBuilder<'_>, report: Report) -> MachineDeployme
     let mut status = numbers(deployment, &sets, updated, sizes);
     status.collision_count = builder.deployment.status.collision_count;
     let mut conditions = Conditions { list: status.conditions.clone(), now: now.into() };
-    conditions.remove(ours::INVALID);
-    conditions.note_pause(deployment.spec.paused);
+    conditions.remove(millwright::INVALID);
+    conditions.set_paused(deployment.spec.paused);
     match &builder.progress {
         Some(Progress::Created(set)) => conditions.put(
             words::PROGRESSING,
@@ -64,14 +65,14 @@ pub(super) fn next(builder: &PlanBuilder<'_>, report: Report) -> MachineDeployme
         Some(Progress::Found(_)) | None => {}
     }
     let least = builder.limits.least_available().saturating_sub(status.preserved_failed_replicas);
-    conditions.put_available(status.available_replicas >= least.max(0));
+    conditions.set_available(status.available_replicas >= least.max(0));
     if report == Report::Rollout {
         if builder.progress.is_none() {
             let about = builder.sets.new.as_ref().map_or_else(
                 || format!("Machine Deployment {:?}", deployment.name()),
                 |new| format!("MachineSet {:?}", new.name()),
             );
-            conditions.estimate(deployment, &status, &about, now);
+            conditions.set_progressing(deployment, &status, &about, now);
         }
         conditions.copy_failure(builder.sets.new.iter().chain(&builder.sets.old).map(|set| &set.set));
     }
@@ -79,8 +80,8 @@ pub(super) fn next(builder: &PlanBuilder<'_>, report: Report) -> MachineDeployme
     status
 }
 
-/// The status of a deployment that is being deleted.
-pub(super) fn of_leaving(seen: &Observed<'_>, claim: &ClaimedSets<'_>) -> Option<Step> {
+/// Returns the status of a MachineDeployment that is being deleted.
+pub(super) fn of_deleting(seen: &Observed<'_>, claim: &ClaimedSets<'_>) -> Option<Step> {
     let sets: Vec<&MachineSet> = claim.sets.iter().map(|candidate| candidate.set).collect();
     let template = &seen.deployment.spec.template;
     let new = sets.iter().find(|set| super::same_template(&set.spec.template, template));
@@ -107,13 +108,13 @@ fn numbers(deployment: &MachineDeployment, sets: &[&MachineSet], updated: i32, s
     }
 }
 
-/// The write, if it says anything new.
+/// Returns the write, or `None` if nothing changed.
 pub(super) fn step(before: &MachineDeploymentStatus, status: MachineDeploymentStatus) -> Option<Step> {
     let changes = json!({ "status": merge::changes(before, &status)? });
     Some(Step::Status(StatusEdit { status: Box::new(status), changes }))
 }
 
-/// When a status that may differ from the written one is to be written: what is only a count may wait while more changes are under way.
+/// Returns when a status is written. Changes of counts may be delayed while more changes are expected.
 pub(super) fn due(seen: &Observed<'_>, status: &MachineDeploymentStatus, settled: bool) -> Due {
     let before = &seen.deployment.status;
     let MachineDeploymentStatus { replicas, updated_replicas, ready_replicas, .. } = *status;
@@ -140,25 +141,25 @@ pub(super) fn due(seen: &Observed<'_>, status: &MachineDeploymentStatus, settled
         ]
     };
     let unreported = Unreported {
-        moved: furthest(counts(before), counts(status)),
-        of: seen.deployment.spec.replicas.max(before.replicas),
+        change: largest_difference(counts(before), counts(status)),
+        replicas: seen.deployment.spec.replicas.max(before.replicas),
         written: seen.reported,
     };
     unreported.due(seen.policy.report_delay, seen.now)
 }
 
-/// What conditions say, whenever they last said it.
+/// Returns the conditions without their update times.
 fn without_update_times(conditions: &[MachineDeploymentCondition]) -> Vec<MachineDeploymentCondition> {
     let timeless = |condition: &MachineDeploymentCondition| MachineDeploymentCondition {
         last_update_time: None,
         ..condition.clone()
     };
     let mut list: Vec<_> = conditions.iter().map(timeless).collect();
-    list.sort_by(|a, b| a.kind.cmp(&b.kind)); // restating one moves it to the end
+    list.sort_by(|a, b| a.kind.cmp(&b.kind)); // replacing one moves it to the end
     list
 }
 
-/// As many machines as wanted, all of them new and available.
+/// Returns whether all desired Machines exist, are new and are available.
 pub(super) fn is_complete(deployment: &MachineDeployment, status: &MachineDeploymentStatus) -> bool {
     let wanted = deployment.spec.replicas;
     status.updated_replicas == wanted
@@ -167,7 +168,8 @@ pub(super) fn is_complete(deployment: &MachineDeployment, status: &MachineDeploy
         && status.observed_generation >= deployment.generation()
 }
 
-/// When a roll-out without progress is said to be stuck. One that is finished has no deadline, nor one that is said to be stuck already.
+/// Returns when a rollout without progress exceeds its deadline; `None` if it is complete or the condition reports it
+/// already.
 pub(super) fn deadline(deployment: &MachineDeployment, status: &MachineDeploymentStatus) -> Option<Timestamp> {
     let progressing = status.conditions.iter().rfind(|condition| condition.kind == words::PROGRESSING)?;
     let settled = [words::PROGRESS_DEADLINE_EXCEEDED, words::NEW_MACHINE_SET_AVAILABLE, words::DEPLOYMENT_PAUSED];
@@ -191,13 +193,13 @@ pub(super) fn creation_failed(seen: &Observed<'_>, set: &str, error: &str) -> Pl
     status.conditions = conditions.list;
     let mut steps: Vec<Step> = step(&seen.deployment.status, status).into_iter().collect();
     if !steps.is_empty() {
-        let reason = reference::MACHINE_SET_CREATE_ERROR;
-        steps.push(Step::Tell(Event { event_type: EventType::Warning, reason, message }));
+        let reason = mcm::MACHINE_SET_CREATE_ERROR;
+        steps.push(Step::EmitEvent(Event { event_type: EventType::Warning, reason, message }));
     }
-    Plan::of(steps, Wake::On(Awaited::Retry), Reason::SetNotMade(error.to_owned()))
+    Plan::of(steps, Wake::On(Awaited::Retry), Reason::SetNotCreated(error.to_owned()))
 }
 
-/// The conditions of a deployment, while they are being written.
+/// The conditions of a MachineDeployment while they are updated.
 pub(super) struct Conditions {
     pub(super) list: Vec<MachineDeploymentCondition>,
     pub(super) now: Time,
@@ -212,16 +214,16 @@ impl Conditions {
         self.list.retain(|condition| condition.kind != kind);
     }
 
-    /// States something. What is stated already, with the same reason, stays as it was said first.
+    /// Adds a condition. An existing one with the same status and reason is kept.
     pub(super) fn put(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: String) {
         let stated = self.find(kind).is_some_and(|old| old.status == status && old.reason == reason);
         if !stated {
-            self.restate(kind, status, reason, message);
+            self.replace(kind, status, reason, message);
         }
     }
 
-    /// States something anew, whether or not it was stated before.
-    pub(super) fn restate(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: String) {
+    /// Adds a condition or replaces an existing one.
+    pub(super) fn replace(&mut self, kind: &str, status: ConditionStatus, reason: &str, message: String) {
         let since = self.find(kind).filter(|old| old.status == status).and_then(|old| old.last_transition_time);
         self.remove(kind);
         self.list.push(MachineDeploymentCondition {
@@ -230,11 +232,11 @@ impl Conditions {
             last_update_time: Some(self.now),
             last_transition_time: Some(since.unwrap_or(self.now)),
             reason: reason.to_owned(),
-            message: api::descriptions::bounded(message),
+            message: api::texts::bounded(message),
         });
     }
 
-    fn note_pause(&mut self, paused: bool) {
+    fn set_paused(&mut self, paused: bool) {
         let reason = self.find(words::PROGRESSING).map_or("", |condition| condition.reason.as_str());
         if reason == words::PROGRESS_DEADLINE_EXCEEDED {
             return;
@@ -247,7 +249,7 @@ impl Conditions {
         self.put(words::PROGRESSING, ConditionStatus::Unknown, reason, message.to_owned());
     }
 
-    fn put_available(&mut self, enough: bool) {
+    fn set_available(&mut self, enough: bool) {
         let (status, reason, message) = if enough {
             (ConditionStatus::True, words::MINIMUM_REPLICAS_AVAILABLE, words::AVAILABLE_MESSAGE)
         } else {
@@ -256,7 +258,7 @@ impl Conditions {
         self.put(words::AVAILABLE, status, reason, message.to_owned());
     }
 
-    fn estimate(
+    fn set_progressing(
         &mut self,
         deployment: &MachineDeployment,
         status: &MachineDeploymentStatus,
@@ -272,16 +274,16 @@ impl Conditions {
         if is_complete(deployment, status) {
             let message = words::progressed(about);
             self.put(words::PROGRESSING, ConditionStatus::True, words::NEW_MACHINE_SET_AVAILABLE, message);
-        } else if gets_on(&deployment.status, status) {
+        } else if has_progressed(&deployment.status, status) {
             let message = words::progressing(about);
-            self.restate(words::PROGRESSING, ConditionStatus::True, words::MACHINE_SET_UPDATED, message);
+            self.replace(words::PROGRESSING, ConditionStatus::True, words::MACHINE_SET_UPDATED, message);
         } else if late && reason != words::NEW_MACHINE_SET_AVAILABLE {
             let message = words::timed_out(about);
             self.put(words::PROGRESSING, ConditionStatus::False, words::PROGRESS_DEADLINE_EXCEEDED, message);
         }
     }
 
-    /// What kept a set from making or deleting machines; the new one's word counts first.
+    /// Copies the failure of a MachineSet to create or delete Machines; that of the new one takes precedence.
     fn copy_failure<'s>(&mut self, sets: impl Iterator<Item = &'s MachineSet>) {
         let failure =
             |set: &'s MachineSet| set.status.conditions.iter().rfind(|c| c.kind == set_words::REPLICA_FAILURE);
@@ -304,7 +306,7 @@ impl Conditions {
     }
 }
 
-fn gets_on(before: &MachineDeploymentStatus, now: &MachineDeploymentStatus) -> bool {
+fn has_progressed(before: &MachineDeploymentStatus, now: &MachineDeploymentStatus) -> bool {
     let old = |status: &MachineDeploymentStatus| status.replicas.saturating_sub(status.updated_replicas);
     now.updated_replicas > before.updated_replicas
         || old(now) < old(before)

@@ -1,4 +1,4 @@
-//! What can be done about a deployment, as data.
+//! Plans for a MachineDeployment, as data.
 
 use std::fmt;
 
@@ -7,95 +7,96 @@ use api::{MachineDeploymentStatus, MachineSet, Uid};
 use serde_json::Value;
 
 use super::reason::Reason;
-use crate::Event;
-use crate::Wake;
 use crate::node::NodeWrite;
+use crate::{Event, GuardedPatch, Wake};
 
-/// What to do, in order, and why.
+/// The steps of a plan, in order, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The steps. They stand in an order in which stopping after any of them is safe.
+    /// The steps. They are ordered so that the plan can end safely after any of them.
     pub steps: Vec<Step>,
-    /// What happens after them.
+    /// When the MachineDeployment is planned again.
     pub wake: Wake,
-    /// Why.
+    /// The reason.
     pub because: Reason,
-    /// The sets whose nodes are kept from the autoscaler. A node that joins one of them is annotated by whoever marks it first.
+    /// The MachineSets whose Nodes must not be removed by the cluster-autoscaler. The machine controller annotates
+    /// Nodes that join them.
     pub guarded: Vec<Uid>,
 }
 
-/// One thing to do.
+/// A step of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Ask the API server itself whether these machines exist: the cache does not know them, and it may be behind.
-    AskForMachines(Vec<String>),
-    /// Change the deployment's metadata and spec.
+    /// Looks up Machines on the API server that are not in the cache, which may be behind.
+    LookUpMachines(Vec<String>),
+    /// Patches metadata and spec of the MachineDeployment.
     Deployment(DeploymentEdit),
-    /// Write the deployment's status.
+    /// Patches the status of the MachineDeployment.
     Status(StatusEdit),
-    /// Make a set.
+    /// Creates a MachineSet.
     CreateSet(Box<NewSet>),
-    /// Change a set.
+    /// Patches a MachineSet.
     Set(SetEdit),
-    /// Delete this very set, in the very state that was decided on.
+    /// Deletes a MachineSet.
     DeleteSet {
-        /// Its name.
+        /// Name of the MachineSet.
         name: String,
-        /// Its uid.
+        /// UID of the MachineSet.
         uid: Uid,
-        /// The version that was empty; `None` if it is to go whatever it holds.
+        /// The version in which it was empty or owned; `None` to delete it in any version.
         resource_version: Option<String>,
     },
-    /// Change a machine.
+    /// Patches a Machine.
     Machine(MachineEdit),
-    /// Change a node.
+    /// Patches a Node.
     Node(NodeWrite),
-    /// Tell people, as an Event on the deployment.
-    Tell(Event),
+    /// Emits an Event on the MachineDeployment.
+    EmitEvent(Event),
 }
 
-/// A merge patch of a deployment; guarded by the version that was seen, or that the step before it made.
+/// A merge patch of the MachineDeployment, with the version after the previous step as precondition.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DeploymentEdit {
-    /// What for.
+    /// What the change is for.
     pub purpose: Purpose,
-    /// The patch, without guards.
+    /// The patch, without preconditions.
     pub changes: Value,
 }
 
-/// What a deployment is changed for.
+/// The purpose of a change of the MachineDeployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Our finalizer comes before its first set.
+    /// The finalizer is added before the first MachineSet is created.
     AddFinalizer,
-    /// It has no sets left.
+    /// No MachineSets are left.
     RemoveFinalizer,
-    /// The autoscaler's list of machines to delete was repaired or has been carried out in part.
-    TidyRequestedDeletions,
-    /// It shows the revision of its newest set.
-    ShowRevision,
-    /// It goes back to an earlier template, or says that it cannot.
+    /// The cluster-autoscaler's list of Machines to delete contained invalid or processed entries.
+    UpdateRequestedDeletions,
+    /// The revision annotation is set to that of the newest MachineSet.
+    SetRevision,
+    /// The rollback request is processed and removed.
     RollBack,
 }
 
-/// A new status, and what of it is new.
+/// A status patch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusEdit {
-    /// The status as it will be.
+    /// The new status.
     pub status: Box<MachineDeploymentStatus>,
-    /// The merge patch, without guards.
+    /// The merge patch, without preconditions.
     pub changes: Value,
 }
 
-/// A set to be made.
+/// A MachineSet to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewSet {
-    /// The set.
+    /// The MachineSet.
     pub set: MachineSet,
 }
 
 impl NewSet {
-    /// The set as it is sent. Zero machines are said outright: a size that is not there cannot be scaled by others.
+    /// Returns the body of the request. Zero replicas are written explicitly, because a missing field cannot be scaled
+    /// by others.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut body = serde_json::to_value(&self.set).unwrap_or_default();
@@ -106,65 +107,60 @@ impl NewSet {
     }
 }
 
-/// A merge patch of a set.
+/// A merge patch of a MachineSet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SetEdit {
-    /// Which set.
+    /// Name of the MachineSet.
     pub name: String,
-    /// The very one the decision was about.
+    /// UID of the MachineSet.
     pub uid: Uid,
-    /// The version the decision was about, where a list is rewritten whole. A size is not guarded by it: the set's own controller
-    /// writes its status all the time, nobody but us writes its size, and two of ours would trip over each other.
+    /// The version that the decision was based on, if a list is replaced. A change of the replicas has no version as
+    /// precondition: the MachineSet controller updates the status frequently, only this controller writes the replicas,
+    /// and they would cause conflicts.
     pub resource_version: Option<String>,
-    /// What for.
+    /// What the change is for.
     pub change: SetChange,
-    /// The patch, without guards.
+    /// The patch, without preconditions.
     pub changes: Value,
 }
 
-/// What a set is changed for.
+/// The purpose of a change of a MachineSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetChange {
-    /// It has no owner and our labels.
+    /// The MachineSet is selected and has no controller.
     Adopt,
-    /// It is ours and has lost our labels.
+    /// The MachineSet is owned and no longer selected.
     Release,
-    /// It is to have another number of machines.
+    /// The replicas change.
     Scale {
-        /// So many until now.
+        /// Replicas before.
         from: i32,
-        /// So many from now on.
+        /// Replicas afterwards.
         to: i32,
     },
-    /// Its template, annotations or labels follow the deployment.
+    /// Template, annotations or labels are updated from the MachineDeployment.
     Update,
 }
 
-/// A merge patch of a machine.
+/// A change of a Machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MachineEdit {
-    /// Which machine.
-    pub name: String,
-    /// The very one the decision was about.
-    pub uid: Uid,
-    /// The version the decision was about, where a list is rewritten whole.
-    pub resource_version: Option<String>,
-    /// What for.
+    /// What the change is for.
     pub change: MachineChange,
-    /// The patch, without guards.
-    pub changes: Value,
+    /// The patch.
+    pub patch: GuardedPatch,
 }
 
-/// What a machine is changed for.
+/// The purpose of a change of a Machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MachineChange {
-    /// The autoscaler wants it gone first.
+    /// The cluster-autoscaler requested its deletion.
     MarkForDeletion,
-    /// It was updated in place and belongs to this set from now on.
+    /// It was updated in place and moves to this MachineSet.
     MoveTo(String),
-    /// Its new set counts it now.
+    /// Its new MachineSet counts it now.
     MoveDone,
-    /// It gets the hash of its adopted set.
+    /// It gets the template hash of its adopted MachineSet.
     Label,
 }
 
@@ -177,28 +173,28 @@ impl Plan {
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::AskForMachines(names) => write!(f, "ask for machines {}", names.join(", ")),
+            Self::LookUpMachines(names) => write!(f, "look up Machines {}", names.join(", ")),
             Self::Deployment(edit) => edit.purpose.fmt(f),
-            Self::Status(_) => f.write_str("write its status"),
+            Self::Status(_) => f.write_str("update the status"),
             Self::CreateSet(new) => {
                 let name = &new.set.metadata.name;
-                write!(f, "make set {name:?} of {}", new.set.spec.replicas)
+                write!(f, "create MachineSet {name:?} with {} replicas", new.set.spec.replicas)
             }
             Self::Set(SetEdit { name, change, .. }) => match change {
-                SetChange::Adopt => write!(f, "adopt set {name:?}"),
-                SetChange::Release => write!(f, "let go of set {name:?}"),
-                SetChange::Scale { from, to } => write!(f, "scale set {name:?} from {from} to {to}"),
-                SetChange::Update => write!(f, "bring set {name:?} up to date"),
+                SetChange::Adopt => write!(f, "adopt MachineSet {name:?}"),
+                SetChange::Release => write!(f, "release MachineSet {name:?}"),
+                SetChange::Scale { from, to } => write!(f, "scale MachineSet {name:?} from {from} to {to}"),
+                SetChange::Update => write!(f, "update MachineSet {name:?}"),
             },
-            Self::DeleteSet { name, .. } => write!(f, "delete set {name:?}"),
-            Self::Machine(MachineEdit { name, change, .. }) => match change {
-                MachineChange::MarkForDeletion => write!(f, "mark machine {name:?} as the first to go"),
-                MachineChange::MoveTo(set) => write!(f, "move machine {name:?} to set {set:?}"),
-                MachineChange::MoveDone => write!(f, "finish the move of machine {name:?}"),
-                MachineChange::Label => write!(f, "label machine {name:?}"),
+            Self::DeleteSet { name, .. } => write!(f, "delete MachineSet {name:?}"),
+            Self::Machine(MachineEdit { change, patch: GuardedPatch { name, .. } }) => match change {
+                MachineChange::MarkForDeletion => write!(f, "mark Machine {name:?} for deletion"),
+                MachineChange::MoveTo(set) => write!(f, "move Machine {name:?} to MachineSet {set:?}"),
+                MachineChange::MoveDone => write!(f, "complete the move of Machine {name:?}"),
+                MachineChange::Label => write!(f, "label Machine {name:?} with the template hash"),
             },
             Self::Node(write) => mark(write, f),
-            Self::Tell(event) => write!(f, "tell: {}", event.reason),
+            Self::EmitEvent(event) => write!(f, "emit Event {}", event.reason),
         }
     }
 }
@@ -206,21 +202,21 @@ impl fmt::Display for Step {
 impl fmt::Display for Purpose {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::AddFinalizer => "add our finalizer",
-            Self::RemoveFinalizer => "remove our finalizer",
-            Self::TidyRequestedDeletions => "tidy the list of machines to delete",
-            Self::ShowRevision => "show its revision",
-            Self::RollBack => "answer the wish to roll back",
+            Self::AddFinalizer => "add the finalizer",
+            Self::RemoveFinalizer => "remove the finalizer",
+            Self::UpdateRequestedDeletions => "update the list of Machines to delete",
+            Self::SetRevision => "set the revision",
+            Self::RollBack => "process the rollback request",
         })
     }
 }
 
-/// What a write to a node means in a roll-out.
+/// Describes a write to a Node by its effect on the rollout.
 fn mark(NodeWrite { name, labels, .. }: &NodeWrite, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match (labels.get(SELECTED_FOR_UPDATE), labels.get(CANDIDATE_FOR_UPDATE)) {
-        (Some(Some(_)), _) => write!(f, "choose node {name:?} to be updated"),
-        (_, Some(Some(_))) => write!(f, "mark node {name:?} to be updated some time"),
-        (_, Some(None)) => write!(f, "give updated node {name:?} back"),
-        (_, None) => write!(f, "mark node {name:?} for the roll-out"),
+        (Some(Some(_)), _) => write!(f, "select node {name:?} for the update"),
+        (_, Some(Some(_))) => write!(f, "mark node {name:?} as a candidate for the update"),
+        (_, Some(None)) => write!(f, "return updated node {name:?} to service"),
+        (_, None) => write!(f, "update the rollout marks of node {name:?}"),
     }
 }

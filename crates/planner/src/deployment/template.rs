@@ -1,35 +1,36 @@
-//! When a set is made from a deployment's template.
+//! Whether a MachineSet belongs to the template of a MachineDeployment.
 //!
-//! This is what decides whether a change rolls machines. A set belongs to the deployment's template if both mean the same, apart
-//! from what reaches existing machines without replacing them: the node template, the configuration and the kind of the class. So
-//! the sets that another implementation made are recognised whatever their names and hashes are, and taking over rolls nothing.
+//! This decides whether a change replaces Machines. A MachineSet belongs to the template if both are semantically
+//! equal, except for the fields that are applied to existing Machines: the node template, the configuration and the
+//! class kind. So MachineSets of other implementations are recognized whatever their names and hashes are, and a
+//! migration does not replace Machines.
 
 use std::collections::BTreeMap;
 
 use api::names::labels;
-use api::{MachineConfiguration, MachineTemplateSpec, NodeTemplateSpec, TextMap, same_meaning};
+use api::{MachineConfiguration, MachineTemplateSpec, NodeTemplateSpec, TextMap, semantically_equal};
 
-/// Whether machines of one template need not be replaced to be machines of the other.
+/// Returns whether Machines of one template can be kept for the other.
 #[must_use]
 pub fn same_template(a: &MachineTemplateSpec, b: &MachineTemplateSpec) -> bool {
-    same_meaning(&essence(a), &essence(b))
+    semantically_equal(&replacing_fields(a), &replacing_fields(b))
 }
 
-/// The template without the hash that its set added.
+/// Returns the template without the hash of its MachineSet.
 pub(super) fn without_hash(template: &MachineTemplateSpec) -> MachineTemplateSpec {
     let mut template = template.clone();
-    // The reference's copy of the labels is a present map, be it empty, and its hash shows that.
+    // MCM's copy of the labels is a map even if it is empty, which affects its hash.
     template.metadata.labels.get_or_insert_default().remove(labels::TEMPLATE_HASH);
     template
 }
 
-/// What machines would be replaced for. A label that is empty is as good as one that is missing, seen from either side.
-fn essence(template: &MachineTemplateSpec) -> MachineTemplateSpec {
-    let mut essence = template.clone();
-    essence.spec.node_template = NodeTemplateSpec::default();
-    essence.spec.configuration = MachineConfiguration::default();
-    essence.spec.class.kind.clear();
-    let said: BTreeMap<String, String> = essence
+/// Returns the fields whose change replaces Machines. An empty label equals a missing one.
+fn replacing_fields(template: &MachineTemplateSpec) -> MachineTemplateSpec {
+    let mut replacing_fields = template.clone();
+    replacing_fields.spec.node_template = NodeTemplateSpec::default();
+    replacing_fields.spec.configuration = MachineConfiguration::default();
+    replacing_fields.spec.class.kind.clear();
+    let labels: BTreeMap<String, String> = replacing_fields
         .metadata
         .labels
         .iter()
@@ -37,8 +38,8 @@ fn essence(template: &MachineTemplateSpec) -> MachineTemplateSpec {
         .filter(|(key, value)| *key != labels::TEMPLATE_HASH && !value.is_empty())
         .map(|(key, value)| (key.to_owned(), value.to_owned()))
         .collect();
-    essence.metadata.labels = Some(TextMap::from(&said));
-    essence
+    replacing_fields.metadata.labels = Some(TextMap::from(&labels));
+    replacing_fields
 }
 
 #[cfg(test)]
@@ -60,7 +61,7 @@ mod tests {
     #[case::annotation(json!({"metadata": {"labels": {"a": "b"}, "annotations": {"x": "y"}}}), false)]
     #[case::class_name(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"class": {"name": "c"}}}), false)]
     #[case::class_group(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"class": {"apiGroup": "g"}}}), false)]
-    fn machines_are_replaced_for_what_only_a_new_machine_can_have(#[case] other: Value, #[case] same: bool) {
+    fn machines_are_replaced_only_for_certain_fields(#[case] other: Value, #[case] same: bool) {
         let template: MachineTemplateSpec =
             serde_json::from_value(json!({"metadata": {"labels": {"a": "b"}}})).unwrap();
         let other: MachineTemplateSpec = serde_json::from_value(other).unwrap();

@@ -1,84 +1,84 @@
-//! What an API server's answer to an eviction or a deletion means.
+//! Classifies responses of the API server to evictions and deletions.
 //!
-//! The numbers alone do not say it. A 429 may be a budget that is spent, a budget that nobody has counted yet or a server that
-//! is busy; a 403 may be a namespace on its way out; a 404 may be about another thing than the pod; a 409 may say that the pod
-//! is another one by now. A refusal is somebody's right and starts the clock after which the pod is deleted; a failure is not,
-//! and does not.
+//! The status code is not sufficient. A 429 may be an exhausted PodDisruptionBudget, a budget that is not counted yet,
+//! or a busy server. A 403 may be a terminating namespace. A 404 may be about an object other than the pod. A 409 may
+//! mean that the pod was replaced. A refusal starts the time after which the pod is deleted; a failure does not.
 
 use std::time::Duration;
 
-/// A refusing or failing answer as it came.
+/// An error response.
 #[derive(Clone, Copy, Debug)]
 pub struct Reply<'a> {
     /// The HTTP status.
     pub code: u16,
-    /// The server's sentence.
+    /// The message of the server.
     pub message: &'a str,
-    /// The kind of object that the answer is about (`details.kind`).
+    /// The kind of object that the response is about (`details.kind`).
     pub about: &'a str,
-    /// What the server gives as causes (`details.causes[].reason`).
+    /// The causes (`details.causes[].reason`).
     pub causes: &'a [&'a str],
-    /// How long the server wants to be left alone, by its header or `details.retryAfterSeconds`.
+    /// Retry-After, from the header or `details.retryAfterSeconds`.
     pub retry_after: Option<Duration>,
 }
 
-/// What became of an eviction or deletion.
+/// The result of an eviction or deletion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// The pod is on its way out.
+    /// The pod is terminating.
     Accepted,
-    /// There is no such pod any more; one of the same name is another.
+    /// The pod does not exist any more; another one may have its name.
     Gone,
-    /// Somebody has the right to keep it for now.
+    /// The pod may not be evicted at present.
     Refused(Refusal),
-    /// It could not be done.
+    /// The request failed.
     Failed(Failure),
 }
 
-/// Who keeps a pod.
+/// The cause of a refusal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// A disruption budget.
+    /// A PodDisruptionBudget.
     Budget {
-        /// How long the server wants to be left alone.
+        /// Retry-After.
         retry_after: Option<Duration>,
     },
-    /// More than one disruption budget covers it, and the server cannot judge.
+    /// Several PodDisruptionBudgets cover the pod, which the server does not support.
     SeveralBudgets,
-    /// Its namespace is being deleted, and its pods with it.
-    NamespaceEnding,
+    /// Its namespace is terminating and deletes its pods.
+    NamespaceTerminating,
 }
 
-/// Why a request came to nothing.
+/// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What the server or the connection said.
+    /// The message of the server or the connection.
     pub text: String,
-    /// Whether it is likely to builder.
-    pub outlook: Outlook,
-    /// How long the server wants to be left alone.
+    /// Whether a retry may succeed.
+    pub persistence: Persistence,
+    /// Retry-After.
     pub retry_after: Option<Duration>,
 }
 
-/// Whether a failure is worth anybody's attention.
+/// Whether a failure is likely to pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outlook {
-    /// The server was busy or away: it will builder.
-    Passing,
-    /// The server meant it.
-    Lasting,
+pub enum Persistence {
+    /// A retry may succeed: the server was busy or unreachable.
+    Transient,
+    /// A retry without a change fails again.
+    Permanent,
 }
 
 impl Answer {
-    /// Reads a refusing or failing answer.
+    /// Classifies an error response.
     #[must_use]
     pub fn read(reply: &Reply<'_>) -> Self {
         let caused_by = |cause: &str| reply.causes.contains(&cause);
         match reply.code {
-            // A server without the resource says 404 too; only one that speaks of pods says that the pod is gone.
+            // A server without the resource also returns 404. Only a response about pods means that the pod is deleted.
             404 if reply.about == "pods" => Self::Gone,
             409 if reply.message.contains("UID in precondition") => Self::Gone,
-            // Fair queueing sends its 429 with a delay and without a cause; the reference's client waits it out unseen.
+            // API Priority and Fairness returns 429 with Retry-After and without a cause. MCM's client retries these
+            // itself.
             429 if caused_by("DisruptionBudget") || reply.retry_after.is_none() => {
                 Self::Refused(Refusal::Budget { retry_after: reply.retry_after })
             }
@@ -86,21 +86,21 @@ impl Answer {
                 Self::Refused(Refusal::SeveralBudgets)
             }
             403 if caused_by("NamespaceTerminating") || reply.message.contains("because it is being terminated") => {
-                Self::Refused(Refusal::NamespaceEnding)
+                Self::Refused(Refusal::NamespaceTerminating)
             }
-            409 | 429 | 500.. => Self::failed(reply, Outlook::Passing),
-            _ => Self::failed(reply, Outlook::Lasting),
+            409 | 429 | 500.. => Self::failed(reply, Persistence::Transient),
+            _ => Self::failed(reply, Persistence::Permanent),
         }
     }
 
-    /// No answer came: the connection broke or took too long. Whether the pod is on its way out will be seen.
+    /// No response: the connection was lost or timed out. The watch shows whether the pod is terminating.
     #[must_use]
     pub fn lost(text: String) -> Self {
-        Self::Failed(Failure { text, outlook: Outlook::Passing, retry_after: None })
+        Self::Failed(Failure { text, persistence: Persistence::Transient, retry_after: None })
     }
 
-    fn failed(reply: &Reply<'_>, outlook: Outlook) -> Self {
-        Self::Failed(Failure { text: reply.message.to_owned(), outlook, retry_after: reply.retry_after })
+    fn failed(reply: &Reply<'_>, persistence: Persistence) -> Self {
+        Self::Failed(Failure { text: reply.message.to_owned(), persistence, retry_after: reply.retry_after })
     }
 
     pub(super) fn retry_after(&self) -> Option<Duration> {
@@ -120,8 +120,8 @@ mod tests {
     const BUDGET: Answer = Answer::Refused(Refusal::Budget { retry_after: None });
     const TEN: Option<Duration> = Some(Duration::from_secs(10));
 
-    fn failed(text: &str, outlook: Outlook, retry_after: Option<Duration>) -> Answer {
-        Answer::Failed(Failure { text: text.into(), outlook, retry_after })
+    fn failed(text: &str, persistence: Persistence, retry_after: Option<Duration>) -> Answer {
+        Answer::Failed(Failure { text: text.into(), persistence, retry_after })
     }
 
     /// Shows DR-Q6, DR-8.
@@ -130,22 +130,22 @@ mod tests {
     #[case::plain_429(429, "no", "", &[], None, BUDGET)]
     #[case::uncounted_budget(429, "still being processed", "", &["DisruptionBudget"], TEN,
         Answer::Refused(Refusal::Budget { retry_after: TEN }))]
-    #[case::busy_server(429, "too many requests", "", &[], TEN, failed("too many requests", Outlook::Passing, TEN))]
+    #[case::busy_server(429, "too many requests", "", &[], TEN, failed("too many requests", Persistence::Transient, TEN))]
     #[case::several_budgets(500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.", "", &[], None,
         Answer::Refused(Refusal::SeveralBudgets))]
-    #[case::other_500(500, "etcd is away", "", &[], None, failed("etcd is away", Outlook::Passing, None))]
-    #[case::unavailable(503, "down", "", &[], TEN, failed("down", Outlook::Passing, TEN))]
-    #[case::namespace_by_cause(403, "no", "", &["NamespaceTerminating"], None, Answer::Refused(Refusal::NamespaceEnding))]
+    #[case::other_500(500, "etcd is away", "", &[], None, failed("etcd is away", Persistence::Transient, None))]
+    #[case::unavailable(503, "down", "", &[], TEN, failed("down", Persistence::Transient, TEN))]
+    #[case::namespace_by_cause(403, "no", "", &["NamespaceTerminating"], None, Answer::Refused(Refusal::NamespaceTerminating))]
     #[case::namespace_by_text(403, "unable to create new content in namespace x because it is being terminated", "", &[], None,
-        Answer::Refused(Refusal::NamespaceEnding))]
-    #[case::no_right(403, "pods/eviction is forbidden", "", &[], None, failed("pods/eviction is forbidden", Outlook::Lasting, None))]
+        Answer::Refused(Refusal::NamespaceTerminating))]
+    #[case::no_right(403, "pods/eviction is forbidden", "", &[], None, failed("pods/eviction is forbidden", Persistence::Permanent, None))]
     #[case::gone(404, "pods \"p\" not found", "pods", &[], None, Answer::Gone)]
     #[case::no_such_resource(404, "the server could not find the requested resource", "", &[], None,
-        failed("the server could not find the requested resource", Outlook::Lasting, None))]
+        failed("the server could not find the requested resource", Persistence::Permanent, None))]
     #[case::another_pod(409, "Precondition failed: UID in precondition: a, UID in object meta: b", "pods", &[], None, Answer::Gone)]
-    #[case::other_conflict(409, "try again", "pods", &[], None, failed("try again", Outlook::Passing, None))]
-    #[case::invalid(422, "no", "", &[], None, failed("no", Outlook::Lasting, None))]
-    fn an_answer_means(
+    #[case::other_conflict(409, "try again", "pods", &[], None, failed("try again", Persistence::Transient, None))]
+    #[case::invalid(422, "no", "", &[], None, failed("no", Persistence::Permanent, None))]
+    fn response_is_classified(
         #[case] code: u16,
         #[case] message: &str,
         #[case] about: &str,

@@ -1,10 +1,11 @@
-//! VolumeAttachments of a node whose pods were made to leave.
+//! Deletes the VolumeAttachments of a Node after a forced drain.
 //!
-//! Kubernetes waits minutes before it detaches a volume from a node that cannot confirm its unmounting. After a forced drain
-//! nobody will confirm anything, so the attachments are deleted here, that the volumes can be used elsewhere at once. All of
-//! them are: whoever made them, they are attached to a VM that goes. Deletion is waited for until it has begun, not until it is
-//! done, and at most as long as a drain may take. Each is deleted once: while a pod is still bound to the node, as where the API
-//! server could not be reached to delete it, the attach/detach controller makes its attachment again, as often as it is deleted.
+//! Kubernetes waits minutes before it detaches a volume from a Node that does not confirm the unmount. After a forced
+//! drain no confirmation follows, so the attachments are deleted here, which makes the volumes available elsewhere. All
+//! attachments of the Node are deleted, because its VM is deleted. The step waits until each deletion has begun, not
+//! until it is complete, and at most for the drain timeout. Each attachment is deleted once: while a pod is still bound
+//! to the Node, for example because the API server was unreachable when it should be deleted, the attach/detach
+//! controller recreates its attachment after each deletion.
 
 use std::time::Duration;
 
@@ -12,134 +13,128 @@ use api::view::{NodeView, VolumeAttachmentView};
 use api::{Object, Uid};
 use jiff::Timestamp;
 
-use super::memory::Setback;
+use super::memory::FailedAttempt;
 use super::{Limits, Memory, Note, Watched};
 use crate::pause::pause;
-use crate::wake::later;
 use crate::{Awaited, Presence, Wake};
+use meta::time::later;
 
-/// What is known.
+/// The observed state.
 #[derive(Clone, Debug)]
 pub struct AttachmentsView<'a> {
-    /// The node's name.
+    /// The name of the Node.
     pub name: &'a str,
-    /// The node.
+    /// The Node.
     pub node: Presence<&'a NodeView>,
-    /// The attachments of the cluster, or at least of this node.
+    /// The VolumeAttachments of the cluster, or at least of this Node.
     pub attachments: Watched<Vec<&'a VolumeAttachmentView>>,
     /// When this step began.
     pub since: Option<Timestamp>,
-    /// How long it may take: the drain timeout of the machine.
+    /// The drain timeout of the Machine.
     pub timeout: Duration,
-    /// Limits of drains.
+    /// The limits of drains.
     pub limits: &'a Limits,
     /// The time of the decision.
     pub now: Timestamp,
 }
 
-/// What to do about the attachments.
+/// The decision about the attachments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Detachment {
-    /// Attachments to delete, this very one each; each answered by [`Note::AttachmentAnswered`].
+    /// The attachments to delete; the result is one [`Note::AttachmentAnswered`] each.
     pub delete: Vec<AttachmentId>,
-    /// What to remember, before the requests go out.
+    /// The notes to apply before the requests are sent.
     pub notes: Vec<Note>,
-    /// How things stand.
+    /// The state of the step.
     pub state: State,
 }
 
-/// An attachment: this very one.
+/// A VolumeAttachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttachmentId {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its uid.
+    /// The UID.
     pub uid: Uid,
 }
 
-/// How things stand.
+/// The state of the detachment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum State {
-    /// The deletion of some has not begun, or nothing is known yet.
+    /// The deletion of some attachments has not begun, or the list is pending.
     Waiting {
-        /// How many.
+        /// Number of attachments whose deletion has not begun.
         live: usize,
-        /// When to look again.
+        /// When to plan again.
         wake: Wake,
     },
-    /// There is no node.
+    /// The Node does not exist.
     NoNode,
     /// No volume is attached to the node.
     Detached,
     /// The deletion of every attachment has begun.
     NoneLive,
-    /// Some could not be deleted in all that time; the VM goes all the same.
-    GivenUp {
-        /// How many.
+    /// Some attachments were not deleted in time. The deletion of the VM continues.
+    TimedOut {
+        /// Number of attachments whose deletion has not begun.
         live: usize,
     },
 }
 
-/// Decides what to do about a node's attachments.
+/// Plans the deletion of a Node's attachments.
 #[must_use]
-pub fn detach(attachments_view: &AttachmentsView<'_>, memory: &Memory) -> Detachment {
-    let ended = |state| Detachment { delete: Vec::new(), notes: Vec::new(), state };
-    let end = attachments_view
-        .since
-        .map(|since| later(since, attachments_view.timeout.max(attachments_view.limits.forced_timeout)));
-    let over = end.is_some_and(|end| end <= attachments_view.now);
-    let node = match attachments_view.node {
-        Presence::Absent => return ended(State::NoNode),
+pub fn detach(view: &AttachmentsView<'_>, memory: &Memory) -> Detachment {
+    let finished = |state| Detachment { delete: Vec::new(), notes: Vec::new(), state };
+    let end = view.since.map(|since| later(since, view.timeout.max(view.limits.forced_timeout)));
+    let over = end.is_some_and(|end| end <= view.now);
+    let node = match view.node {
+        Presence::Absent => return finished(State::NoNode),
         Presence::Present(node) => Some(node),
-        Presence::Undecodable => None,
+        Presence::Undecodable(_) => None,
     };
     if node.is_some_and(|node| node.status.volumes_attached.is_empty()) {
-        return ended(State::Detached);
+        return finished(State::Detached);
     }
     let again = |at: Timestamp| Wake::By { awaited: Awaited::Pods, at: end.map_or(at, |end| at.min(end)) };
-    let attachments = match &attachments_view.attachments {
+    let attachments = match &view.attachments {
         Watched::Seen(attachments) => attachments.as_slice(),
-        Watched::Never => return ended(State::NoneLive), // nobody lets us look, so there is nothing to be done
-        Watched::NotYet if over => return ended(State::GivenUp { live: 0 }),
+        Watched::Never => return finished(State::NoneLive), // without the permission to list, none can be deleted
+        Watched::NotYet if over => return finished(State::TimedOut { live: 0 }),
         Watched::NotYet => {
-            let wake = again(later(attachments_view.now, attachments_view.limits.first_pause));
-            return ended(State::Waiting { live: 0, wake });
+            let wake = again(later(view.now, view.limits.initial_backoff));
+            return finished(State::Waiting { live: 0, wake });
         }
     };
     let begun = |a: &VolumeAttachmentView| {
-        a.is_deleting() || memory.attachments.get(a.name()).is_some_and(|tries| tries.granted.is_some())
+        a.is_deleting() || memory.attachments.get(a.name()).is_some_and(|attempts| attempts.granted.is_some())
     };
     let live: Vec<&&VolumeAttachmentView> =
-        attachments.iter().filter(|a| a.spec.node_name == *attachments_view.name && !begun(a)).collect();
+        attachments.iter().filter(|a| a.spec.node_name == *view.name && !begun(a)).collect();
     match live.len() {
-        0 => return ended(State::NoneLive),
-        live if over => return ended(State::GivenUp { live }),
+        0 => return finished(State::NoneLive),
+        live if over => return finished(State::TimedOut { live }),
         _ => {}
     }
-    let (mut delete, mut notes, mut next) =
-        (Vec::new(), Vec::new(), later(attachments_view.now, attachments_view.limits.longest_pause));
+    let (mut delete, mut notes, mut next) = (Vec::new(), Vec::new(), later(view.now, view.limits.max_backoff));
     for attachment in &live {
-        let due = due(attachments_view, memory, attachment);
-        if due <= attachments_view.now {
+        let due = due(view, memory, attachment);
+        if due <= view.now {
             delete.push(AttachmentId { name: attachment.name().to_owned(), uid: attachment.uid() });
-            notes.push(Note::AttachmentAsked { attachment: attachment.name().to_owned(), at: attachments_view.now });
+            notes.push(Note::AttachmentRequested { attachment: attachment.name().to_owned(), at: view.now });
         }
-        next = next.min(if due <= attachments_view.now {
-            later(attachments_view.now, attachments_view.limits.answer_patience)
-        } else {
-            due
-        });
+        next = next.min(if due <= view.now { later(view.now, view.limits.response_timeout) } else { due });
     }
     Detachment { delete, notes, state: State::Waiting { live: live.len(), wake: again(next) } }
 }
 
-/// When an attachment is deleted, or deleted again.
-fn due(attachments_view: &AttachmentsView<'_>, memory: &Memory, attachment: &VolumeAttachmentView) -> Timestamp {
-    let limits = attachments_view.limits;
-    let Some(tries) = memory.attachments.get(attachment.name()) else { return attachments_view.now };
-    if let Some((_, at)) = tries.asked {
-        return later(at, limits.answer_patience);
+/// Returns when an attachment is deleted, or deleted again.
+fn due(view: &AttachmentsView<'_>, memory: &Memory, attachment: &VolumeAttachmentView) -> Timestamp {
+    let limits = view.limits;
+    let Some(attempts) = memory.attachments.get(attachment.name()) else { return view.now };
+    if let Some((_, at)) = attempts.requested {
+        return later(at, limits.response_timeout);
     }
-    let pause = |setback: &Setback| pause(&attachment.uid(), setback.count, limits.first_pause, limits.longest_pause);
-    tries.setback.as_ref().map_or(attachments_view.now, |setback| later(setback.at, pause(setback)))
+    let pause =
+        |failed: &FailedAttempt| pause(&attachment.uid(), failed.count, limits.initial_backoff, limits.max_backoff);
+    attempts.failed.as_ref().map_or(view.now, |failed| later(failed.at, pause(failed)))
 }

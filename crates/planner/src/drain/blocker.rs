@@ -1,88 +1,88 @@
-//! Who is still on the node, and why.
+//! The pods that are left on the Node, and why.
 //!
-//! The status text, the Event and `explain` all come from these values. What somebody has to do something about comes first in
-//! the order of the obstacles; what only takes its time comes last.
+//! The status text, the Event and `explain` are written from these values. Obstacles are in order: those that a user
+//! must fix come first.
 
 use std::fmt;
 
-use api::names::descriptions;
+use api::texts;
 use api::{Text, VolumeName};
 
 use super::memory::Verb;
 
-/// A pod that is still on the node, or whose volumes are not yet where they belong.
+/// A pod that is left on the Node, or whose volumes are still moving.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Blocker {
-    /// What is in the way.
+    /// The obstacle.
     pub obstacle: Obstacle,
-    /// The pod, as `namespace/name`; a volume's name where the pod is not known any more.
+    /// The pod, as `namespace/name`; the name of the volume if the pod is unknown.
     pub pod: String,
 }
 
-/// What is in the way.
+/// An obstacle to the drain of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Obstacle {
-    /// A budget that can never allow an eviction, although all its pods are healthy.
+    /// A PodDisruptionBudget that never allows an eviction, although all its pods are healthy.
     Misconfigured {
         /// The budget, as `namespace/name`.
         budget: String,
     },
-    /// The server refuses for a reason that does not pass by itself.
+    /// The request fails permanently.
     Failed {
-        /// What it says.
+        /// The error.
         text: String,
     },
-    /// It should have ended long ago.
+    /// The termination time of the pod has passed.
     Overdue {
-        /// Who holds it.
+        /// Its finalizers.
         finalizers: Vec<Text>,
     },
-    /// Its volumes have not left the node in time.
+    /// Its volumes were not detached in time.
     StuckVolumes(Vec<VolumeName>),
-    /// Several budgets cover it, which no eviction gets past.
+    /// Several PodDisruptionBudgets cover it, which the API server does not support.
     SeveralBudgets(Vec<String>),
-    /// A budget allows no eviction at the moment.
+    /// A PodDisruptionBudget allows no eviction at present.
     Budget {
-        /// The budget, as `namespace/name`; empty if no budget is known that would refuse.
+        /// The budget, as `namespace/name`; empty if none in the cache covers the pod.
         budget: String,
-        /// How many of its pods must be healthy.
+        /// Number of pods that must be healthy.
         needed: i32,
-        /// How many are.
+        /// Number of healthy pods.
         healthy: i32,
     },
-    /// Its namespace is being deleted.
-    NamespaceEnding,
-    /// The server was busy or away.
+    /// Its namespace is terminating.
+    NamespaceTerminating,
+    /// The request failed and is retried.
     Busy {
-        /// What it said.
+        /// The error.
         text: String,
     },
-    /// It exists, but nobody can read it.
-    Unreadable,
-    /// Its volumes are leaving the node.
+    /// The pod cannot be decoded.
+    Undecodable,
+    /// Its volumes are being detached.
     Detaching(Vec<VolumeName>),
-    /// Its volumes have left and are expected on another node.
+    /// Its volumes are detached and not yet attached to another Node.
     Reattaching(Vec<VolumeName>),
     /// Its volumes are being looked up.
     VolumesUnknown,
-    /// It is ending.
-    Ending,
-    /// The server has not answered yet.
-    Unanswered(Verb),
-    /// Other pods with volumes go first.
-    Turn,
-    /// It goes when all others have gone.
+    /// The pod is terminating.
+    Terminating,
+    /// The request has no response yet.
+    InProgress(Verb),
+    /// Other pods with volumes are evicted first.
+    Queued,
+    /// It is evicted after all other pods.
     Last,
 }
 
 impl Blocker {
-    /// The sentence with which this pod fails the drain, as the reference words it; `None` if it only takes its time.
+    /// Returns the text of the failure in MCM's words, or `None` if the drain only has to wait.
     pub fn failure(&self, node: &str) -> Option<String> {
         let pod = self.pod.rsplit('/').next().unwrap_or_default();
         match &self.obstacle {
             Obstacle::Misconfigured { budget } => Some(format!(
                 "error while evicting pod {pod:?}: pod disruption budget {budget} {}",
-                descriptions::MISCONFIGURED_BUDGET
+                texts::MISCONFIGURED_BUDGET
             )),
             Obstacle::Failed { text } => {
                 Some(format!("error when evicting pod {pod:?}: {text} scheduled on node {node}"))
@@ -100,8 +100,8 @@ impl Blocker {
     }
 }
 
-/// The failures of all pods as one error, the way the reference joins them: each text once, brackets around several. A node can
-/// carry hundreds of pods, so what would be the eleventh text is only counted.
+/// Joins the failures of all pods as MCM does: each text once, in brackets if there are several. A Node can have
+/// hundreds of pods, so after ten texts the others are only counted.
 pub(super) fn failure(blockers: &[Blocker], node: &str) -> Option<String> {
     const SHOWN: usize = 10;
     let mut texts: Vec<String> = Vec::new();
@@ -132,38 +132,40 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Misconfigured { budget } => {
-                write!(f, "pod disruption budget {budget} {}", descriptions::MISCONFIGURED_BUDGET)
+                write!(f, "PodDisruptionBudget {budget} {}", texts::MISCONFIGURED_BUDGET)
             }
-            Self::Failed { text } => write!(f, "cannot be evicted: {text}"),
+            Self::Failed { text } => write!(f, "eviction failed: {text}"),
             Self::Overdue { finalizers } if finalizers.is_empty() => {
-                f.write_str("should have ended by now, but its node does not report it")
+                f.write_str("termination grace period has passed, but the Node does not report the end")
             }
-            Self::Overdue { finalizers } => write!(f, "has ended, but is held by finalizer {}", finalizers.join(", ")),
-            Self::StuckVolumes(volumes) => write!(f, "volume {} does not leave the node", joined(volumes)),
+            Self::Overdue { finalizers } => write!(f, "has terminated, but has finalizer {}", finalizers.join(", ")),
+            Self::StuckVolumes(volumes) => write!(f, "volume {} is not detached from the Node", joined(volumes)),
             Self::SeveralBudgets(budgets) => {
                 write!(
                     f,
-                    "is covered by several pod disruption budgets, which no eviction gets past: {}",
+                    "is covered by several PodDisruptionBudgets, which prevents any eviction: {}",
                     budgets.join(", ")
                 )
             }
             Self::Budget { budget, .. } if budget.is_empty() => {
-                f.write_str("a pod disruption budget allows no eviction")
+                f.write_str("waiting for a PodDisruptionBudget (0 disruptions allowed)")
             }
             Self::Budget { budget, needed, healthy } => {
-                write!(f, "pod disruption budget {budget} needs {needed} healthy pods and has {healthy}")
+                write!(f, "waiting for PodDisruptionBudget {budget} (requires {needed} healthy pods, has {healthy})")
             }
-            Self::NamespaceEnding => f.write_str("its namespace is being deleted and will delete it"),
-            Self::Busy { text } => write!(f, "the API server could not evict it: {text}"),
-            Self::Unreadable => f.write_str("exists but cannot be read"),
-            Self::Detaching(volumes) => write!(f, "volume {} is leaving the node", joined(volumes)),
-            Self::Reattaching(volumes) => write!(f, "volume {} is expected on another node", joined(volumes)),
-            Self::VolumesUnknown => f.write_str("its volumes are being looked up"),
-            Self::Ending => f.write_str("ending"),
-            Self::Unanswered(Verb::Evict) => f.write_str("being evicted"),
-            Self::Unanswered(Verb::Delete) => f.write_str("being deleted"),
-            Self::Turn => f.write_str("waiting for other pods with volumes"),
-            Self::Last => f.write_str("goes when all others have gone"),
+            Self::NamespaceTerminating => f.write_str("namespace is terminating and deletes the pod"),
+            Self::Busy { text } => write!(f, "eviction failed, retrying: {text}"),
+            Self::Undecodable => f.write_str("cannot be decoded"),
+            Self::Detaching(volumes) => write!(f, "volume {} is being detached from the Node", joined(volumes)),
+            Self::Reattaching(volumes) => {
+                write!(f, "waiting for volume {} to be attached to another Node", joined(volumes))
+            }
+            Self::VolumesUnknown => f.write_str("looking up its volumes"),
+            Self::Terminating => f.write_str("terminating"),
+            Self::InProgress(Verb::Evict) => f.write_str("being evicted"),
+            Self::InProgress(Verb::Delete) => f.write_str("being deleted"),
+            Self::Queued => f.write_str("waiting for other pods with volumes"),
+            Self::Last => f.write_str("waiting for all other pods"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Which disruption budget keeps a pod, and whether it opens.
+//! The PodDisruptionBudgets of pods, and whether they allow evictions again.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +8,15 @@ use api::view::{PodDisruptionBudgetView, PodView};
 use super::Watched;
 use super::blocker::Obstacle;
 
-/// The budgets of the cluster, by namespace, and how many evictions each still allows in this builder.
+/// The PodDisruptionBudgets by namespace, and the number of evictions that this call has used of each.
 pub(super) struct Budgets<'a> {
     by_namespace: BTreeMap<&'a str, Vec<&'a PodDisruptionBudgetView>>,
-    spent: BTreeMap<(&'a str, &'a str), i32>,
+    used: BTreeMap<(&'a str, &'a str), i32>,
 }
 
 impl<'a> Budgets<'a> {
-    /// The budgets that may cover these pods. A cluster has thousands, a node's pods live in a few namespaces.
+    /// Returns the budgets that may cover these pods. A cluster has thousands, and the pods of a Node are in a few
+    /// namespaces.
     pub(super) fn of(budgets: &Watched<Vec<&'a PodDisruptionBudgetView>>, pods: &[&'a PodView]) -> Self {
         let mut by_namespace: BTreeMap<&str, Vec<&PodDisruptionBudgetView>> =
             pods.iter().map(|pod| (pod.namespace(), Vec::new())).collect();
@@ -27,12 +28,13 @@ impl<'a> Budgets<'a> {
             }
         }
         for budgets in by_namespace.values_mut() {
-            budgets.sort_by_key(|budget| budget.name()); // of several the first by name counts, so that every reconcile agrees
+            budgets.sort_by_key(|budget| budget.name()); // the first by name counts, so that all reconciles agree
         }
-        Self { by_namespace, spent: BTreeMap::new() }
+        Self { by_namespace, used: BTreeMap::new() }
     }
 
-    /// The budgets that cover a pod. One without a selector covers nobody, and one with a bad selector is passed over.
+    /// Returns the budgets that cover a pod. A budget without a selector covers no pod; one with an invalid selector is
+    /// skipped.
     fn covering(&self, pod: &PodView) -> impl Iterator<Item = &'a PodDisruptionBudgetView> {
         let labels = &pod.metadata.labels;
         let budgets = self.by_namespace.get(pod.namespace()).into_iter().flatten().copied();
@@ -41,26 +43,26 @@ impl<'a> Budgets<'a> {
         })
     }
 
-    /// The version of the budget that covers a pod, to tell later whether it has changed.
+    /// Returns the version of the budget that covers a pod, to detect changes.
     pub(super) fn version(&self, pod: &PodView) -> Option<String> {
         self.covering(pod).next().map(|budget| budget.resource_version().to_owned())
     }
 
-    /// Whether the budget has changed since the pod was refused and allows one more: then it is tried at once. As many pods as
-    /// it allows, not all that wait for it.
+    /// Returns whether the budget has changed since the refusal and allows an eviction: then the pod is evicted
+    /// immediately. Only as many pods as the budget allows are retried.
     pub(super) fn has_opened(&mut self, pod: &PodView, refused_under: Option<&str>) -> bool {
-        // A budget that is gone keeps nobody; without one the next attempt is made under none, so this is asked once.
+        // A deleted budget keeps no pod. The next attempt records that there is none, so this is true once.
         let Some(budget) = self.covering(pod).next() else { return refused_under.is_some() };
         if Some(budget.resource_version()) == refused_under {
             return false;
         }
-        let spent = self.spent.entry((budget.namespace(), budget.name())).or_default();
-        let open = *spent < budget.status.disruptions_allowed;
-        *spent += i32::from(open);
+        let used = self.used.entry((budget.namespace(), budget.name())).or_default();
+        let open = *used < budget.status.disruptions_allowed;
+        *used += i32::from(open);
         open
     }
 
-    /// What keeps a pod that a budget refused.
+    /// Returns the obstacle of a pod that a budget refused.
     pub(super) fn obstacle(&self, pod: &PodView) -> Obstacle {
         match self.covering(pod).next() {
             Some(budget) if budget.is_misconfigured() => Obstacle::Misconfigured { budget: named(budget) },
@@ -73,7 +75,7 @@ impl<'a> Budgets<'a> {
         }
     }
 
-    /// What keeps a pod that several budgets cover.
+    /// Returns the obstacle of a pod that several budgets cover.
     pub(super) fn several(&self, pod: &PodView) -> Obstacle {
         Obstacle::SeveralBudgets(self.covering(pod).map(named).collect())
     }

@@ -1,4 +1,4 @@
-//! One look at a drain: what has been decided so far.
+//! Collects the decisions of one call of `advance`.
 
 use std::collections::BTreeSet;
 
@@ -8,11 +8,11 @@ use super::blocker::{self, Blocker, Obstacle};
 use super::memory::{Memory, Note, Verb};
 use super::selection::PodId;
 use super::{Advance, Outcome, Request, Step, View};
-use crate::wake::later;
 use crate::{Awaited, Wake};
+use meta::time::later;
 
-/// Collects steps, notes and waits. Its memory already contains the notes, so that what is decided later in a reconcile knows what
-/// was decided earlier.
+/// Collects steps, notes and waits. Its memory already contains the notes, so that later decisions of the same call see
+/// earlier ones.
 pub(super) struct AdvanceBuilder<'a, 'r> {
     pub(super) request: &'r Request<'a>,
     pub(super) view: &'a View<'a>,
@@ -49,13 +49,13 @@ impl<'a, 'r> AdvanceBuilder<'a, 'r> {
         }
     }
 
-    /// Asks the API server to let a pod go. Until it answers, the pod is in the way.
-    pub(super) fn ask(&mut self, pod: PodId, verb: Verb, budget: Option<String>) {
-        self.note(Note::Asked { pod: pod.uid.clone(), verb, budget, at: self.now });
+    /// Requests the eviction or deletion of a pod, which is an obstacle until the response.
+    pub(super) fn request_removal(&mut self, pod: PodId, verb: Verb, budget: Option<String>) {
+        self.note(Note::Requested { pod: pod.uid.clone(), verb, budget, at: self.now });
         self.block(
             pod.to_string(),
-            Obstacle::Unanswered(verb),
-            Some(later(self.now, self.request.limits.answer_patience)),
+            Obstacle::InProgress(verb),
+            Some(later(self.now, self.request.limits.response_timeout)),
         );
         self.steps.push(match verb {
             Verb::Evict => Step::Evict(pod),
@@ -74,8 +74,8 @@ impl<'a, 'r> AdvanceBuilder<'a, 'r> {
         self.wake = Some(self.wake.map_or(at, |wake| wake.min(at)));
     }
 
-    /// Whether anything is still to be done or waited for.
-    pub(super) fn is_over(&self) -> bool {
+    /// Returns whether the drain has neither obstacles nor steps.
+    pub(super) fn is_done(&self) -> bool {
         self.blockers.is_empty() && self.steps.is_empty()
     }
 
@@ -84,20 +84,20 @@ impl<'a, 'r> AdvanceBuilder<'a, 'r> {
         blocker::failure(&blockers, self.request.node)
     }
 
-    /// Still at it. A wait whose end nobody knows is looked at again all the same.
-    pub(super) fn working(self) -> Advance {
+    /// Returns a drain in progress. A wait without a known end is checked again after an interval.
+    pub(super) fn in_progress(self) -> Advance {
         let waiting: Vec<Blocker> = self.blockers.into_iter().collect();
         let failure = blocker::failure(&waiting, self.request.node);
-        let at = self.wake.unwrap_or_else(|| later(self.now, self.request.limits.longest_pause));
+        let at = self.wake.unwrap_or_else(|| later(self.now, self.request.limits.max_backoff));
         Advance {
             steps: self.steps,
             notes: self.notes,
-            outcome: Outcome::Working { waiting, failure },
+            outcome: Outcome::InProgress { waiting, failure },
             wake: Wake::By { awaited: Awaited::Pods, at },
         }
     }
 
-    pub(super) fn ended(self, outcome: Outcome) -> Advance {
+    pub(super) fn finished(self, outcome: Outcome) -> Advance {
         Advance { steps: Vec::new(), notes: self.notes, outcome, wake: Wake::Again }
     }
 }

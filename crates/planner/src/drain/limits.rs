@@ -1,4 +1,4 @@
-//! How long a drain waits for what, and what it may be told beyond that.
+//! Timeouts and settings of drains.
 
 use std::time::Duration;
 
@@ -9,67 +9,69 @@ use super::concurrency::Caps;
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Limits and settings of every drain. Defaults are the reference's; what the reference does not know is off.
+/// Timeouts and settings of all drains. The defaults are MCM's; features that MCM lacks are off.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How long after it was asked for a drain becomes forceful (`--machine-drain-timeout`, `spec.drainTimeout`).
+    /// Time after which a drain is forced (`--machine-drain-timeout`, `spec.drainTimeout`).
     pub timeout: Duration,
-    /// How many refused evictions make a deletion; kept as time, see [`Request::refusal_limit`](super::Request::refusal_limit)
-    /// (`--machine-max-evict-retries`, `spec.maxEvictRetries`).
+    /// Number of refused evictions after which a pod is deleted, kept as a duration; see
+    /// [`Request::refusal_limit`](super::Request::refusal_limit) (`--machine-max-evict-retries`,
+    /// `spec.maxEvictRetries`).
     pub max_evict_retries: i64,
-    /// How long a volume may take to leave the node, after its pod's grace period (`--machine-pv-detach-timeout`).
+    /// Timeout for the detachment of a volume, after the grace period of its pod (`--machine-pv-detach-timeout`).
     pub detach_timeout: Duration,
-    /// How long it may take to arrive elsewhere before the next pod goes all the same (`--machine-pv-reattach-timeout`).
+    /// Timeout for the attachment to another Node, after which the next pod is evicted
+    /// (`--machine-pv-reattach-timeout`).
     pub reattach_timeout: Duration,
-    /// One retry of `max_evict_retries`, and the longest pause between two attempts on a budget that is merely spent.
+    /// Interval of one retry of `max_evict_retries`, and the maximum backoff for an exhausted PodDisruptionBudget.
     pub evict_interval: Duration,
-    /// The first pause after an attempt that was refused or failed; each further one is twice as long.
-    pub first_pause: Duration,
-    /// The longest pause between attempts that fail for a reason which time alone does not mend.
-    pub longest_pause: Duration,
-    /// How long past its grace period a pod may take to vanish before that is reported.
-    pub ending_allowance: Duration,
-    /// How long even a forced drain may fail before a deletion goes on without it.
+    /// Backoff after the first refused or failed attempt, doubled for each further one.
+    pub initial_backoff: Duration,
+    /// Maximum backoff for failures that need a change.
+    pub max_backoff: Duration,
+    /// Time after the grace period of a pod before its termination is reported as overdue.
+    pub termination_allowance: Duration,
+    /// Time for which a forced drain may fail before a deletion continues without it.
     pub forced_timeout: Duration,
-    /// For longer than this a node must be ill for its drain to be forced.
-    pub illness: Duration,
-    /// How often a claim or volume that cannot be read is asked for before it is left out.
+    /// Time after which the drain of an unhealthy Node is forced.
+    pub unhealthy_timeout: Duration,
+    /// Number of attempts to look up a claim or volume before it is left out.
     pub lookup_tries: u32,
-    /// The pause between two such reads.
-    pub lookup_pause: Duration,
-    /// A request without an answer counts as lost after this long.
-    pub answer_patience: Duration,
-    /// The text that says what is waited for is rewritten at most this often.
-    pub progress_pause: Duration,
-    /// Whether pods are ever deleted because waiting took too long (`--drain-never-force`).
+    /// Delay between two such attempts.
+    pub lookup_backoff: Duration,
+    /// Time after which a request without a response counts as lost.
+    pub response_timeout: Duration,
+    /// Minimum interval between two changes of the status text.
+    pub progress_interval: Duration,
+    /// Whether pods are deleted after a timeout (`--drain-never-force`).
     pub force: Force,
-    /// Pods that are left where they are (`--drain-skip-pods`).
+    /// Pods that are not drained (`--drain-skip-pods`).
     pub skip: Option<LabelSelector>,
-    /// Pods that go when all others have gone (`--drain-last-pods`).
+    /// Pods that are evicted after all others (`--drain-last-pods`).
     pub last: Option<LabelSelector>,
-    /// Whether volumes that live as long as their pod are waited for (`--drain-await-ephemeral-volumes`).
+    /// Whether the drain waits for volumes that are deleted with their pod (`--drain-await-ephemeral-volumes`).
     pub ephemeral: EphemeralVolumes,
-    /// How many nodes may be drained at once (`--drain-max-concurrent`, `--drain-max-concurrent-per-deployment`).
+    /// Maximum number of concurrent drains (`--drain-max-concurrent`, `--drain-max-concurrent-per-deployment`).
     pub caps: Caps,
 }
 
-/// What happens when waiting has taken too long.
+/// When a drain is forced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Force {
-    /// Pods are deleted when the timeout has passed, their refusals have reached their limit or the node is long ill.
+    /// After the drain timeout, after the maximum number of refusals, or if the Node is unhealthy for too long.
     #[default]
     WhenOverdue,
-    /// Nothing but the label that asks for force makes a drain forceful: it waits without limit.
+    /// Only if the label requests it: otherwise the drain waits without a limit.
     OnlyWhenAsked,
 }
 
-/// Whether a volume made for one pod alone counts as a volume that is waited for.
+/// Whether a drain waits for generic ephemeral volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EphemeralVolumes {
-    /// It does not, as in the reference.
+    /// Not waited for, as in MCM.
     #[default]
     Ignored,
-    /// Its detachment is waited for; it dies with its pod, so nothing is attached elsewhere.
+    /// The drain waits for the detachment. The volume is deleted with its pod, so there is no other attachment.
     Awaited,
 }
 
@@ -81,15 +83,15 @@ impl Default for Limits {
             detach_timeout: 2 * MINUTE,
             reattach_timeout: 90 * SECOND,
             evict_interval: 20 * SECOND,
-            first_pause: 5 * SECOND,
-            longest_pause: 3 * MINUTE,
-            ending_allowance: 30 * SECOND,
+            initial_backoff: 5 * SECOND,
+            max_backoff: 3 * MINUTE,
+            termination_allowance: 30 * SECOND,
             forced_timeout: MINUTE,
-            illness: 5 * MINUTE,
+            unhealthy_timeout: 5 * MINUTE,
             lookup_tries: 3,
-            lookup_pause: 5 * SECOND,
-            answer_patience: MINUTE,
-            progress_pause: 30 * SECOND,
+            lookup_backoff: 5 * SECOND,
+            response_timeout: MINUTE,
+            progress_interval: 30 * SECOND,
             force: Force::default(),
             skip: None,
             last: None,

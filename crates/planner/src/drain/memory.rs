@@ -1,9 +1,9 @@
-//! What this process did and was told in one drain.
+//! The requests of one drain and their results.
 //!
-//! The world shows who is still on the node; it does not show whom we asked a second ago, who refused for how long and which
-//! volumes the pod that just vanished had. That is kept here, and only here, and may be lost at any time: what follows is a
-//! question asked twice or a wait begun again, never a pod treated worse. Everything that changes it is a [`Note`], so that a
-//! pass and an answer that arrives meanwhile cannot undo each other.
+//! The cluster shows the pods that are left on the Node. It does not show the last requests, the time since the first
+//! refusal, or the volumes of a pod that has just been deleted. This state is kept here only and may be lost at any
+//! time: then a request is repeated or a wait starts again, and no pod is treated worse. All changes are [`Note`]s, so
+//! that a reconcile and a result that arrives in between do not overwrite each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,55 +13,55 @@ use jiff::Timestamp;
 use super::answer::Answer;
 use super::volumes::{Move, MoveKey, VolumeClaimKey};
 
-/// Evict or delete.
+/// The verb of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verb {
-    /// With its grace, if its budgets allow.
+    /// Evict, with the grace period, if the PodDisruptionBudgets allow it.
     Evict,
-    /// With no grace.
+    /// Delete, without a grace period.
     Delete,
 }
 
-/// What one drain remembers. Starts empty.
+/// The state of one drain. Initially empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Memory {
-    pub(super) pods: BTreeMap<Uid, Tries>,
+    pub(super) pods: BTreeMap<Uid, Attempts>,
     pub(super) moves: BTreeMap<MoveKey, Move>,
-    pub(super) claims: BTreeMap<VolumeClaimKey, NodeLookup<Option<VolumeName>>>,
-    pub(super) disks: BTreeMap<VolumeName, NodeLookup<Option<VolumeId>>>,
+    pub(super) claims: BTreeMap<VolumeClaimKey, Lookup<Option<VolumeName>>>,
+    pub(super) disks: BTreeMap<VolumeName, Lookup<Option<VolumeId>>>,
     pub(super) shared: BTreeSet<VolumeName>,
-    /// By name: one that is made again is the same to whoever wants its volume.
-    pub(super) attachments: BTreeMap<String, Tries>,
-    pub(super) leftovers: Leftovers,
-    pub(super) attachments_missed_since: Option<Timestamp>,
+    /// By name: a recreated attachment counts as the same.
+    pub(super) attachments: BTreeMap<String, Attempts>,
+    pub(super) earlier_detachments: EarlierDetachments,
+    pub(super) attachments_missing_since: Option<Timestamp>,
     pub(super) forced_since: Option<Timestamp>,
-    /// Who was on the node when force first looked.
+    /// The pods on the Node when the forced drain began.
     pub(super) present_when_forced: Option<BTreeSet<Uid>>,
 }
 
-/// Whether volumes that were leaving when we first looked have been taken up.
+/// Whether the volumes that were being detached at the start of the drain are recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Leftovers {
+pub(super) enum EarlierDetachments {
     #[default]
-    NotSeen,
-    Seen,
+    NotRecorded,
+    Recorded,
 }
 
-/// The attempts on one pod.
+/// The attempts for one pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Tries {
-    /// A request that has not been answered.
-    pub(super) asked: Option<(Verb, Timestamp)>,
-    /// The budget's version when it was last asked: only a newer one is news.
+pub(super) struct Attempts {
+    /// A request without a response.
+    pub(super) requested: Option<(Verb, Timestamp)>,
+    /// The version of the PodDisruptionBudget at the last request. Only a newer version causes a retry.
     pub(super) budget: Option<String>,
-    /// A request that was granted.
+    /// An accepted request.
     pub(super) granted: Option<Granted>,
-    /// The last attempt that came to nothing.
-    pub(super) setback: Option<Setback>,
-    /// When it was first refused by right.
+    /// The last failed attempt.
+    pub(super) failed: Option<FailedAttempt>,
+    /// Time of the first refusal.
     pub(super) first_refusal: Option<Timestamp>,
-    /// When an attempt first came to nothing for whatever reason.
-    pub(super) first_setback: Option<Timestamp>,
+    /// Time of the first failure of any kind.
+    pub(super) first_failure: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,167 +73,167 @@ pub(super) struct Granted {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grant {
-    /// It is on its way out.
+    /// The pod is terminating.
     Accepted,
-    /// It was gone already.
+    /// The pod did not exist any more.
     Gone,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Setback {
+pub(super) struct FailedAttempt {
     pub(super) verb: Verb,
     pub(super) answer: Answer,
     pub(super) at: Timestamp,
-    /// How many in a row.
+    /// Number of consecutive failures.
     pub(super) count: u32,
 }
 
-/// A question about an object that is read only when it is needed.
+/// The lookup of an object that is read only when needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum NodeLookup<T> {
-    Asked { tries: u32, at: Timestamp },
-    Failed { tries: u32, at: Timestamp },
+pub(super) enum Lookup<T> {
+    Requested { attempts: u32, at: Timestamp },
+    Failed { attempts: u32, at: Timestamp },
     Known(T),
 }
 
-/// What came of a question.
+/// The result of a lookup.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Found<T> {
-    /// This is it.
+    /// The lookup succeeded.
     Known(T),
-    /// It could not be read just now.
+    /// The lookup failed.
     Unreadable,
 }
 
 /// A change of the memory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// A pod is about to be evicted or deleted. Made by the plan.
-    Asked {
+    /// A pod is about to be evicted or deleted. Written by the planner.
+    Requested {
         /// The pod.
         pod: Uid,
-        /// Which of the two.
+        /// The verb.
         verb: Verb,
-        /// The version of the budget it was decided under.
+        /// The version of the PodDisruptionBudget.
         budget: Option<String>,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
-    /// What became of it. Made by whoever carried it out.
+    /// The result of the request. Written by the executor.
     Answered {
         /// The pod.
         pod: Uid,
-        /// What was asked.
+        /// The verb.
         verb: Verb,
-        /// What became of it.
+        /// The result.
         answer: Answer,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
-    /// Its refusals do not count towards its deletion. Made by the plan.
-    RefusalsForgiven {
+    /// The refusals of the pod do not count towards its deletion. Written by the planner.
+    RefusalsReset {
         /// The pod.
         pod: Uid,
     },
-    /// It has left the node. Made by the plan.
+    /// The pod is not on the Node any more. Written by the planner.
     PodLeft {
         /// The pod.
         pod: Uid,
     },
-    /// Volumes are on their way to another node. Made by the plan.
+    /// Volumes are moving to another Node. Written by the planner.
     Moving {
-        /// Whose.
+        /// The key of the move.
         key: MoveKey,
-        /// Which.
+        /// The objects.
         what: Move,
     },
-    /// They have left the node. Made by the plan.
+    /// The volumes are detached. Written by the planner.
     Detached {
-        /// Whose.
+        /// The key of the move.
         key: MoveKey,
-        /// When that was seen.
+        /// When this was observed.
         at: Timestamp,
     },
-    /// They are nobody's concern any more. Made by the plan.
-    Settled {
-        /// Whose.
+    /// The drain does not wait for the volumes any more. Written by the planner.
+    MoveEnded {
+        /// The key of the move.
         key: MoveKey,
     },
-    /// Volumes that several pods of the node use. Made by the plan.
+    /// Volumes that several pods of the Node use. Written by the planner.
     Shared {
-        /// Which.
+        /// The objects.
         volumes: BTreeSet<VolumeName>,
     },
-    /// Volumes that were leaving when the drain began have been taken up. Made by the plan.
-    LeftoversSeen,
-    /// The cluster's attachments are needed and not seen yet. Made by the plan.
-    AttachmentsMissed {
-        /// Since when.
+    /// The volumes that were being detached at the start of the drain are recorded. Written by the planner.
+    EarlierDetachmentsRecorded,
+    /// The list of VolumeAttachments is needed and not available yet. Written by the planner.
+    AttachmentsMissing {
+        /// The time.
         since: Timestamp,
     },
-    /// Claims are about to be looked up. Made by the plan.
-    ClaimsAsked {
-        /// Which.
+    /// Claims are about to be looked up. Written by the planner.
+    ClaimsRequested {
+        /// The objects.
         claims: Vec<VolumeClaimKey>,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
-    /// What a claim is bound to: nothing if it does not exist or is unbound. Made by whoever looked.
+    /// The volume of a claim, `None` if the claim does not exist or is unbound. Written by the executor.
     ClaimFound {
-        /// Which.
+        /// The objects.
         claim: VolumeClaimKey,
-        /// Its volume.
+        /// The volume.
         volume: Found<Option<VolumeName>>,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
-    /// Volumes' ids are about to be looked up. Made by the plan.
-    DisksAsked {
-        /// Which.
+    /// The IDs of volumes are about to be looked up. Written by the planner.
+    DisksRequested {
+        /// The objects.
         volumes: Vec<VolumeName>,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
-    /// A volume's id: nothing if the volume does not exist, is foreign to the driver, or the driver has no such call. Made by
-    /// whoever looked.
+    /// The ID of a volume, `None` if the volume does not exist, is unknown to the driver, or the driver lacks the call.
+    /// Written by the executor.
     DiskFound {
-        /// Which.
+        /// The objects.
         volume: VolumeName,
-        /// Its id.
+        /// The ID.
         id: Found<Option<VolumeId>>,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
-    /// The drain is forced since then, or no longer. Made by the plan.
+    /// The drain is forced since this time, or not any more. Written by the planner.
     Forced {
-        /// Since when.
+        /// The time.
         since: Option<Timestamp>,
     },
-    /// Who was on the node when force first looked. Made by the plan.
+    /// The pods on the Node when the forced drain began. Written by the planner.
     PresentWhenForced {
         /// The pods.
         pods: BTreeSet<Uid>,
     },
-    /// A VolumeAttachment is about to be deleted. Made by the plan.
-    AttachmentAsked {
-        /// The attachment, by its name.
+    /// A VolumeAttachment is about to be deleted. Written by the planner.
+    AttachmentRequested {
+        /// The name of the attachment.
         attachment: String,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
-    /// What became of it. Made by whoever carried it out.
+    /// The result of the request. Written by the executor.
     AttachmentAnswered {
-        /// The attachment, by its name.
+        /// The name of the attachment.
         attachment: String,
-        /// What became of it.
+        /// The result.
         answer: Answer,
-        /// When.
+        /// The time.
         at: Timestamp,
     },
 }
 
 impl Memory {
-    /// Takes notes, in order.
+    /// Applies notes, in order.
     pub fn take(&mut self, notes: impl IntoIterator<Item = Note>) {
         for note in notes {
             self.note(note);
@@ -242,11 +242,11 @@ impl Memory {
 
     fn note(&mut self, note: Note) {
         match note {
-            Note::Asked { pod, verb, budget, at } => self.pods.entry(pod).or_default().ask(verb, budget, at),
+            Note::Requested { pod, verb, budget, at } => self.pods.entry(pod).or_default().ask(verb, budget, at),
             Note::Answered { pod, verb, answer, at } => self.pods.entry(pod).or_default().answer(verb, answer, at),
-            Note::RefusalsForgiven { pod } => {
-                if let Some(tries) = self.pods.get_mut(&pod) {
-                    (tries.first_refusal, tries.first_setback) = (None, None);
+            Note::RefusalsReset { pod } => {
+                if let Some(attempts) = self.pods.get_mut(&pod) {
+                    (attempts.first_refusal, attempts.first_failure) = (None, None);
                 }
             }
             Note::PodLeft { pod } => drop(self.pods.remove(&pod)),
@@ -256,17 +256,17 @@ impl Memory {
                     moving.detached = Some(at);
                 }
             }
-            Note::Settled { key } => drop(self.moves.remove(&key)),
+            Note::MoveEnded { key } => drop(self.moves.remove(&key)),
             Note::Shared { volumes } => self.shared.extend(volumes),
-            Note::LeftoversSeen => self.leftovers = Leftovers::Seen,
-            Note::AttachmentsMissed { since } => self.attachments_missed_since = Some(since),
-            Note::ClaimsAsked { claims, at } => claims.into_iter().for_each(|c| ask(&mut self.claims, c, at)),
+            Note::EarlierDetachmentsRecorded => self.earlier_detachments = EarlierDetachments::Recorded,
+            Note::AttachmentsMissing { since } => self.attachments_missing_since = Some(since),
+            Note::ClaimsRequested { claims, at } => claims.into_iter().for_each(|c| ask(&mut self.claims, c, at)),
             Note::ClaimFound { claim, volume, at } => find(&mut self.claims, claim, volume, at),
-            Note::DisksAsked { volumes, at } => volumes.into_iter().for_each(|v| ask(&mut self.disks, v, at)),
+            Note::DisksRequested { volumes, at } => volumes.into_iter().for_each(|v| ask(&mut self.disks, v, at)),
             Note::DiskFound { volume, id, at } => find(&mut self.disks, volume, id, at),
             Note::Forced { since } => (self.forced_since, self.present_when_forced) = (since, None),
             Note::PresentWhenForced { pods } => self.present_when_forced = Some(pods),
-            Note::AttachmentAsked { attachment, at } => {
+            Note::AttachmentRequested { attachment, at } => {
                 self.attachments.entry(attachment).or_default().ask(Verb::Delete, None, at);
             }
             Note::AttachmentAnswered { attachment, answer, at } => {
@@ -276,53 +276,53 @@ impl Memory {
     }
 }
 
-impl Tries {
+impl Attempts {
     fn ask(&mut self, verb: Verb, budget: Option<String>, at: Timestamp) {
-        self.asked = Some((verb, at));
+        self.requested = Some((verb, at));
         self.budget = budget;
         self.granted = None;
     }
 
     fn answer(&mut self, verb: Verb, answer: Answer, at: Timestamp) {
-        // A deletion may follow an eviction that is still under way: each answer is about its own question.
-        self.asked = self.asked.filter(|(asked, _)| *asked != verb);
+        // A deletion may follow an eviction that is still in progress: each response belongs to its own request.
+        self.requested = self.requested.filter(|(requested, _)| *requested != verb);
         let how = match answer {
             Answer::Accepted => Grant::Accepted,
             Answer::Gone => Grant::Gone,
-            Answer::Refused(_) | Answer::Failed(_) => return self.set_back(verb, answer, at),
+            Answer::Refused(_) | Answer::Failed(_) => return self.record_failure(verb, answer, at),
         };
         self.granted = Some(Granted { verb, at, how });
-        self.setback = None;
+        self.failed = None;
     }
 
-    fn set_back(&mut self, verb: Verb, answer: Answer, at: Timestamp) {
+    fn record_failure(&mut self, verb: Verb, answer: Answer, at: Timestamp) {
         if matches!(answer, Answer::Refused(_)) {
             self.first_refusal.get_or_insert(at);
         }
-        self.first_setback.get_or_insert(at);
-        let count = self.setback.as_ref().filter(|s| s.verb == verb).map_or(0, |s| s.count).saturating_add(1);
-        self.setback = Some(Setback { verb, answer, at, count });
+        self.first_failure.get_or_insert(at);
+        let count = self.failed.as_ref().filter(|s| s.verb == verb).map_or(0, |s| s.count).saturating_add(1);
+        self.failed = Some(FailedAttempt { verb, answer, at, count });
     }
 }
 
-fn ask<K: Ord, T>(inquiries: &mut BTreeMap<K, NodeLookup<T>>, key: K, at: Timestamp) {
-    let tries = inquiries.get(&key).map_or(0, NodeLookup::tries).saturating_add(1);
-    inquiries.insert(key, NodeLookup::Asked { tries, at });
+fn ask<K: Ord, T>(lookups: &mut BTreeMap<K, Lookup<T>>, key: K, at: Timestamp) {
+    let attempts = lookups.get(&key).map_or(0, Lookup::attempts).saturating_add(1);
+    lookups.insert(key, Lookup::Requested { attempts, at });
 }
 
-fn find<K: Ord, T>(inquiries: &mut BTreeMap<K, NodeLookup<T>>, key: K, found: Found<T>, at: Timestamp) {
-    let tries = inquiries.get(&key).map_or(1, NodeLookup::tries);
-    let node_lookup = match found {
-        Found::Known(what) => NodeLookup::Known(what),
-        Found::Unreadable => NodeLookup::Failed { tries, at },
+fn find<K: Ord, T>(lookups: &mut BTreeMap<K, Lookup<T>>, key: K, found: Found<T>, at: Timestamp) {
+    let attempts = lookups.get(&key).map_or(1, Lookup::attempts);
+    let lookup = match found {
+        Found::Known(what) => Lookup::Known(what),
+        Found::Unreadable => Lookup::Failed { attempts, at },
     };
-    inquiries.insert(key, node_lookup);
+    lookups.insert(key, lookup);
 }
 
-impl<T> NodeLookup<T> {
-    fn tries(&self) -> u32 {
+impl<T> Lookup<T> {
+    fn attempts(&self) -> u32 {
         match self {
-            Self::Asked { tries, .. } | Self::Failed { tries, .. } => *tries,
+            Self::Requested { attempts, .. } | Self::Failed { attempts, .. } => *attempts,
             Self::Known(_) => 0,
         }
     }

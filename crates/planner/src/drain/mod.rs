@@ -1,17 +1,18 @@
-//! DrainView a node without breaking what runs on it.
+//! Plans the drain of a Node.
 //!
-//! Before a VM goes, is updated or is set aside, its pods have to move. They are asked to (evicted), so that disruption budgets
-//! and grace periods hold; pods with disks go one by one, each waiting for the disks of the one before; and when waiting has
-//! lasted as long as it may, they are made to (deleted). Getting this wrong loses data or takes a service down, so the rules are
-//! exact, and all of them are here.
+//! Before a VM is deleted, updated or preserved, its pods must move. They are evicted, so that PodDisruptionBudgets and
+//! grace periods are respected. Pods with volumes are evicted one by one, each after the volumes of the one before have
+//! moved. After a timeout the remaining pods are deleted. Errors in this module lose data or make a service
+//! unavailable, so the rules are exact, and all of them are here.
 //!
-//! A drain can take hours. It is no task that sleeps but a question asked again whenever something happens: given who is on the
-//! node now, what the budgets and volumes say, and what we did so far, which requests go out, and until when is there nothing
-//! to do? The end is always seen, never assumed: a node is drained when the pods have gone from our connectivity, and a deadline that
-//! passes is no success but the beginning of force.
+//! A drain can take hours. It is not a task that sleeps but a function that is called again after each change: given
+//! the pods on the Node, the PodDisruptionBudgets, the volumes and the requests so far, it returns the next requests
+//! and the time of the next call. The end is observed, never assumed: a Node is drained when its pods are no longer
+//! visible. A passed deadline does not end the drain but makes it forced.
 //!
-//! The caller says what it wants ([`Request`]), shows what the caches hold ([`View`]) and keeps a [`Memory`] between two calls of
-//! [`advance`]. It carries out the [`Step`]s, puts their answers into the memory, and wraps the [`Outcome`] in its own sentence.
+//! The caller passes what it requests ([`Request`]) and the content of the caches ([`View`]), and keeps a [`Memory`]
+//! between two calls of [`advance`]. It executes the [`Step`]s, adds their results to the memory, and writes the
+//! [`Outcome`] into its own status text.
 
 mod answer;
 pub mod attachments;
@@ -19,8 +20,8 @@ mod blocker;
 mod budget;
 mod builder;
 pub mod concurrency;
-mod forced;
-mod gentle;
+mod evict;
+mod force;
 mod limits;
 mod memory;
 mod mode;
@@ -38,101 +39,103 @@ use jiff::Timestamp;
 use crate::{Presence, Wake};
 use builder::AdvanceBuilder;
 
-pub use answer::{Answer, Failure, Outlook, Refusal, Reply};
+pub use answer::{Answer, Failure, Persistence, Refusal, Reply};
 pub use blocker::{Blocker, Obstacle};
 pub use limits::{EphemeralVolumes, Force, Limits};
 pub use memory::{Found, Memory, Note, Verb};
 pub use mode::{Cause, Mode};
-pub use report::{Worth, progress, worth_writing};
+pub use report::{WriteProgress, progress, write_progress};
 pub use request::{Caller, ForceLabel, Request};
 pub use selection::PodId;
-pub use volumes::{Fate, Move, MoveKey, Tracked, VolumeClaimKey};
+pub use volumes::{AfterDetach, Move, MoveKey, TrackedVolume, VolumeClaimKey};
 
-/// What is seen right now.
+/// The observed state.
 #[derive(Clone, Debug)]
 pub struct View<'a> {
-    /// The pods of the node. They must have been listed after new pods were kept away from it, or one that was just being
-    /// placed is overlooked.
+    /// The pods on the Node. They must have been listed after new pods were kept away from it, or a pod that was just
+    /// being scheduled is missed.
     pub pods: Watched<Pods<'a>>,
-    /// The disruption budgets of the cluster, or at least of these pods' namespaces.
+    /// The PodDisruptionBudgets of the cluster, or at least of the namespaces of these pods.
     pub budgets: Watched<Vec<&'a PodDisruptionBudgetView>>,
     /// The VolumeAttachments of the cluster.
     pub attachments: Watched<Vec<&'a VolumeAttachmentView>>,
-    /// The node.
+    /// The Node.
     pub node: Presence<&'a NodeView>,
     /// The time of the decision.
     pub now: Timestamp,
 }
 
-/// The pods of a node.
+/// The pods on a Node.
 #[derive(Clone, Debug, Default)]
 pub struct Pods<'a> {
-    /// Those that can be read.
+    /// The pods that can be decoded.
     pub readable: Vec<&'a PodView>,
-    /// Those that are there but cannot be read, as `namespace/name`.
+    /// Pods that cannot be decoded, as `namespace/name`.
     pub unreadable: Vec<String>,
 }
 
-/// What a watch that is opened only when needed has shown.
+/// The state of a watch that is opened only when needed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Watched<T> {
-    /// Nothing yet.
+    /// No list is completed yet.
     NotYet,
-    /// It never will: the server does not offer it, or we may not look.
+    /// The server does not offer the resource, or the permission is missing.
     Never,
-    /// This.
+    /// The objects.
     Seen(T),
 }
 
-/// What to do now, and how things stand.
+/// The next requests and the state of the drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advance {
-    /// Requests to make. All at once; none waits for another.
+    /// The requests. All are sent in parallel.
     pub steps: Vec<Step>,
-    /// What to remember, before the requests go out.
+    /// The notes to apply before the requests are sent.
     pub notes: Vec<Note>,
-    /// How things stand.
+    /// The state of the drain.
     pub outcome: Outcome,
-    /// When to ask again, unless something happens before.
+    /// When to call [`advance`] again, unless a change wakes the drain before.
     pub wake: Wake,
 }
 
-/// One request.
+/// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Begin to watch what the view lacks: this node's pods, budgets, attachments. Repeated until they are seen.
+    /// Watch what the view lacks: pods of the Node, PodDisruptionBudgets, VolumeAttachments. Repeated until they are
+    /// available.
     Watch,
-    /// Evict this pod, by its uid; answered by [`Note::Answered`].
+    /// Evict this pod, guarded by its UID; the result is [`Note::Answered`].
     Evict(PodId),
-    /// Delete this pod, by its uid and with no grace; answered by [`Note::Answered`].
+    /// Delete this pod without a grace period, guarded by its UID; the result is [`Note::Answered`].
     Delete(PodId),
-    /// Look up which volumes these claims are bound to; answered by [`Note::ClaimFound`] for each.
+    /// Look up the volumes to which these claims are bound; the result is one [`Note::ClaimFound`] each.
     FindClaims(Vec<VolumeClaimKey>),
-    /// Look up these volumes and ask the driver for their ids, each by itself; answered by [`Note::DiskFound`] for each.
+    /// Look up these volumes and query the driver for their IDs, each separately; the result is one [`Note::DiskFound`]
+    /// each.
     FindDisks(Vec<VolumeName>),
 }
 
-/// How a drain stands.
+/// The state of a drain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It goes on.
-    Working {
-        /// Who is still there and why, those who need help first.
+    /// The drain is in progress.
+    InProgress {
+        /// The remaining pods and their obstacles, those that a user must fix first.
         waiting: Vec<Blocker>,
-        /// What keeps it from ending unless somebody helps, in the reference's words. Written at once, with state Failed;
-        /// without it the state is Processing and the text [`progress`].
+        /// The failure that a user must fix, in MCM's words. Written immediately, with state Failed. Without it the
+        /// state is Processing and the text is [`progress`].
         failure: Option<String>,
     },
-    /// Nobody who has to leave is left.
+    /// The Node is drained.
     Drained(Mode),
-    /// It was forced and failed all the same, for as long as that may take. Only a deletion gets this: it goes on.
-    GivenUp {
-        /// Why, in the reference's words.
+    /// The forced drain has failed for too long. Only returned to a deletion, which then continues.
+    Failed {
+        /// The failure, in MCM's words.
         failure: String,
     },
 }
 
-/// Decides what to do next.
+/// Plans the next requests of a drain.
 #[must_use]
 pub fn advance<'a>(request: &Request<'a>, view: &'a View<'a>, memory: &Memory) -> Advance {
     let mut builder = AdvanceBuilder::new(request, view, memory);
@@ -140,23 +143,23 @@ pub fn advance<'a>(request: &Request<'a>, view: &'a View<'a>, memory: &Memory) -
     if let Some(at) = change {
         builder.wake(at);
     }
-    forced::keep_time(&mut builder, mode);
-    let Watched::Seen(pods) = &view.pods else { return forced::unseen(builder, mode) };
-    pod::forget_the_gone(&mut builder, &pods.readable);
+    force::record_start(&mut builder, mode);
+    let Watched::Seen(pods) = &view.pods else { return force::without_pods(builder, mode) };
+    pod::forget_deleted(&mut builder, &pods.readable);
     match mode {
-        Mode::Gentle => gentle::advance(builder, pods),
-        Mode::Forced(_) => forced::advance(builder, pods, mode),
+        Mode::Evict => evict::advance(builder, pods),
+        Mode::Force(_) => force::advance(builder, pods, mode),
     }
 }
 
 impl std::fmt::Display for Step {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Watch => f.write_str("watch the pods, budgets and attachments of the node"),
+            Self::Watch => f.write_str("watch the pods, PodDisruptionBudgets and VolumeAttachments of the Node"),
             Self::Evict(pod) => write!(f, "evict pod {pod}"),
             Self::Delete(pod) => write!(f, "delete pod {pod}"),
-            Self::FindClaims(claims) => write!(f, "look up {} claims", claims.len()),
-            Self::FindDisks(volumes) => write!(f, "look up {} volumes", volumes.len()),
+            Self::FindClaims(claims) => write!(f, "look up {} PersistentVolumeClaims", claims.len()),
+            Self::FindDisks(volumes) => write!(f, "look up {} PersistentVolumes", volumes.len()),
         }
     }
 }

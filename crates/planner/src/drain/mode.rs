@@ -1,77 +1,78 @@
-//! Whether pods are asked to leave or made to.
+//! Whether pods are evicted or deleted.
 //!
-//! A forced drain deletes every pod at once with no grace and waits for nothing: budgets, hooks and volumes are passed over.
-//! It is right when somebody demands it, when waiting has lasted as long as it may, and when the node has been ill for so long
-//! that nobody on it is of use to anyone. The question is asked anew in every builder, so a label set in mid-drain counts, and a
-//! node that recovers is drained gently again.
+//! A forced drain deletes all pods at the same time, without a grace period, and waits for nothing:
+//! PodDisruptionBudgets, preStop hooks and volumes are ignored. It is used if a label requests it, after the drain
+//! timeout, and if the Node has been unhealthy for too long. The mode is decided in every reconcile, so a label that is
+//! set during the drain takes effect, and the drain of a Node that recovers evicts pods again.
 
 use api::names::conditions::node::{READONLY_FILESYSTEM, READY};
 use api::{ConditionStatus, NodeCondition};
 use jiff::Timestamp;
 
 use super::{Force, ForceLabel, Request};
-use crate::wake::later;
+use meta::time::later;
 
-/// How a drain goes about it.
+/// The mode of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// Pods are evicted, with their grace, within their budgets.
-    Gentle,
+    /// Pods are evicted, with their grace periods and PodDisruptionBudgets.
+    Evict,
     /// Pods are deleted.
-    Forced(Cause),
+    Force(Cause),
 }
 
-/// What makes a drain forced.
+/// The cause of a forced drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The label says so.
-    Asked,
-    /// The timeout has passed.
-    Overdue,
-    /// The node has not been ready for long.
+    /// The label requests it.
+    Label,
+    /// The drain timeout has passed.
+    Timeout,
+    /// The Node was not ready for too long.
     NotReady,
-    /// The node has not been able to write for long.
+    /// The file system of the Node was read-only for too long.
     ReadOnly,
 }
 
 impl Mode {
-    /// How the drain goes about it at this time, and when that may change by time alone.
+    /// Returns the mode at this time, and when it may change without an event.
     pub fn of(request: &Request<'_>, now: Timestamp) -> (Self, Option<Timestamp>) {
         if request.force == ForceLabel::Set {
-            return (Self::Forced(Cause::Asked), None);
+            return (Self::Force(Cause::Label), None);
         }
         if request.limits.force == Force::OnlyWhenAsked {
-            return (Self::Gentle, None);
+            return (Self::Evict, None);
         }
         let causes = [
-            (Cause::Overdue, request.deadline(now)),
-            (Cause::NotReady, ill_since(request, READY, &ConditionStatus::True, now)),
-            (Cause::ReadOnly, ill_since(request, READONLY_FILESYSTEM, &ConditionStatus::False, now)),
+            (Cause::Timeout, request.deadline(now)),
+            (Cause::NotReady, unhealthy_deadline(request, READY, &ConditionStatus::True, now)),
+            (Cause::ReadOnly, unhealthy_deadline(request, READONLY_FILESYSTEM, &ConditionStatus::False, now)),
         ];
         let passed = causes.iter().find(|(_, at)| at.is_some_and(|at| at < now));
         if let Some((cause, _)) = passed {
-            return (Self::Forced(*cause), None);
+            return (Self::Force(*cause), None);
         }
-        // "Not after" must have become "after" when we look again.
+        // The deadline must have passed at the next check.
         let first = causes.iter().filter_map(|(_, at)| *at).min();
-        (Self::Gentle, first.map(|at| just_after(at).max(earliest_look(request, now))))
+        (Self::Evict, first.map(|at| just_after(at).max(earliest_check(request, now))))
     }
 }
 
-/// When this condition has been bad for too long, if it is bad. A node may recover while nobody looks, so that time does not count.
-fn ill_since(request: &Request<'_>, kind: &str, good: &ConditionStatus, now: Timestamp) -> Option<Timestamp> {
+/// Returns when this condition has been unhealthy for too long, if it is unhealthy. A Node may recover during an
+/// outage, so that time does not count.
+fn unhealthy_deadline(request: &Request<'_>, kind: &str, good: &ConditionStatus, now: Timestamp) -> Option<Timestamp> {
     let condition = request.conditions.iter().rfind(|condition| *condition.kind == *kind)?;
     let bad = condition.status != *good;
-    bad.then(|| request.outages.deadline(changed(condition), request.limits.illness, now))
+    bad.then(|| request.outages.deadline(changed(condition), request.limits.unhealthy_timeout, now))
 }
 
-/// A condition without a time has been like this for ever.
+/// A condition without a time counts as unchanged since the epoch.
 fn changed(condition: &NodeCondition) -> Timestamp {
     condition.last_transition_time.map_or(Timestamp::UNIX_EPOCH, api::Time::timestamp)
 }
 
-/// While nobody can see, what is left of a deadline stays the same, and may be next to nothing: it is not waited for in a tight loop.
-fn earliest_look(request: &Request<'_>, now: Timestamp) -> Timestamp {
+/// During an outage the remaining time does not decrease and may be very short. The delay prevents a tight loop.
+fn earliest_check(request: &Request<'_>, now: Timestamp) -> Timestamp {
     if request.outages.is_open() { later(now, std::time::Duration::from_secs(1)) } else { now }
 }
 
@@ -82,10 +83,10 @@ fn just_after(at: Timestamp) -> Timestamp {
 impl std::fmt::Display for Cause {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
-            Self::Asked => "its label asks for it",
-            Self::Overdue => "its drain timeout has passed",
-            Self::NotReady => "its node has not been ready for long",
-            Self::ReadOnly => "its node has not been able to write for long",
+            Self::Label => "its label requests it",
+            Self::Timeout => "its drain timeout has passed",
+            Self::NotReady => "its Node was not ready for too long",
+            Self::ReadOnly => "the file system of its Node was read-only for too long",
         })
     }
 }
@@ -122,7 +123,7 @@ mod tests {
     #[case::the_last_of_a_type_counts(json!([condition("Ready", "False", 6), condition("Ready", "True", 6)]), None)]
     #[case::nothing_said(json!([]), None)]
     #[case::without_a_time(json!([{"type": "Ready", "status": "False"}]), Some(Cause::NotReady))]
-    fn long_illness_forces(#[case] conditions: Value, #[case] expected: Option<Cause>) {
+    fn drain_is_forced_when_unhealthy_for_too_long(#[case] conditions: Value, #[case] expected: Option<Cause>) {
         let limits = Limits::default();
         let machine: Machine = serde_json::from_value(json!({
             "metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"},
@@ -131,12 +132,12 @@ mod tests {
         .unwrap();
         let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, &NO_OUTAGES);
         let (mode, _) = Mode::of(&request, "2026-01-01T12:00:00Z".parse().unwrap());
-        assert_eq!(mode, expected.map_or(Mode::Gentle, Mode::Forced));
+        assert_eq!(mode, expected.map_or(Mode::Evict, Mode::Force));
     }
 
     /// Shows DR-4.
     #[test]
-    fn time_in_which_nobody_could_look_does_not_count_for_an_illness() {
+    fn outage_does_not_count_as_unhealthy_time() {
         let limits = Limits::default();
         let machine: Machine = serde_json::from_value(json!({
             "metadata": {"deletionTimestamp": "2026-01-01T11:59:00Z"},
@@ -150,17 +151,17 @@ mod tests {
             let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, outages);
             Mode::of(&request, at(now))
         };
-        // It was seen to be ill for two minutes of five.
+        // It was observed as unhealthy for two of five minutes.
         let (mode, change) = mode_at(&outages, "2026-01-01T12:30:00Z");
-        assert_eq!((mode, change), (Mode::Gentle, Some(just_after(at("2026-01-01T12:33:00Z")))));
+        assert_eq!((mode, change), (Mode::Evict, Some(just_after(at("2026-01-01T12:33:00Z")))));
         outages.end(at("2026-01-01T12:30:00Z"));
-        assert_eq!(mode_at(&outages, "2026-01-01T12:33:00Z").0, Mode::Gentle);
-        assert_eq!(mode_at(&outages, "2026-01-01T12:33:00.001Z").0, Mode::Forced(Cause::NotReady));
+        assert_eq!(mode_at(&outages, "2026-01-01T12:33:00Z").0, Mode::Evict);
+        assert_eq!(mode_at(&outages, "2026-01-01T12:33:00.001Z").0, Mode::Force(Cause::NotReady));
     }
 
     /// Shows DR-4.
     #[test]
-    fn a_deadline_that_stands_still_is_not_looked_at_in_a_tight_loop() {
+    fn deadline_is_not_checked_in_a_tight_loop_during_outage() {
         let limits = Limits { timeout: Duration::from_mins(1), ..Limits::default() };
         let machine: Machine =
             serde_json::from_value(json!({"metadata": {"deletionTimestamp": "2026-01-01T12:00:00Z"}})).unwrap();
@@ -168,7 +169,7 @@ mod tests {
         outages.begin("2026-01-01T12:00:59.999Z".parse().unwrap());
         let request = Request::for_deletion(&machine, "n", Presence::Absent, &limits, &outages);
         let now = "2026-01-01T12:01:30Z".parse().unwrap();
-        assert_eq!(Mode::of(&request, now), (Mode::Gentle, Some(later(now, Duration::from_secs(1)))));
+        assert_eq!(Mode::of(&request, now), (Mode::Evict, Some(later(now, Duration::from_secs(1)))));
     }
 
     fn mode_at(label: &str, limits: &Limits, now: &str) -> (Mode, Option<Timestamp>) {
@@ -182,25 +183,25 @@ mod tests {
 
     /// Shows DR-Q11.
     #[test]
-    fn the_deadline_forces_once_it_lies_in_the_past_and_not_before() {
+    fn drain_is_forced_after_the_deadline_not_before() {
         let limits = Limits::default();
         let (mode, change) = mode_at("", &limits, "2026-01-01T12:00:00Z");
-        assert_eq!(mode, Mode::Gentle);
+        assert_eq!(mode, Mode::Evict);
         let change = change.unwrap().to_string();
-        assert_eq!(mode_at("", &limits, &change).0, Mode::Forced(Cause::Overdue));
+        assert_eq!(mode_at("", &limits, &change).0, Mode::Force(Cause::Timeout));
     }
 
     #[test]
-    fn a_timeout_of_nothing_forces_at_once() {
+    fn zero_timeout_forces_the_drain_immediately() {
         let limits = Limits { timeout: Duration::ZERO, ..Limits::default() };
-        assert_eq!(mode_at("", &limits, "2026-01-01T10:00:00.1Z").0, Mode::Forced(Cause::Overdue));
+        assert_eq!(mode_at("", &limits, "2026-01-01T10:00:00.1Z").0, Mode::Force(Cause::Timeout));
     }
 
     /// Shows DR-13.
     #[test]
-    fn who_never_forces_is_forced_by_the_label_alone() {
+    fn only_the_label_forces_when_force_is_disabled() {
         let limits = Limits { force: Force::OnlyWhenAsked, ..Limits::default() };
-        assert_eq!(mode_at("", &limits, "2026-02-01T00:00:00Z"), (Mode::Gentle, None));
-        assert_eq!(mode_at("true", &limits, "2026-01-01T10:00:00Z").0, Mode::Forced(Cause::Asked));
+        assert_eq!(mode_at("", &limits, "2026-02-01T00:00:00Z"), (Mode::Evict, None));
+        assert_eq!(mode_at("true", &limits, "2026-01-01T10:00:00Z").0, Mode::Force(Cause::Label));
     }
 }

@@ -1,4 +1,4 @@
-//! What is to be done about one pod.
+//! Decides about one pod.
 
 use api::view::PodView;
 use api::{Object, Uid};
@@ -7,104 +7,104 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use super::answer::{Answer, Outlook, Refusal};
+use super::answer::{Answer, Persistence, Refusal};
 use super::blocker::Obstacle;
 use super::budget::Budgets;
 use super::builder::AdvanceBuilder;
-use super::memory::{Grant, Note, Setback, Tries, Verb};
+use super::memory::{Attempts, FailedAttempt, Grant, Note, Verb};
 use crate::pause::pause;
-use crate::wake::later;
+use meta::time::later;
 
-/// What one pod needs.
+/// The next step for a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Need {
-    /// To be asked to go, or made to.
+    /// A request to evict or delete it.
     Request(Verb),
-    /// Time, until then at the latest.
+    /// A wait, until this time at the latest.
     Wait(Obstacle, Option<Timestamp>),
 }
 
-/// Whether a pod moves together with volumes. The reference counts what comes to nothing differently for the two.
+/// Whether the drain waits for volumes of the pod. MCM counts failed evictions differently for the two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Luggage {
+pub(super) enum PodVolumes {
     None,
-    Volumes,
+    Awaited,
 }
 
-/// The grace period of a pod; none if it says nothing.
+/// Returns the grace period of a pod, zero if it has none.
 pub(super) fn grace(pod: &PodView) -> Duration {
     Duration::from_secs(
         u64::try_from(pod.spec.termination_grace_period_seconds.unwrap_or_default()).unwrap_or_default(),
     )
 }
 
-/// When a pod that is on its way out should have gone, whoever sent it; `None` for one that is not.
-pub(super) fn gone_by(builder: &AdvanceBuilder<'_, '_>, pod: &PodView) -> Option<Timestamp> {
+/// Returns when a pod that is terminating, by any client, should be deleted. `None` if it is not terminating.
+pub(super) fn deleted_by(builder: &AdvanceBuilder<'_, '_>, pod: &PodView) -> Option<Timestamp> {
     let limits = builder.request.limits;
     if let Some(end) = pod.deleted_at() {
-        return Some(later(end, limits.ending_allowance)); // its grace is in the timestamp
+        return Some(later(end, limits.termination_allowance)); // the timestamp contains the grace period
     }
     let granted = builder.memory.pods.get(&pod.uid())?.granted?;
-    let patience = match granted.how {
-        Grant::Accepted => grace(pod) + limits.ending_allowance,
-        Grant::Gone => limits.answer_patience, // somebody must be wrong: the watch, if it does not show it soon
+    let allowance = match granted.how {
+        Grant::Accepted => grace(pod) + limits.termination_allowance,
+        Grant::Gone => limits.response_timeout, // the watch should show it soon
     };
-    Some(later(granted.at, patience)).filter(|by| builder.now < *by) // a granted eviction that nobody sees did not happen
+    Some(later(granted.at, allowance)).filter(|by| builder.now < *by) // an accepted eviction without a deletionTimestamp had no effect
 }
 
-/// Whether a request for it is still unanswered, and until when that is believed.
-pub(super) fn unanswered(builder: &AdvanceBuilder<'_, '_>, pod: &Uid) -> Option<(Verb, Timestamp)> {
-    let (verb, at) = builder.memory.pods.get(pod)?.asked?;
-    let until = later(at, builder.request.limits.answer_patience);
+/// Returns the request that has no response yet, and until when it is considered in progress.
+pub(super) fn request_in_progress(builder: &AdvanceBuilder<'_, '_>, pod: &Uid) -> Option<(Verb, Timestamp)> {
+    let (verb, at) = builder.memory.pods.get(pod)?.requested?;
+    let until = later(at, builder.request.limits.response_timeout);
     (builder.now < until).then_some((verb, until))
 }
 
-/// What a pod needs that should be evicted.
+/// Returns the next step for a pod that must be evicted.
 pub(super) fn need(
     builder: &mut AdvanceBuilder<'_, '_>,
     pod: &PodView,
-    luggage: Luggage,
+    volumes: PodVolumes,
     budgets: &mut Budgets<'_>,
 ) -> Need {
-    if let Some(by) = gone_by(builder, pod) {
+    if let Some(by) = deleted_by(builder, pod) {
         return if builder.now < by {
-            Need::Wait(Obstacle::Ending, Some(by))
+            Need::Wait(Obstacle::Terminating, Some(by))
         } else {
             Need::Wait(Obstacle::Overdue { finalizers: pod.metadata.finalizers.clone() }, None)
         };
     }
-    if let Some((verb, until)) = unanswered(builder, &pod.uid()) {
-        return Need::Wait(Obstacle::Unanswered(verb), Some(until));
+    if let Some((verb, until)) = request_in_progress(builder, &pod.uid()) {
+        return Need::Wait(Obstacle::InProgress(verb), Some(until));
     }
-    let tries = builder.memory.pods.get(&pod.uid()).cloned().unwrap_or_default();
-    let obstacle = tries.setback.as_ref().map(|setback| obstacle(pod, setback, budgets));
+    let attempts = builder.memory.pods.get(&pod.uid()).cloned().unwrap_or_default();
+    let obstacle = attempts.failed.as_ref().map(|failed| obstacle(pod, failed, budgets));
     if let Some(Obstacle::Misconfigured { .. }) = obstacle
-        && tries.first_setback.is_some()
+        && attempts.first_failure.is_some()
     {
-        // The reference never counts these refusals: such a pod is deleted at the drain's deadline and not before.
-        builder.note(Note::RefusalsForgiven { pod: pod.uid() });
+        // MCM does not count these refusals: such a pod is deleted only after the drain timeout.
+        builder.note(Note::RefusalsReset { pod: pod.uid() });
     }
     let limit = match &obstacle {
         Some(Obstacle::Misconfigured { .. }) => None,
-        _ => patience_ends(builder, &tries, luggage),
+        _ => refusals_end(builder, &attempts, volumes),
     };
     let verb = verb(builder, limit);
-    let (Some(setback), Some(obstacle)) = (tries.setback.as_ref().filter(|s| s.verb == verb), obstacle) else {
+    let (Some(failed), Some(obstacle)) = (attempts.failed.as_ref().filter(|s| s.verb == verb), obstacle) else {
         return Need::Request(verb);
     };
-    let due = next_attempt(builder, pod, setback, &obstacle);
-    if due <= builder.now || (is_budget(&obstacle) && budgets.has_opened(pod, tries.budget.as_deref())) {
+    let due = next_attempt(builder, pod, failed, &obstacle);
+    if due <= builder.now || (is_budget(&obstacle) && budgets.has_opened(pod, attempts.budget.as_deref())) {
         return Need::Request(verb);
     }
     Need::Wait(obstacle, Some(limit.filter(|limit| *limit > builder.now).map_or(due, |limit| due.min(limit))))
 }
 
-/// When a pod's refusals have lasted as long as the reference would have retried.
-fn patience_ends(builder: &AdvanceBuilder<'_, '_>, tries: &Tries, luggage: Luggage) -> Option<Timestamp> {
+/// Returns when the refusals have lasted for as long as MCM would have retried.
+fn refusals_end(builder: &AdvanceBuilder<'_, '_>, attempts: &Attempts, volumes: PodVolumes) -> Option<Timestamp> {
     let limit = builder.request.refusal_limit()?;
-    let since = match luggage {
-        Luggage::None => tries.first_refusal,
-        Luggage::Volumes => tries.first_setback,
+    let since = match volumes {
+        PodVolumes::None => attempts.first_refusal,
+        PodVolumes::Awaited => attempts.first_failure,
     };
     if limit.is_zero() { Some(builder.now) } else { Some(later(since?, limit)) }
 }
@@ -113,36 +113,41 @@ fn verb(builder: &AdvanceBuilder<'_, '_>, limit: Option<Timestamp>) -> Verb {
     if limit.is_none_or(|limit| builder.now < limit) { Verb::Evict } else { Verb::Delete }
 }
 
-/// When it is tried again by itself.
-fn next_attempt(builder: &AdvanceBuilder<'_, '_>, pod: &PodView, setback: &Setback, obstacle: &Obstacle) -> Timestamp {
+/// Returns when the next attempt is due.
+fn next_attempt(
+    builder: &AdvanceBuilder<'_, '_>,
+    pod: &PodView,
+    failed: &FailedAttempt,
+    obstacle: &Obstacle,
+) -> Timestamp {
     let limits = builder.request.limits;
     let longest = match obstacle {
-        Obstacle::Misconfigured { .. } | Obstacle::Failed { .. } => limits.longest_pause,
+        Obstacle::Misconfigured { .. } | Obstacle::Failed { .. } => limits.max_backoff,
         _ => limits.evict_interval,
     };
-    let pause = pause(&pod.uid(), setback.count, limits.first_pause, longest);
-    later(setback.at, setback.answer.retry_after().map_or(pause, |wanted| wanted.max(pause)))
+    let pause = pause(&pod.uid(), failed.count, limits.initial_backoff, longest);
+    later(failed.at, failed.answer.retry_after().map_or(pause, |wanted| wanted.max(pause)))
 }
 
 fn is_budget(obstacle: &Obstacle) -> bool {
     matches!(obstacle, Obstacle::Misconfigured { .. } | Obstacle::Budget { .. })
 }
 
-fn obstacle(pod: &PodView, setback: &Setback, budgets: &Budgets<'_>) -> Obstacle {
-    match &setback.answer {
+fn obstacle(pod: &PodView, failed: &FailedAttempt, budgets: &Budgets<'_>) -> Obstacle {
+    match &failed.answer {
         Answer::Refused(Refusal::Budget { .. }) => budgets.obstacle(pod),
         Answer::Refused(Refusal::SeveralBudgets) => budgets.several(pod),
-        Answer::Refused(Refusal::NamespaceEnding) => Obstacle::NamespaceEnding,
-        Answer::Failed(failure) if failure.outlook == Outlook::Lasting => {
+        Answer::Refused(Refusal::NamespaceTerminating) => Obstacle::NamespaceTerminating,
+        Answer::Failed(failure) if failure.persistence == Persistence::Permanent => {
             Obstacle::Failed { text: failure.text.clone() }
         }
         Answer::Failed(failure) => Obstacle::Busy { text: failure.text.clone() },
-        Answer::Accepted | Answer::Gone => Obstacle::Ending,
+        Answer::Accepted | Answer::Gone => Obstacle::Terminating,
     }
 }
 
-/// Drops what is remembered of pods that are not on the node any more.
-pub(super) fn forget_the_gone(builder: &mut AdvanceBuilder<'_, '_>, here: &[&PodView]) {
+/// Drops the state of pods that are not on the Node any more.
+pub(super) fn forget_deleted(builder: &mut AdvanceBuilder<'_, '_>, here: &[&PodView]) {
     let here: BTreeSet<Uid> = here.iter().map(|pod| pod.uid()).collect();
     let gone: Vec<Uid> = builder.memory.pods.keys().filter(|pod| !here.contains(*pod)).cloned().collect();
     for pod in gone {

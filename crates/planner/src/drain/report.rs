@@ -1,8 +1,8 @@
-//! What a drain says while it waits.
+//! The status text of a drain in progress.
 //!
-//! The text is for people who wonder why a machine does not go, and it is stored in an object that others watch. So it names the
-//! pods and their obstacles, those that need somebody's help first, and it is written only when it says something new and not
-//! more often than twice a minute: pods come and go faster than anybody reads.
+//! The text explains why a Machine is not deleted yet, and it is stored in an object that other clients watch. It names
+//! the pods and their obstacles, those that a user must fix first. It is written only when it changes, and at most
+//! twice a minute, because pods change more often than users read.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,32 +10,38 @@ use std::time::Duration;
 use jiff::Timestamp;
 
 use super::blocker::{Blocker, Obstacle};
-use crate::wake::later;
+use meta::time::later;
 
-/// Whether a text is written.
+/// Whether to write a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Worth {
-    /// Write it.
+pub enum WriteProgress {
+    /// Write it now.
     Now,
-    /// It is news, but the last text is too fresh: look again then.
+    /// It has changed, but the last text is too recent: check again at this time.
     At(Timestamp),
-    /// It says what is written already.
-    Nothing,
+    /// It has not changed.
+    Unchanged,
 }
 
-/// Whether to replace `old`, written at `written`, by `new`.
+/// Returns whether to replace `old`, written at `written`, with `new`.
 #[must_use]
-pub fn worth_writing(old: &str, new: &str, written: Option<Timestamp>, now: Timestamp, pause: Duration) -> Worth {
+pub fn write_progress(
+    old: &str,
+    new: &str,
+    written: Option<Timestamp>,
+    now: Timestamp,
+    pause: Duration,
+) -> WriteProgress {
     let due = written.map(|at| later(at, pause)).filter(|due| *due > now);
     match due {
-        _ if old == new => Worth::Nothing,
-        Some(due) => Worth::At(due),
-        None => Worth::Now,
+        _ if old == new => WriteProgress::Unchanged,
+        Some(due) => WriteProgress::At(due),
+        None => WriteProgress::Now,
     }
 }
 
-/// What is waited for, in a line: obstacles with the first pods that meet them. Depends on nothing but who waits for what, so
-/// the same state always gives the same text.
+/// Returns one line with the obstacles and the first pods of each. It depends only on the pods and their obstacles, so
+/// the same state always results in the same text.
 #[must_use]
 pub fn progress(waiting: &[Blocker]) -> String {
     const OBSTACLES: usize = 3;
@@ -77,41 +83,41 @@ mod tests {
 
     /// Shows DR-11.
     #[test]
-    fn what_needs_help_comes_first_and_a_crowd_is_told_in_one_line() {
+    fn obstacles_for_users_come_first_and_pods_are_grouped() {
         let budget = || Obstacle::Budget { budget: "ns/b".into(), needed: 2, healthy: 2 };
-        let mut waiting: Vec<Blocker> = (0..5).map(|i| blocker(&format!("ns/e{i}"), Obstacle::Ending)).collect();
+        let mut waiting: Vec<Blocker> = (0..5).map(|i| blocker(&format!("ns/e{i}"), Obstacle::Terminating)).collect();
         waiting.push(blocker("ns/w", budget()));
         assert_eq!(
             progress(&waiting),
-            "Drain in progress: 6 pods left. ns/w: pod disruption budget ns/b needs 2 healthy pods and has 2; \
-             ns/e0, ns/e1, ns/e2 and 2 more: ending."
+            "Drain in progress: 6 pods left. ns/w: waiting for PodDisruptionBudget ns/b (requires 2 healthy pods, has 2); \
+             ns/e0, ns/e1, ns/e2 and 2 more: terminating."
         );
         waiting.reverse();
         assert!(
             progress(&waiting).starts_with("Drain in progress: 6 pods left. ns/w"),
-            "the order of connectivity is no news"
+            "the order of the pods does not change the text"
         );
         assert_eq!(progress(&[]), "Drain in progress.");
     }
 
     /// Shows DR-11.
     #[rstest]
-    #[case("a", "a", 3600, Worth::Nothing)]
-    #[case("a", "b", 30, Worth::Now)]
-    #[case("a", "b", 29, Worth::At("2026-01-01T00:00:01Z".parse().unwrap()))]
-    fn a_text_is_written_when_it_is_news_and_not_too_often(
+    #[case("a", "a", 3600, WriteProgress::Unchanged)]
+    #[case("a", "b", 30, WriteProgress::Now)]
+    #[case("a", "b", 29, WriteProgress::At("2026-01-01T00:00:01Z".parse().unwrap()))]
+    fn text_is_written_when_it_changes_and_not_too_often(
         #[case] old: &str,
         #[case] new: &str,
         #[case] age: u64,
-        #[case] expected: Worth,
+        #[case] expected: WriteProgress,
     ) {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let written = now - Duration::from_secs(age);
-        assert_eq!(worth_writing(old, new, Some(written), now, Duration::from_secs(30)), expected);
+        assert_eq!(write_progress(old, new, Some(written), now, Duration::from_secs(30)), expected);
     }
 
     #[test]
-    fn a_text_of_unknown_age_is_replaced() {
-        assert_eq!(worth_writing("a", "b", None, Timestamp::UNIX_EPOCH, Duration::from_secs(30)), Worth::Now);
+    fn text_of_unknown_age_is_replaced() {
+        assert_eq!(write_progress("a", "b", None, Timestamp::UNIX_EPOCH, Duration::from_secs(30)), WriteProgress::Now);
     }
 }

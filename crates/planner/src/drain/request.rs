@@ -1,7 +1,7 @@
-//! What a caller asks of a drain, and how far it may go.
+//! The request for a drain, and its limits.
 //!
-//! Three callers empty a node: a deletion, an in-place update and a preservation. They differ in when the clock started and
-//! in which label asks for force; the rest is read the same way for all of them, from the Machine, its Node and the flags.
+//! Three callers drain Nodes: a deletion, an in-place update and a preservation. They differ in the start time and in
+//! the label that requests force. Everything else is read in the same way from the Machine, its Node and the flags.
 
 use std::time::Duration;
 
@@ -15,52 +15,52 @@ use super::Limits;
 use crate::Presence;
 use crate::safety::Outages;
 
-/// Whose drain it is.
+/// The caller of a drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// The machine is being deleted. It goes on even if a forced drain fails.
+    /// The Machine is being deleted. The deletion continues even if a forced drain fails.
     Deletion,
-    /// The node's software is to be replaced.
+    /// The Node is updated in place.
     InPlaceUpdate,
-    /// The failed machine is kept for inspection.
+    /// The Failed Machine is preserved for inspection.
     Preservation,
 }
 
-/// Whether somebody asked for force, by label.
+/// Whether a label requests force.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForceLabel {
-    /// Nobody did.
+    /// The label is absent.
     Absent,
-    /// Somebody did.
+    /// The label is set.
     Set,
 }
 
-/// What a caller asks for.
+/// The request for a drain.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    /// The node, whether or not it (still) exists.
+    /// The name of the Node, which may not exist (any more).
     pub node: &'a str,
-    /// Whose drain it is.
+    /// The caller.
     pub caller: Caller,
-    /// When the clock started: deletion, selection for the update, or the last change of phase. `None` if nobody has written
-    /// it down yet; then time does not force the drain.
+    /// The start time: the deletion, the selection for the update, or the last change of the phase. `None` if it is not
+    /// recorded yet; then no timeout forces the drain.
     pub reference: Option<Timestamp>,
-    /// How long from then until the drain is forced.
+    /// Time from then until the drain is forced.
     pub timeout: Duration,
-    /// How many evictions may be refused, `timeout` considered.
+    /// Maximum number of refused evictions, limited by `timeout`.
     pub evict_retries: u32,
-    /// Whether force is asked for.
+    /// Whether force is requested.
     pub force: ForceLabel,
-    /// How the node is: by itself, or by the machine's copy if it is gone.
+    /// The conditions of the Node, or the copy on the Machine if the Node does not exist.
     pub conditions: &'a [NodeCondition],
-    /// When this process could not see the API server; that time counts neither for the timeout nor for an illness.
+    /// Outages of the API server. They count neither for the timeout nor for the time for which the Node is unhealthy.
     pub outages: &'a Outages,
-    /// Everything that is the same for all drains.
+    /// The settings of all drains.
     pub limits: &'a Limits,
 }
 
 impl<'a> Request<'a> {
-    /// The drain of a machine that is being deleted.
+    /// Returns the drain of a Machine that is being deleted.
     pub fn for_deletion(
         machine: &'a Machine,
         name: &'a str,
@@ -69,10 +69,10 @@ impl<'a> Request<'a> {
         outages: &'a Outages,
     ) -> Self {
         let label = machine.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true);
-        Self::new(machine, name, node, limits, outages).asked(Caller::Deletion, machine.deleted_at(), label)
+        Self::new(machine, name, node, limits, outages).with(Caller::Deletion, machine.deleted_at(), label)
     }
 
-    /// The drain before an in-place update. Its clock runs while the node is selected for the update.
+    /// Returns the drain before an in-place update. Its start time is the selection of the Node.
     pub fn for_in_place(
         machine: &'a Machine,
         name: &'a str,
@@ -85,10 +85,10 @@ impl<'a> Request<'a> {
             .filter(|condition| &*condition.reason == in_place::SELECTED)
             .and_then(|condition| condition.last_transition_time)
             .map(api::Time::timestamp);
-        Self::new(machine, name, node, limits, outages).asked(Caller::InPlaceUpdate, since, asks_for_drain(machine))
+        Self::new(machine, name, node, limits, outages).with(Caller::InPlaceUpdate, since, requests_force(machine))
     }
 
-    /// The drain of a failed machine that is preserved.
+    /// Returns the drain of a Failed Machine that is preserved.
     pub fn for_preservation(
         machine: &'a Machine,
         name: &'a str,
@@ -97,7 +97,7 @@ impl<'a> Request<'a> {
         outages: &'a Outages,
     ) -> Self {
         let since = machine.status.current_status.last_update_time.map(api::Time::timestamp);
-        Self::new(machine, name, node, limits, outages).asked(Caller::Preservation, since, asks_for_drain(machine))
+        Self::new(machine, name, node, limits, outages).with(Caller::Preservation, since, requests_force(machine))
     }
 
     fn new(
@@ -111,7 +111,7 @@ impl<'a> Request<'a> {
         let timeout = configuration
             .drain_timeout
             .as_ref()
-            .and_then(SpecDuration::usable)
+            .and_then(SpecDuration::valid)
             .map_or(limits.timeout, GoDuration::to_std);
         let retries = configuration.max_evict_retries.map_or(limits.max_evict_retries, i64::from);
         Self {
@@ -121,29 +121,29 @@ impl<'a> Request<'a> {
             timeout,
             evict_retries: effective_retries(retries, timeout, limits.evict_interval),
             force: ForceLabel::Absent,
-            // The machine's copy stands still once its deletion has begun: only the node itself can say that it has
-            // recovered, or fallen ill since.
+            // The copy on the Machine is not updated during its deletion. Only the Node shows that it has recovered or
+            // become unhealthy.
             conditions: match node {
                 Presence::Present(node) => &node.status.conditions,
-                Presence::Absent | Presence::Undecodable => &machine.status.conditions,
+                Presence::Absent | Presence::Undecodable(_) => &machine.status.conditions,
             },
             outages,
             limits,
         }
     }
 
-    fn asked(self, caller: Caller, reference: Option<Timestamp>, label: bool) -> Self {
+    fn with(self, caller: Caller, reference: Option<Timestamp>, label: bool) -> Self {
         Self { caller, reference, force: if label { ForceLabel::Set } else { ForceLabel::Absent }, ..self }
     }
 
-    /// When the drain becomes forceful. Absolute: a restart does not start the clock again. An outage extends it by at most the timeout:
-    /// a deletion ends although the API server stays unreachable.
+    /// Returns when the drain is forced. The time is absolute: a restart does not restart the timeout. An outage
+    /// extends it by at most the timeout, so that a deletion ends although the API server stays unreachable.
     pub fn deadline(&self, now: Timestamp) -> Option<Timestamp> {
         self.reference.map(|reference| self.outages.deadline_within(reference, self.timeout, self.timeout, now))
     }
 
-    /// How long after its first refusal a pod is deleted instead: as long as the reference needs for its retries, however
-    /// often we try meanwhile. `None` if it never is.
+    /// Returns the time from the first refusal until a pod is deleted: as long as MCM needs for its retries,
+    /// independent of the number of attempts. `None` if refusals never lead to a deletion.
     pub fn refusal_limit(&self) -> Option<Duration> {
         match self.limits.force {
             super::Force::WhenOverdue => Some(self.limits.evict_interval.saturating_mul(self.evict_retries)),
@@ -152,12 +152,12 @@ impl<'a> Request<'a> {
     }
 }
 
-/// In-place updates and preservations want this very word.
-fn asks_for_drain(machine: &Machine) -> bool {
+/// In-place updates and preservations require exactly this value.
+fn requests_force(machine: &Machine) -> bool {
     machine.label(labels::FORCE_DRAIN) == Some(labels::FORCE_DRAIN_VALUE)
 }
 
-/// No more retries than fit into the timeout.
+/// Limits the retries to those that fit into the timeout.
 fn effective_retries(retries: i64, timeout: Duration, interval: Duration) -> u32 {
     let fitting = timeout.as_nanos().checked_div(interval.as_nanos()).unwrap_or(u128::MAX);
     let wanted = u128::try_from(retries).unwrap_or(0);
@@ -187,7 +187,7 @@ mod tests {
     #[case(json!({"drainTimeout": "59s"}), 59, 2)]
     #[case(json!({"drainTimeout": "-5s"}), 0, 0)]
     #[case(json!({"drainTimeout": "soon"}), 7200, 360)]
-    fn timeout_and_retries_are_those_of_the_machine_else_of_the_flags(
+    fn timeout_and_retries_of_the_machine_override_the_flags(
         #[case] spec: serde_json::Value,
         #[case] seconds: u64,
         #[case] retries: u32,
@@ -206,7 +206,7 @@ mod tests {
     #[case("force-deletion", "false", false, false)]
     #[case("force-drain", "True", false, true)]
     #[case("force-drain", "true", false, false)]
-    fn each_caller_has_its_own_word_for_force(
+    fn each_caller_has_its_own_force_label(
         #[case] key: &str,
         #[case] value: &str,
         #[case] deletion: bool,
@@ -223,7 +223,7 @@ mod tests {
 
     /// Shows DR-4.
     #[test]
-    fn each_caller_has_its_own_clock_and_time_of_an_outage_is_given_back() {
+    fn each_caller_has_its_own_start_time_and_outages_extend_it() {
         let limits = Limits::default();
         let machine = machine(json!({
             "metadata": {"deletionTimestamp": "2026-01-01T01:00:00Z"},
@@ -259,7 +259,7 @@ mod tests {
 
     /// Shows DR-Q19, MC-W18.
     #[test]
-    fn health_is_the_node_s_own_and_the_machine_s_copy_only_once_the_node_is_gone() {
+    fn machine_conditions_are_used_when_the_node_is_absent() {
         let limits = Limits::default();
         let ill = json!({"type": "Ready", "status": "Unknown"});
         let well = json!({"type": "Ready", "status": "True"});

@@ -1,8 +1,8 @@
-//! Whom a drain is about.
+//! Selects the pods to drain.
 //!
-//! Everybody but three kinds of pod: those a kubelet reads from a file, because deleting their image in the API does nothing;
-//! those of a DaemonSet, because they would be back at once; and those that the operator said to leave alone. Finished pods,
-//! pods without a controller and pods with scratch space on the node all go.
+//! All pods are drained except three kinds: static pods, because the deletion of their mirror pods has no effect; pods
+//! of a DaemonSet, because they would be recreated on the Node; and pods that are configured to be skipped. Completed
+//! pods, pods without a controller and pods with local storage are drained.
 
 use api::Object;
 use api::view::PodView;
@@ -10,19 +10,19 @@ use api::{LabelSelector, Uid};
 
 use super::{EphemeralVolumes, Limits};
 
-/// A pod as requests name it: this very one, not a later one of the same name.
+/// A pod. The UID distinguishes it from a later pod of the same name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodId {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its uid.
+    /// The UID.
     pub uid: Uid,
 }
 
 impl PodId {
-    /// The id of a pod.
+    /// Returns the ID of a pod.
     pub fn of(pod: &PodView) -> Self {
         Self { namespace: pod.namespace().to_owned(), name: pod.name().to_owned(), uid: pod.uid() }
     }
@@ -34,26 +34,26 @@ impl std::fmt::Display for PodId {
     }
 }
 
-/// When a pod goes.
+/// The order of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rank {
-    /// With the others.
+    /// With the other pods.
     Ordinary,
-    /// After them.
+    /// After the other pods.
     Last,
 }
 
-/// Whether a pod has to leave.
-pub(super) fn has_to_leave(pod: &PodView, limits: &Limits) -> bool {
+/// Returns whether a pod must be drained.
+pub(super) fn must_be_drained(pod: &PodView, limits: &Limits) -> bool {
     !(pod.is_mirror() || pod.is_of_daemon_set() || selected(pod, limits.skip.as_ref()))
 }
 
-/// When it does.
+/// Returns the order of a pod.
 pub(super) fn rank(pod: &PodView, limits: &Limits) -> Rank {
     if selected(pod, limits.last.as_ref()) { Rank::Last } else { Rank::Ordinary }
 }
 
-/// Whether it is moved one at a time, because a volume has to follow it.
+/// Returns whether the pod is evicted alone, because a volume moves with it.
 pub(super) fn has_volumes(pod: &PodView, limits: &Limits) -> bool {
     pod.spec.volumes.iter().any(|volume| {
         volume.persistent_volume_claim.is_some()
@@ -61,16 +61,16 @@ pub(super) fn has_volumes(pod: &PodView, limits: &Limits) -> bool {
     })
 }
 
-/// In the order in which pods with volumes go: the highest priority first; a missing one is zero.
-pub(super) fn in_order(pods: &mut [&PodView]) {
+/// Sorts pods with volumes by priority, the highest first; a missing priority is zero.
+pub(super) fn sort(pods: &mut [&PodView]) {
     pods.sort_by(|a, b| {
         let priority = |pod: &PodView| pod.spec.priority.unwrap_or_default();
-        let place = |pod: &PodView| (pod.namespace().to_owned(), pod.name().to_owned());
-        priority(b).cmp(&priority(a)).then_with(|| place(a).cmp(&place(b)))
+        let key = |pod: &PodView| (pod.namespace().to_owned(), pod.name().to_owned());
+        priority(b).cmp(&priority(a)).then_with(|| key(a).cmp(&key(b)))
     });
 }
 
-/// A selector that cannot be evaluated selects nobody: who leaves a pod behind by mistake loses it with the VM.
+/// An invalid selector selects no pod: a pod that is skipped by mistake is lost with the VM.
 fn selected(pod: &PodView, selector: Option<&LabelSelector>) -> bool {
     selector.is_some_and(|selector| selector.matches(&pod.metadata.labels).unwrap_or(false))
 }
@@ -103,28 +103,28 @@ mod tests {
     #[case::terminating(json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}), true)]
     #[case::scratch_space(json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}), true)]
     #[case::system(json!({"metadata": {"namespace": "kube-system"}}), true)]
-    #[case::told_to_stay(json!({"metadata": {"labels": {"drain": "skip"}}}), false)]
-    #[case::told_to_go_last(json!({"metadata": {"labels": {"drain": "last"}}}), true)]
-    fn a_pod_has_to_leave(#[case] value: Value, #[case] expected: bool) {
+    #[case::skipped(json!({"metadata": {"labels": {"drain": "skip"}}}), false)]
+    #[case::last(json!({"metadata": {"labels": {"drain": "last"}}}), true)]
+    fn pod_must_be_drained_unless_excluded(#[case] value: Value, #[case] expected: bool) {
         let label =
             |value: &str| LabelSelector { match_labels: [("drain".into(), value.into())].into(), ..Default::default() };
         let limits = Limits { skip: Some(label("skip")), last: Some(label("last")), ..Limits::default() };
-        assert_eq!(has_to_leave(&pod(value), &limits), expected);
+        assert_eq!(must_be_drained(&pod(value), &limits), expected);
     }
 
     /// Shows DR-13.
     #[test]
-    fn by_default_nobody_is_told_to_stay_and_nobody_goes_last() {
+    fn no_pod_is_skipped_or_last_by_default() {
         let labelled = pod(json!({"metadata": {"labels": {"drain": "skip"}}}));
-        assert!(has_to_leave(&labelled, &Limits::default()));
+        assert!(must_be_drained(&labelled, &Limits::default()));
         assert_eq!(rank(&labelled, &Limits::default()), Rank::Ordinary);
     }
 
     #[test]
-    fn a_selector_that_cannot_be_evaluated_leaves_nobody_behind() {
+    fn invalid_selector_skips_no_pod() {
         let odd = serde_json::from_value(json!({"matchExpressions": [{"key": "a", "operator": "Near"}]})).unwrap();
         let limits = Limits { skip: Some(odd), ..Limits::default() };
-        assert!(has_to_leave(&pod(json!({})), &limits));
+        assert!(must_be_drained(&pod(json!({})), &limits));
     }
 
     /// Shows DR-Q7.
@@ -132,7 +132,7 @@ mod tests {
     #[case::claim(json!({"name": "v", "persistentVolumeClaim": {"claimName": "c"}}), true, true)]
     #[case::ephemeral(json!({"name": "v", "ephemeral": {}}), false, true)]
     #[case::scratch(json!({"name": "v", "emptyDir": {}}), false, false)]
-    fn a_pod_with_a_claim_goes_one_at_a_time(#[case] volume: Value, #[case] usual: bool, #[case] asked: bool) {
+    fn pod_with_claim_is_evicted_alone(#[case] volume: Value, #[case] usual: bool, #[case] asked: bool) {
         let pod = pod(json!({"spec": {"volumes": [volume]}}));
         assert_eq!(has_volumes(&pod, &Limits::default()), usual);
         let limits = Limits { ephemeral: EphemeralVolumes::Awaited, ..Limits::default() };
@@ -141,13 +141,13 @@ mod tests {
 
     /// Shows DR-Q9, MC-W64.
     #[test]
-    fn a_missing_priority_is_zero_and_ties_are_broken_by_namespace_and_name() {
+    fn pods_are_sorted_by_priority_then_namespace_and_name() {
         let make = |name: &str, priority: Option<i32>| {
             pod(json!({"metadata": {"namespace": "ns", "name": name}, "spec": {"priority": priority}}))
         };
         let pods = [make("c", None), make("b", Some(0)), make("low", Some(-1)), make("high", Some(7))];
         let mut order: Vec<&PodView> = pods.iter().collect();
-        in_order(&mut order);
+        sort(&mut order);
         assert_eq!(order.iter().map(|pod| pod.name()).collect::<Vec<_>>(), ["high", "b", "c", "low"]);
     }
 }

@@ -1,7 +1,8 @@
-//! Pods with volumes, one by one.
+//! Evicts pods with volumes one by one.
 //!
-//! At any time at most one of them is on its way: from the request until its volumes have left this node and arrived on
-//! another, or have taken too long over it. A pod that a budget refuses does not hold up the next; a pod whose volumes do.
+//! At any time at most one of them moves: from the request until its volumes are detached from this Node and attached
+//! to another, or the timeout for that has passed. A pod that a PodDisruptionBudget keeps does not block the next one;
+//! a pod whose volumes are moving does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,70 +13,70 @@ use jiff::Timestamp;
 use super::blocker::Obstacle;
 use super::budget::Budgets;
 use super::builder::AdvanceBuilder;
-use super::memory::{Leftovers, Note, Verb};
-use super::pod::{self, Luggage, Need};
+use super::memory::{EarlierDetachments, Note, Verb};
+use super::pod::{self, Need, PodVolumes};
 use super::selection::{self, PodId};
-use super::volumes::{self, Fate, Move, MoveKey, Places, Tracked};
+use super::volumes::{self, AfterDetach, Move, MoveKey, TrackedVolume, VolumeLocations};
 use super::{Step, Watched};
-use crate::wake::later;
+use meta::time::later;
 
-/// Whether the next pod may go.
+/// Whether the next pod may be evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NextPod {
-    MayGo,
+    Allowed,
     Waits,
 }
 
 pub(super) fn advance(
     builder: &mut AdvanceBuilder<'_, '_>,
     mut leaving: Vec<&PodView>,
-    everybody: &[&PodView],
+    all_pods: &[&PodView],
     budgets: &mut Budgets<'_>,
 ) {
     if leaving.is_empty() && builder.memory.moves.is_empty() {
         return;
     }
     let attachments = wait_for_attachments(builder);
-    selection::in_order(&mut leaving);
+    selection::sort(&mut leaving);
     let tracked =
-        if leaving.is_empty() { Some(BTreeMap::new()) } else { volumes::tracked(builder, &leaving, everybody) };
+        if leaving.is_empty() { Some(BTreeMap::new()) } else { volumes::tracked(builder, &leaving, all_pods) };
     if let Some(tracked) = &tracked {
-        take_up_who_is_leaving(builder, &leaving, tracked);
-        take_up_leftovers(builder, &leaving);
+        record_terminating_pods(builder, &leaving, tracked);
+        record_earlier_detachments(builder, &leaving);
     }
-    let mut next = settle(builder, everybody);
-    let blind = tracked.is_none() || attachments == Attachments::Awaited;
-    if blind || leaving.iter().any(|pod| pod::unanswered(builder, &pod.uid()).is_some()) {
+    let mut next = check_moves(builder, all_pods);
+    let volumes_unknown = tracked.is_none() || attachments == Attachments::Awaited;
+    if volumes_unknown || leaving.iter().any(|pod| pod::request_in_progress(builder, &pod.uid()).is_some()) {
         next = NextPod::Waits;
     }
     for pod in leaving {
         let id = PodId::of(pod);
         if is_moving(builder, &id.uid) {
-            continue; // its volumes say what it waits for
+            continue; // reported by its volumes
         }
-        match pod::need(builder, pod, Luggage::Volumes, budgets) {
-            Need::Request(verb) if next == NextPod::MayGo => {
+        match pod::need(builder, pod, PodVolumes::Awaited, budgets) {
+            Need::Request(verb) if next == NextPod::Allowed => {
                 next = NextPod::Waits;
                 let volumes = tracked.as_ref().and_then(|t| t.get(&id.uid)).cloned().unwrap_or_default();
-                set_off(builder, pod, verb, volumes, budgets);
+                evict(builder, pod, verb, volumes, budgets);
             }
             Need::Request(_) => {
-                let why = if blind { Obstacle::VolumesUnknown } else { Obstacle::Turn };
+                let why = if volumes_unknown { Obstacle::VolumesUnknown } else { Obstacle::Queued };
                 builder.block(id.to_string(), why, None);
             }
-            // None of its volumes is waited for, and its end has had its time: only its name is left here.
+            // The drain waits for none of its volumes, and its termination time has passed: only the object is left.
             Need::Wait(Obstacle::Overdue { .. }, _) if tracked.is_some() => {}
             Need::Wait(obstacle, until) => builder.block(id.to_string(), obstacle, until),
         }
     }
 }
 
-/// Whether the cluster's attachments are worth waiting for.
+/// Whether the drain waits for the list of VolumeAttachments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Attachments {
-    /// They will be seen soon.
+    /// The list is pending.
     Awaited,
-    /// They are seen, or will not be: who may not look must not keep the node for ever.
+    /// The list is available, or the drain continues without it: a missing permission must not block the drain.
     Settled,
 }
 
@@ -84,9 +85,9 @@ fn wait_for_attachments(builder: &mut AdvanceBuilder<'_, '_>) -> Attachments {
         return Attachments::Settled;
     }
     builder.step(Step::Watch);
-    let since = builder.memory.attachments_missed_since.unwrap_or(builder.now);
-    if builder.memory.attachments_missed_since.is_none() {
-        builder.note(Note::AttachmentsMissed { since });
+    let since = builder.memory.attachments_missing_since.unwrap_or(builder.now);
+    if builder.memory.attachments_missing_since.is_none() {
+        builder.note(Note::AttachmentsMissing { since });
     }
     let end = later(since, builder.request.limits.detach_timeout);
     if end <= builder.now {
@@ -96,11 +97,11 @@ fn wait_for_attachments(builder: &mut AdvanceBuilder<'_, '_>) -> Attachments {
     Attachments::Awaited
 }
 
-fn set_off(
+fn evict(
     builder: &mut AdvanceBuilder<'_, '_>,
     pod: &PodView,
     verb: Verb,
-    volumes: Vec<Tracked>,
+    volumes: Vec<TrackedVolume>,
     budgets: &Budgets<'_>,
 ) {
     let id = PodId::of(pod);
@@ -108,24 +109,25 @@ fn set_off(
         let detach_by = later(builder.now, pod::grace(pod) + builder.request.limits.detach_timeout);
         note_move(builder, MoveKey::Pod(id.uid.clone()), Some(id.clone()), volumes, detach_by);
     }
-    builder.ask(id, verb, budgets.version(pod));
+    builder.request_removal(id, verb, budgets.version(pod));
 }
 
 fn note_move(
     builder: &mut AdvanceBuilder<'_, '_>,
     key: MoveKey,
     pod: Option<PodId>,
-    volumes: Vec<Tracked>,
+    volumes: Vec<TrackedVolume>,
     detach_by: Timestamp,
 ) {
     builder.note(Note::Moving { key, what: Move { pod, volumes, detach_by, detached: None } });
 }
 
-/// A pod that is on its way out, sent by whomever, holds up the others like one that we sent.
-fn take_up_who_is_leaving(
+/// Records the moves of pods that are terminating, by any client. They delay other pods in the same way as pods that
+/// this process evicted.
+fn record_terminating_pods(
     builder: &mut AdvanceBuilder<'_, '_>,
     leaving: &[&PodView],
-    tracked: &BTreeMap<Uid, Vec<Tracked>>,
+    tracked: &BTreeMap<Uid, Vec<TrackedVolume>>,
 ) {
     for pod in leaving {
         let key = MoveKey::Pod(pod.uid());
@@ -133,7 +135,7 @@ fn take_up_who_is_leaving(
         if volumes.is_empty() || builder.memory.moves.contains_key(&key) {
             continue;
         }
-        let end = match (pod.deleted_at(), pod::gone_by(builder, pod)) {
+        let end = match (pod.deleted_at(), pod::deleted_by(builder, pod)) {
             (Some(end), _) => end,
             (None, Some(_)) => later(builder.now, pod::grace(pod)),
             (None, None) => continue,
@@ -143,66 +145,69 @@ fn take_up_who_is_leaving(
     }
 }
 
-/// Volumes that are being taken off the node when we first look belong to a pod that a process before us may have sent away.
-/// They are waited for like any other, once.
-fn take_up_leftovers(builder: &mut AdvanceBuilder<'_, '_>, leaving: &[&PodView]) {
-    if builder.memory.leftovers == Leftovers::Seen || builder.view.attachments == Watched::NotYet || leaving.is_empty()
+/// Records the volumes that are being detached at the start of the drain. Their pods may have been evicted by an
+/// earlier process, so the drain waits for them once.
+fn record_earlier_detachments(builder: &mut AdvanceBuilder<'_, '_>, leaving: &[&PodView]) {
+    if builder.memory.earlier_detachments == EarlierDetachments::Recorded
+        || builder.view.attachments == Watched::NotYet
+        || leaving.is_empty()
     {
         return;
     }
-    let ours: BTreeSet<VolumeName> =
+    let known: BTreeSet<VolumeName> =
         builder.memory.moves.values().flat_map(|moving| &moving.volumes).map(|volume| volume.name.clone()).collect();
     let detach_by = later(builder.now, builder.request.limits.detach_timeout);
-    for name in Places::of(builder).leaving().difference(&ours).cloned() {
-        let volumes = vec![Tracked { name: name.clone(), id: None, fate: Fate::Ends }];
+    for name in VolumeLocations::of(builder).detaching().difference(&known).cloned() {
+        let volumes = vec![TrackedVolume { name: name.clone(), id: None, after_detach: AfterDetach::Ends }];
         note_move(builder, MoveKey::Volume(name), None, volumes, detach_by);
     }
-    builder.note(Note::LeftoversSeen);
+    builder.note(Note::EarlierDetachmentsRecorded);
 }
 
 fn is_moving(builder: &AdvanceBuilder<'_, '_>, pod: &Uid) -> bool {
     builder.memory.moves.contains_key(&MoveKey::Pod(pod.clone()))
 }
 
-/// Looks where the moving volumes are.
-fn settle(builder: &mut AdvanceBuilder<'_, '_>, everybody: &[&PodView]) -> NextPod {
-    let here: BTreeMap<Uid, &PodView> = everybody.iter().map(|pod| (pod.uid(), *pod)).collect();
-    let mut next = NextPod::MayGo;
+/// Checks the moving volumes.
+fn check_moves(builder: &mut AdvanceBuilder<'_, '_>, all_pods: &[&PodView]) -> NextPod {
+    let here: BTreeMap<Uid, &PodView> = all_pods.iter().map(|pod| (pod.uid(), *pod)).collect();
+    let mut next = NextPod::Allowed;
     for (key, moving) in builder.memory.moves.clone() {
         let pod = match &key {
             MoveKey::Pod(uid) => here.get(uid).copied(),
             MoveKey::Volume(_) => None,
         };
-        if look_at_move(builder, &key, &moving, pod) == NextPod::Waits {
+        if check_move(builder, &key, &moving, pod) == NextPod::Waits {
             next = NextPod::Waits;
         }
     }
     next
 }
 
-fn look_at_move(builder: &mut AdvanceBuilder<'_, '_>, key: &MoveKey, moving: &Move, pod: Option<&PodView>) -> NextPod {
+fn check_move(builder: &mut AdvanceBuilder<'_, '_>, key: &MoveKey, moving: &Move, pod: Option<&PodView>) -> NextPod {
     let name = moving.pod.as_ref().map_or_else(|| names(&moving.volumes), ToString::to_string);
     if let Some(pod) = pod
-        && pod::gone_by(builder, pod).is_none()
+        && pod::deleted_by(builder, pod).is_none()
     {
-        if let Some((verb, until)) = pod::unanswered(builder, &pod.uid()) {
-            builder.block(name, Obstacle::Unanswered(verb), Some(until));
+        if let Some((verb, until)) = pod::request_in_progress(builder, &pod.uid()) {
+            builder.block(name, Obstacle::InProgress(verb), Some(until));
             return NextPod::Waits;
         }
-        builder.note(Note::Settled { key: key.clone() }); // it was not allowed to go
-        return NextPod::MayGo;
+        builder.note(Note::MoveEnded { key: key.clone() }); // the eviction was refused
+        return NextPod::Allowed;
     }
-    let places = Places::of(builder);
-    let held: Vec<VolumeName> = moving.volumes.iter().filter(|v| places.holds(v)).map(|v| v.name.clone()).collect();
-    let node_is_gone = places.node_is_gone();
+    let locations = VolumeLocations::of(builder);
+    let held: Vec<VolumeName> =
+        moving.volumes.iter().filter(|v| locations.is_attached(v)).map(|v| v.name.clone()).collect();
+    let node_is_gone = locations.node_is_gone();
     let expected: Vec<VolumeName> = moving
         .volumes
         .iter()
-        .filter(|volume| volume.fate == Fate::Follows && !places.arrived(volume))
+        .filter(|volume| volume.after_detach == AfterDetach::Reattaches && !locations.is_reattached(volume))
         .map(|volume| volume.name.clone())
         .collect();
     if !held.is_empty() && moving.detached.is_none() {
-        return stays(builder, key, moving, pod, name, held);
+        return check_attached(builder, key, moving, pod, name, held);
     }
     let since = moving.detached.unwrap_or(builder.now);
     if moving.detached.is_none() {
@@ -213,17 +218,17 @@ fn look_at_move(builder: &mut AdvanceBuilder<'_, '_>, key: &MoveKey, moving: &Mo
         builder.block(name, Obstacle::Reattaching(expected), Some(until));
         return NextPod::Waits;
     }
-    match pod.and_then(|pod| pod::gone_by(builder, pod)) {
-        Some(by) if builder.now < by => builder.block(name, Obstacle::Ending, Some(by)),
+    match pod.and_then(|pod| pod::deleted_by(builder, pod)) {
+        Some(by) if builder.now < by => builder.block(name, Obstacle::Terminating, Some(by)),
         Some(_) => {}
-        None => builder.note(Note::Settled { key: key.clone() }),
+        None => builder.note(Note::MoveEnded { key: key.clone() }),
     }
-    NextPod::MayGo
+    NextPod::Allowed
 }
 
-/// Volumes that are still here hold up the others for as long as they may take. After that the next goes; the pod, while it is
-/// there, fails the drain.
-fn stays(
+/// Handles volumes that are still attached. They delay other pods until their timeout. Then the next pod is evicted,
+/// and the pod of the volumes, while it exists, fails the drain.
+fn check_attached(
     builder: &mut AdvanceBuilder<'_, '_>,
     key: &MoveKey,
     moving: &Move,
@@ -238,11 +243,11 @@ fn stays(
     if pod.is_some() {
         builder.block(name, Obstacle::StuckVolumes(held), None);
     } else {
-        builder.note(Note::Settled { key: key.clone() });
+        builder.note(Note::MoveEnded { key: key.clone() });
     }
-    NextPod::MayGo
+    NextPod::Allowed
 }
 
-fn names(volumes: &[Tracked]) -> String {
+fn names(volumes: &[TrackedVolume]) -> String {
     volumes.iter().map(|volume| volume.name.as_str()).collect::<Vec<_>>().join(", ")
 }

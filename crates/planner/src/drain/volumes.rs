@@ -1,9 +1,9 @@
-//! Which volumes have to follow a pod, and where they are.
+//! The volumes of pods that are drained, and where they are attached.
 //!
-//! A disk can hang on one node only. If ten pods with disks are evicted together, the cloud is asked to move ten disks at once,
-//! and the slowest of them keeps its pod down for minutes; so they go one by one, each waiting for the disks of the one before.
-//! Waiting makes sense only for a disk that really moves: one that another pod of this node uses as well stays, and one that the
-//! driver does not know is nobody's concern here.
+//! A disk can be attached to one Node only. If ten pods with disks are evicted together, the provider has to move ten
+//! disks at the same time, and the slowest of them keeps its pod down for minutes. Therefore such pods are evicted one
+//! by one, each after the disks of the one before have moved. Only disks that move are waited for: a disk that another
+//! pod of this Node also uses stays, and a disk that is unknown to the driver is ignored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,106 +12,106 @@ use api::{Object, Uid, VolumeId, VolumeName};
 use jiff::Timestamp;
 
 use super::builder::AdvanceBuilder;
-use super::memory::{NodeLookup, Note};
+use super::memory::{Lookup, Note};
 use super::selection::PodId;
 use super::{EphemeralVolumes, Step, Watched};
 use crate::Presence;
-use crate::wake::later;
+use meta::time::later;
 
-/// A claim, by namespace and name.
+/// A PersistentVolumeClaim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VolumeClaimKey {
-    /// Its namespace.
+    /// The namespace.
     pub namespace: String,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
-/// Whose volumes are on the move.
+/// The key of a move.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum MoveKey {
-    /// Those of this pod.
+    /// The volumes of this pod.
     Pod(Uid),
-    /// One whose pod we never knew: it was leaving when the drain began.
+    /// A volume whose pod is unknown: it was being detached when the drain began.
     Volume(VolumeName),
 }
 
-/// Volumes on the move.
+/// Volumes that are moving.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// Their pod, if it is known.
+    /// The pod, if it is known.
     pub pod: Option<PodId>,
-    /// Which.
-    pub volumes: Vec<Tracked>,
-    /// Until when they may take to leave the node.
+    /// The volumes.
+    pub volumes: Vec<TrackedVolume>,
+    /// Deadline for the detachment.
     pub detach_by: Timestamp,
-    /// When they were seen to have left it.
+    /// When they were observed as detached.
     pub detached: Option<Timestamp>,
 }
 
-/// A volume that is waited for.
+/// A volume for which the drain waits.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Tracked {
-    /// Its PersistentVolume.
+pub struct TrackedVolume {
+    /// The PersistentVolume.
     pub name: VolumeName,
-    /// Its id at the provider, if that is known.
+    /// The provider's ID, if it is known.
     pub id: Option<VolumeId>,
-    /// Whether it is expected on another node.
-    pub fate: Fate,
+    /// Whether it is attached to another Node afterwards.
+    pub after_detach: AfterDetach,
 }
 
-/// What becomes of a volume once it has left the node.
+/// What happens to a volume after it is detached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
-    /// It follows its pod to another node.
-    Follows,
-    /// It ends with its pod, or nobody knows its pod.
+pub enum AfterDetach {
+    /// It is attached to the next Node of its pod.
+    Reattaches,
+    /// It is deleted with its pod, or its pod is unknown.
     Ends,
 }
 
-/// The claims of a pod whose volumes are waited for, and what becomes of them.
-fn claims(pod: &PodView, ephemeral: EphemeralVolumes) -> impl Iterator<Item = (VolumeClaimKey, Fate)> + '_ {
+/// Returns the claims of a pod for whose volumes the drain waits.
+fn claims(pod: &PodView, ephemeral: EphemeralVolumes) -> impl Iterator<Item = (VolumeClaimKey, AfterDetach)> + '_ {
     pod.spec.volumes.iter().filter_map(move |volume| {
-        let (name, fate) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
-            (Some(claim), _) => (claim.claim_name.to_string(), Fate::Follows),
+        let (name, after_detach) = match (&volume.persistent_volume_claim, &volume.ephemeral) {
+            (Some(claim), _) => (claim.claim_name.to_string(), AfterDetach::Reattaches),
             (None, Some(_)) if ephemeral == EphemeralVolumes::Awaited => {
-                (format!("{}-{}", pod.name(), volume.name), Fate::Ends)
+                (format!("{}-{}", pod.name(), volume.name), AfterDetach::Ends)
             }
             (None, _) => return None,
         };
-        Some((VolumeClaimKey { namespace: pod.namespace().to_owned(), name }, fate))
+        Some((VolumeClaimKey { namespace: pod.namespace().to_owned(), name }, after_detach))
     })
 }
 
-/// The volumes that are waited for, by pod. `None` while something about them has to be looked up first: who shares a volume
-/// with whom is known only when all claims are.
+/// Returns the volumes for which the drain waits, by pod. `None` while claims must be looked up first: shared volumes
+/// are known only when all claims are.
 pub(super) fn tracked(
     builder: &mut AdvanceBuilder<'_, '_>,
     leaving: &[&PodView],
-    everybody: &[&PodView],
-) -> Option<BTreeMap<Uid, Vec<Tracked>>> {
+    all_pods: &[&PodView],
+) -> Option<BTreeMap<Uid, Vec<TrackedVolume>>> {
     let ephemeral = builder.request.limits.ephemeral;
     let wanted: BTreeSet<VolumeClaimKey> =
-        everybody.iter().flat_map(|pod| claims(pod, ephemeral)).map(|(claim, _)| claim).collect();
+        all_pods.iter().flat_map(|pod| claims(pod, ephemeral)).map(|(claim, _)| claim).collect();
     let unknown = missing(builder, &wanted, |memory| &memory.claims)?;
     if !unknown.is_empty() {
-        builder.note(Note::ClaimsAsked { claims: unknown.clone(), at: builder.now });
+        builder.note(Note::ClaimsRequested { claims: unknown.clone(), at: builder.now });
         builder.step(Step::FindClaims(unknown));
         return None;
     }
     let bound = |claim: &VolumeClaimKey, builder: &AdvanceBuilder<'_, '_>| match builder.memory.claims.get(claim) {
-        Some(NodeLookup::Known(Some(volume))) if !volume.is_empty() => Some(volume.clone()),
+        Some(Lookup::Known(Some(volume))) if !volume.is_empty() => Some(volume.clone()),
         _ => None,
     };
     let mut uses: BTreeMap<VolumeName, usize> = BTreeMap::new();
-    for pod in everybody {
+    for pod in all_pods {
         for (claim, _) in claims(pod, ephemeral) {
             if let Some(volume) = bound(&claim, builder) {
                 *uses.entry(volume).or_default() += 1;
             }
         }
     }
-    // Kept even when the other pod has gone: the volume has not become this pod's own for that.
+    // Kept even after the other pod is deleted, so that the drain does not start to wait for the volume.
     let shared: BTreeSet<VolumeName> = uses
         .iter()
         .filter(|(volume, count)| **count > 1 && !builder.memory.shared.contains(*volume))
@@ -120,47 +120,49 @@ pub(super) fn tracked(
     if !shared.is_empty() {
         builder.note(Note::Shared { volumes: shared });
     }
-    let mut own: BTreeMap<Uid, Vec<(VolumeName, Fate)>> = BTreeMap::new();
+    let mut own: BTreeMap<Uid, Vec<(VolumeName, AfterDetach)>> = BTreeMap::new();
     for pod in leaving {
         let volumes = claims(pod, ephemeral)
-            .filter_map(|(claim, fate)| Some((bound(&claim, builder)?, fate)))
+            .filter_map(|(claim, after_detach)| Some((bound(&claim, builder)?, after_detach)))
             .filter(|(volume, _)| !builder.memory.shared.contains(volume));
         own.insert(pod.uid(), volumes.collect());
     }
     let wanted: BTreeSet<VolumeName> = own.values().flatten().map(|(volume, _)| volume.clone()).collect();
     let unknown = missing(builder, &wanted, |memory| &memory.disks)?;
     if !unknown.is_empty() {
-        builder.note(Note::DisksAsked { volumes: unknown.clone(), at: builder.now });
+        builder.note(Note::DisksRequested { volumes: unknown.clone(), at: builder.now });
         builder.step(Step::FindDisks(unknown));
         return None;
     }
     let id = |volume: &VolumeName| match builder.memory.disks.get(volume) {
-        Some(NodeLookup::Known(Some(id))) if !id.is_empty() => Some(id.clone()),
+        Some(Lookup::Known(Some(id))) if !id.is_empty() => Some(id.clone()),
         _ => None,
     };
-    let known = |volumes: Vec<(VolumeName, Fate)>| {
-        let known = volumes.into_iter().filter_map(|(name, fate)| Some(Tracked { id: Some(id(&name)?), name, fate }));
+    let known = |volumes: Vec<(VolumeName, AfterDetach)>| {
+        let known = volumes
+            .into_iter()
+            .filter_map(|(name, after_detach)| Some(TrackedVolume { id: Some(id(&name)?), name, after_detach }));
         known.collect()
     };
     Some(own.into_iter().map(|(pod, volumes)| (pod, known(volumes))).collect())
 }
 
-/// Of those wanted, the ones to ask for now; `None` while an answer or the time for another attempt is awaited. What could not
-/// be read after a few attempts is left out: it must not hold up the node.
+/// Returns the keys to look up now, or `None` while a response or the time of the next attempt is pending. Keys that
+/// failed several times are left out, so that they do not block the drain.
 fn missing<K: Ord + Clone, T>(
     builder: &mut AdvanceBuilder<'_, '_>,
     wanted: &BTreeSet<K>,
-    of: impl Fn(&super::Memory) -> &BTreeMap<K, NodeLookup<T>>,
+    of: impl Fn(&super::Memory) -> &BTreeMap<K, Lookup<T>>,
 ) -> Option<Vec<K>> {
     let limits = builder.request.limits;
     let (mut unknown, mut wait) = (Vec::new(), None::<Timestamp>);
     for key in wanted {
         let again = match of(&builder.memory).get(key) {
             None => builder.now,
-            Some(NodeLookup::Known(_)) => continue,
-            Some(NodeLookup::Asked { at, .. }) => later(*at, limits.answer_patience),
-            Some(NodeLookup::Failed { tries, .. }) if *tries >= limits.lookup_tries => continue,
-            Some(NodeLookup::Failed { at, .. }) => later(*at, limits.lookup_pause),
+            Some(Lookup::Known(_)) => continue,
+            Some(Lookup::Requested { at, .. }) => later(*at, limits.response_timeout),
+            Some(Lookup::Failed { attempts, .. }) if *attempts >= limits.lookup_tries => continue,
+            Some(Lookup::Failed { at, .. }) => later(*at, limits.lookup_backoff),
         };
         if again <= builder.now {
             unknown.push(key.clone());
@@ -177,43 +179,43 @@ fn missing<K: Ord + Clone, T>(
     Some(unknown)
 }
 
-/// Where volumes are, as the caches show it.
-pub(super) struct Places<'a> {
+/// The attachments of volumes, from the caches.
+pub(super) struct VolumeLocations<'a> {
     node_name: &'a str,
     node: Presence<&'a NodeView>,
     attachments: &'a Watched<Vec<&'a VolumeAttachmentView>>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> VolumeLocations<'a> {
     pub(super) fn of(builder: &AdvanceBuilder<'a, '_>) -> Self {
         Self { node_name: builder.request.node, node: builder.view.node, attachments: &builder.view.attachments }
     }
 
-    /// Whether a volume still hangs on the node. Both lists count: with many volumes the node's own is short of some for a
-    /// moment. Ids are compared as plain text; a node that is gone holds nothing.
-    pub(super) fn holds(&self, volume: &Tracked) -> bool {
+    /// Returns whether a volume is still attached to the Node. Both lists count: with many volumes the list of the Node
+    /// may lack some for a moment. IDs are compared as plain text. A Node that does not exist has no volumes.
+    pub(super) fn is_attached(&self, volume: &TrackedVolume) -> bool {
         let listed = match (self.node, &volume.id) {
             (Presence::Absent, _) => return false,
             (Presence::Present(node), Some(id)) => {
                 node.status.volumes_attached.iter().any(|attached| attached.name.contains(id.as_str()))
             }
-            (Presence::Present(_) | Presence::Undecodable, _) => false,
+            (Presence::Present(_) | Presence::Undecodable(_), _) => false,
         };
         listed || self.of_volume(&volume.name).any(|a| a.spec.node_name == *self.node_name)
     }
 
-    /// Whether it has arrived on another node. Where attachments cannot be seen, nobody knows.
-    pub(super) fn arrived(&self, volume: &Tracked) -> bool {
+    /// Returns whether the volume is attached to another Node. Unknown without the list of VolumeAttachments.
+    pub(super) fn is_reattached(&self, volume: &TrackedVolume) -> bool {
         self.of_volume(&volume.name).any(|a| a.status.attached && a.spec.node_name != *self.node_name)
     }
 
-    /// Whether there is no node to detach from.
+    /// Returns whether the Node does not exist.
     pub(super) fn node_is_gone(&self) -> bool {
         self.node == Presence::Absent
     }
 
-    /// Volumes that are just being taken off the node.
-    pub(super) fn leaving(&self) -> BTreeSet<VolumeName> {
+    /// Returns the volumes that are being detached from the Node.
+    pub(super) fn detaching(&self) -> BTreeSet<VolumeName> {
         let leaving = |a: &&&VolumeAttachmentView| a.spec.node_name == *self.node_name && a.is_deleting();
         let name = |a: &&VolumeAttachmentView| a.spec.source.persistent_volume_name.as_deref().map(VolumeName::from);
         self.attachments().filter(leaving).filter_map(name).collect()

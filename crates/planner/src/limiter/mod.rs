@@ -1,19 +1,23 @@
-//! Who may call the cloud now, and who waits.
+//! Limits the calls to the cloud.
 //!
-//! Clouds bound what one account may ask of them, and a controller that does not bound itself first is throttled: its deletions
-//! with its creations, and every other tool of the account with both. So all calls pass one limiter, and the limiter keeps four rules.
+//! Clouds limit the requests of an account. A controller that does not limit its own calls is throttled: its deletions
+//! together with its creations, and every other tool that uses the account. So all calls pass one limiter with four
+//! rules.
 //!
-//! 1. **Places.** At most so many calls are out at once for one credential. The rest stand in [`line`], where every deployment has its
-//!    turn, and no deployment takes the last places for itself: a thousand machines that hang must not hold up ten that would not.
-//! 2. **Pauses.** A cloud that answers *unavailable* several times in a row wants to be left alone ([`pause`]): nothing leaves for
-//!    that credential for a while that doubles each time, then one call tries for all.
-//! 3. **Capacity.** A class whose create was refused for want of quota or room is held back as a whole ([`capacity`]): its creates,
-//!    and nothing else. Deletions free room, status costs nothing, and other classes are the autoscaler's way out. After the wait
-//!    one machine tries; each success lets twice as many try.
-//! 4. **Turns.** Within a deployment deletions and the rest take turns. Deletions first would let a thousand failing deletions
-//!    starve the replacements; creations first would keep rooms occupied that the creations wait for.
+//! 1. **Concurrency.** The number of concurrent calls per credential is limited. The other calls wait in a [`queue`]
+//! that is fair between MachineDeployments, and no MachineDeployment uses all slots: a thousand calls that hang must
+//! not block ten that would not.
+//! 2. **Throttling.** If several Machines in a row fail with *Unavailable*, the credential is throttled ([`pause`]): no
+//! call starts for a time that doubles with every pause, and then one call tries.
+//! 3. **Capacity.** A MachineClass whose create failed for lack of quota or capacity is blocked ([`capacity`]): its
+//! creates, but no other calls. Deletions free capacity, status calls use none, and the cluster-autoscaler can use
+//! other MachineClasses. After a wait one Machine tries. Each success allows twice as many.
+//! 4. **Alternation.** Deletions and other calls of a MachineDeployment alternate. If deletions came first, a thousand
+//! failing deletions would block the replacements. If creations came first, they would block the deletions that free
+//! their capacity.
 //!
-//! Everything here is data: the time comes in as the distance from a beginning that the caller chose, and so does chance.
+//! The limiter has no clock and no random source: the time is passed as the duration since an origin that the caller
+//! chooses, and so is a random number.
 
 mod capacity;
 mod pause;
@@ -28,98 +32,99 @@ use api::Code;
 use jiff::Timestamp;
 
 use crate::Policy;
-use capacity::Room;
+use capacity::Exhaustion;
 use pause::Pause;
 pub use queue::CallPriority;
 use queue::FairQueue;
 pub use request::credential;
 pub use timeout::call_timeout;
 
-/// Whether a class has room for another VM, as a machine's plan sees it.
+/// Whether a MachineClass has capacity for another VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity<'a> {
-    /// Nothing speaks against it.
+    /// Nothing is known that prevents a create.
     Open,
-    /// The cloud has refused a create of this class; one machine tries again at this time.
+    /// A create of this MachineClass failed for lack of capacity. The next attempt is at this time.
     Exhausted {
-        /// What the cloud said.
+        /// The failure.
         refusal: &'a Refusal,
-        /// When to look again at the latest.
+        /// The latest time of the next reconcile.
         until: Timestamp,
     },
 }
 
-/// What the cloud said when it refused a create for want of room.
+/// The error with which the cloud rejected a create for lack of capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Its code.
+    /// Error code.
     pub code: Code,
-    /// Its sentence, without any secret.
+    /// Error message without secrets.
     pub message: String,
 }
 
-/// A time, as the distance from a beginning that the caller chose.
+/// A time, as the duration since an origin that the caller chooses.
 pub type Moment = Duration;
 
-/// One call that wants to pass.
+/// A driver call that requests admission.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRequest {
-    /// Whose limits it counts against.
+    /// The credential whose limits apply.
     pub credential: String,
-    /// The class it is about.
+    /// The MachineClass of the call.
     pub class: String,
-    /// Whom it is about: a machine's name, or none.
+    /// Name of the Machine; empty if the call is about none.
     pub subject: String,
-    /// The deployment it is for, as far as there is one.
+    /// The MachineDeployment, or the MachineClass for a Machine without one.
     pub pool: String,
-    /// Which of the deployment's priorities it stands in.
+    /// The queue within the MachineDeployment.
     pub priority: CallPriority,
-    /// What it has to do with the room of its class.
+    /// How the call relates to the capacity of its MachineClass.
     pub capacity_use: CapacityUse,
 }
 
-/// What a call has to do with the room of its class.
+/// How a call relates to the capacity of its MachineClass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CapacityUse {
-    /// It takes some: a create.
+    /// A create, which needs capacity.
     Takes,
-    /// It comes before a create, so it takes the turn of the one that tries, if that is free; else it just passes.
+    /// A call that precedes a create. It takes a trial of an exhausted MachineClass if one is free, and is admitted
+    /// otherwise.
     Precedes,
-    /// Nothing.
+    /// No relation.
     None,
 }
 
-/// A call at the limiter.
+/// A call in the limiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct CallId(u64);
 
-/// Whether a call was let into the line.
+/// Whether a call was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It waits to be admitted.
-    Waits(CallId),
-    /// Its class is held back, so it would only be refused.
-    TurnedAway,
+    /// It waits for admission.
+    Queued(CallId),
+    /// Its MachineClass has no capacity, so it would fail.
+    Rejected,
 }
 
-/// What a call that has ended says about the cloud.
+/// What the result of a call says about the cloud.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// A create succeeded: there was room.
-    Made,
-    /// The cloud answered, well or badly: it is there.
-    Answered,
-    /// The cloud is not available to this credential just now.
+    /// A create succeeded: there was capacity.
+    Created,
+    /// The cloud responded, with success or an error: it is available.
+    Responded,
+    /// The cloud is not available for this credential.
     Throttled,
-    /// There was no room for another VM of this class.
+    /// There was no capacity for another VM of this MachineClass.
     Exhausted(Refusal),
-    /// Nothing: the call never left, or nobody heard the answer.
-    Nothing,
+    /// Unknown: the call was not sent, or its result was not received.
+    Unknown,
 }
 
 impl CallOutcome {
-    /// What an error says. `Unavailable` is the code for a cloud that is down or throttles; `ResourceExhausted` counts only as the
-    /// answer to a create, because nothing else needs room.
+    /// Returns the outcome of an error. *Unavailable* is the code of a cloud that is down or throttles.
+    /// *ResourceExhausted* counts only as the result of a create, because no other call needs capacity.
     #[must_use]
     pub fn of_error(code: Code, capacity_use: CapacityUse, message: &str) -> Self {
         match (code, capacity_use) {
@@ -127,124 +132,126 @@ impl CallOutcome {
             (Code::ResourceExhausted, CapacityUse::Takes) => {
                 Self::Exhausted(Refusal { code, message: message.to_owned() })
             }
-            (Code::Canceled | Code::DeadlineExceeded, _) => Self::Nothing,
-            _ => Self::Answered,
+            (Code::Canceled | Code::DeadlineExceeded, _) => Self::Unknown,
+            _ => Self::Responded,
         }
     }
 }
 
-/// What follows for others when a call has ended.
+/// Effects of the end of a call on other calls.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Aftermath {
-    /// Calls in the line that would only be refused now.
-    pub turned_away: Vec<CallId>,
-    /// The class that has more room than before: whoever was held back may look again.
-    pub roomier: Option<String>,
+pub struct Effects {
+    /// Queued calls that would fail now.
+    pub rejected: Vec<CallId>,
+    /// The MachineClass that may start more creates than before. Its Machines can be reconciled.
+    pub more_capacity: Option<String>,
 }
 
-/// The limiter's numbers at one moment, for one credential.
+/// Number of calls of one credential.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// Calls that are out.
-    pub out: usize,
-    /// Calls that wait.
-    pub waiting: usize,
-    /// Whether the cloud wanted to be left alone.
+    /// Calls in progress.
+    pub running: usize,
+    /// Queued calls.
+    pub queued: usize,
+    /// Whether the credential is throttled.
     pub paused: bool,
 }
 
-/// The limiter: who is out, who waits, and why.
+/// The limiter.
 #[derive(Debug)]
 pub struct CallLimiter {
-    places: usize,
+    concurrency: usize,
     policy: Policy,
     next: u64,
     requests: BTreeMap<CallId, (CallRequest, State)>,
-    doors: BTreeMap<String, Door>,
-    classes: BTreeMap<String, Room>,
+    credentials: BTreeMap<String, Credential>,
+    classes: BTreeMap<String, Exhaustion>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    Waiting,
-    Out,
+    Queued,
+    Running,
 }
 
-/// What the limiter keeps for one credential.
+/// The calls of one credential.
 #[derive(Debug, Default)]
-struct Door {
-    line: FairQueue,
-    out: BTreeSet<CallId>,
-    /// How many places each deployment holds with each of its priorities.
-    held: BTreeMap<(String, CallPriority), usize>,
+struct Credential {
+    queue: FairQueue,
+    running: BTreeSet<CallId>,
+    /// Number of running calls by MachineDeployment and priority.
+    running_by_pool: BTreeMap<(String, CallPriority), usize>,
     pause: Pause,
 }
 
-/// How many times what is left free a deployment may hold with one priority.
-const GREED: usize = 16;
+/// Maximum number of running calls of one MachineDeployment and priority, as a multiple of the free slots.
+const SHARE: usize = 16;
 
-/// Whether a priority of a deployment that holds so many places may take another of those that are free. Alone it gets nearly all, but
-/// never the last: that is for whoever has none. So calls that hang, be it creations, hold up neither other deployments nor the
-/// deletions of their own.
-fn may_take(held: Option<usize>, free: usize, places: usize) -> bool {
-    // Of a handful of places none is set aside: whoever allows so few calls wants them all used.
-    let set_aside = usize::from(places >= 8);
-    match held {
+/// Returns whether a MachineDeployment may start another call of a priority. A single MachineDeployment gets nearly all
+/// slots, but not the last one, which is reserved for MachineDeployments without a running call. So calls that hang,
+/// for example creates, block neither other MachineDeployments nor the deletions of their own.
+fn may_start(running: Option<usize>, free: usize, concurrency: usize) -> bool {
+    // With few slots none is reserved, so that all of them are used.
+    let reserved = usize::from(concurrency >= 8);
+    match running {
         None | Some(0) => free > 0,
-        Some(held) => held < GREED.saturating_mul(free.saturating_sub(set_aside)),
+        Some(running) => running < SHARE.saturating_mul(free.saturating_sub(reserved)),
     }
 }
 
 impl CallLimiter {
-    /// A limiter with this many places for each credential, at least one.
+    /// Creates a limiter with this number of concurrent calls per credential, but at least one.
     #[must_use]
-    pub fn new(places: usize, policy: Policy) -> Self {
+    pub fn new(concurrency: usize, policy: Policy) -> Self {
         Self {
-            places: places.max(1),
+            concurrency: concurrency.max(1),
             policy,
             next: 0,
             requests: BTreeMap::new(),
-            doors: BTreeMap::new(),
+            credentials: BTreeMap::new(),
             classes: BTreeMap::new(),
         }
     }
 
-    /// A call wants to pass.
-    pub fn arrive(&mut self, request: CallRequest, now: Moment) -> Arrival {
+    /// Queues a call.
+    pub fn enqueue(&mut self, request: CallRequest, now: Moment) -> Arrival {
         let id = CallId(self.next);
-        let free = self.room(&request.class, now).is_none();
-        match (request.capacity_use, free) {
-            (CapacityUse::Takes, false) => return Arrival::TurnedAway,
+        let has_capacity = self.exhaustion(&request.class, now).is_none();
+        match (request.capacity_use, has_capacity) {
+            (CapacityUse::Takes, false) => return Arrival::Rejected,
             (CapacityUse::Takes | CapacityUse::Precedes, true) => {
-                if let Some(room) = self.classes.get_mut(&request.class) {
-                    room.claim(id, now);
+                if let Some(exhaustion) = self.classes.get_mut(&request.class) {
+                    exhaustion.try_with(id, now);
                 }
             }
             (CapacityUse::Precedes, false) | (CapacityUse::None, _) => {}
         }
         self.next += 1;
-        self.doors.entry(request.credential.clone()).or_default().line.join(id, &request.pool, request.priority);
-        self.requests.insert(id, (request, State::Waiting));
-        Arrival::Waits(id)
+        self.credentials.entry(request.credential.clone()).or_default().queue.push(id, &request.pool, request.priority);
+        self.requests.insert(id, (request, State::Queued));
+        Arrival::Queued(id)
     }
 
-    /// Who may leave now. Each of them is out from now on.
+    /// Returns the calls that start now. They are running from now on.
     pub fn admit(&mut self, now: Moment) -> Vec<CallId> {
         let mut admitted = Vec::new();
-        let places = self.places;
-        for door in self.doors.values_mut() {
-            let mut allowed = door.pause.allowance(now, &self.policy).min(places.saturating_sub(door.out.len()));
+        let concurrency = self.concurrency;
+        for credential in self.credentials.values_mut() {
+            let slots = concurrency.saturating_sub(credential.running.len());
+            let mut allowed = credential.pause.allowance(now, &self.policy).min(slots);
             while allowed > 0 {
-                let free = places.saturating_sub(door.out.len());
-                let held = &door.held;
-                let may =
-                    |pool: &str, priority| may_take(held.get(&(pool.to_owned(), priority)).copied(), free, places);
-                let Some((id, pool, priority)) = door.line.next(may) else { break };
-                door.out.insert(id);
-                *door.held.entry((pool, priority)).or_default() += 1;
-                door.pause.left(id, now);
+                let free = concurrency.saturating_sub(credential.running.len());
+                let running = &credential.running_by_pool;
+                let may_start = |pool: &str, priority| {
+                    may_start(running.get(&(pool.to_owned(), priority)).copied(), free, concurrency)
+                };
+                let Some((id, pool, priority)) = credential.queue.next(may_start) else { break };
+                credential.running.insert(id);
+                *credential.running_by_pool.entry((pool, priority)).or_default() += 1;
+                credential.pause.started(id, now);
                 if let Some((_, state)) = self.requests.get_mut(&id) {
-                    *state = State::Out;
+                    *state = State::Running;
                 }
                 admitted.push(id);
                 allowed -= 1;
@@ -253,109 +260,113 @@ impl CallLimiter {
         admitted
     }
 
-    /// A call has ended, or is given up before it left. `chance`, from zero to one, spreads what would otherwise happen at one time
-    /// everywhere.
-    pub fn leave(&mut self, id: CallId, decision: &CallOutcome, now: Moment, chance: f64) -> Aftermath {
-        let Some((request, state)) = self.requests.remove(&id) else { return Aftermath::default() };
-        if let Some(door) = self.doors.get_mut(&request.credential) {
+    /// Removes a call that has ended, or that is cancelled while it is queued. `chance` is a random number from zero to
+    /// one that spreads retries.
+    pub fn finish(&mut self, id: CallId, outcome: &CallOutcome, now: Moment, chance: f64) -> Effects {
+        let Some((request, state)) = self.requests.remove(&id) else { return Effects::default() };
+        if let Some(credential) = self.credentials.get_mut(&request.credential) {
             match state {
-                State::Waiting => door.line.quit(id, &request.pool),
-                State::Out => {
-                    door.out.remove(&id);
-                    if let Some(count) = door.held.get_mut(&(request.pool.clone(), request.priority)) {
+                State::Queued => credential.queue.remove(id, &request.pool),
+                State::Running => {
+                    credential.running.remove(&id);
+                    if let Some(count) = credential.running_by_pool.get_mut(&(request.pool.clone(), request.priority)) {
                         *count = count.saturating_sub(1);
                     }
-                    door.held.retain(|_, count| *count > 0);
-                    door.pause.heard((id, &request.subject), decision, now, chance, &self.policy);
+                    credential.running_by_pool.retain(|_, count| *count > 0);
+                    credential.pause.ended((id, &request.subject), outcome, now, chance, &self.policy);
                 }
             }
-            if door.is_idle() {
-                self.doors.remove(&request.credential);
+            if credential.is_idle() {
+                self.credentials.remove(&request.credential);
             }
         }
-        self.learn_of_room(id, &request, decision, now, chance)
+        self.learn_capacity(id, &request, outcome, now, chance)
     }
 
-    /// What is known of a class's room: the refusal and how long to wait, if it is held back.
+    /// Returns the failure and how long to wait if a MachineClass has no capacity.
     #[must_use]
-    pub fn room(&self, class: &str, now: Moment) -> Option<(&Refusal, Duration)> {
-        self.classes.get(class)?.held(now, &self.policy)
+    pub fn exhaustion(&self, class: &str, now: Moment) -> Option<(&Refusal, Duration)> {
+        self.classes.get(class)?.blocked(now, &self.policy)
     }
 
-    /// The classes whose wait has ended since the last time this was asked: their machines may look again.
-    pub fn classes_due(&mut self, now: Moment) -> Vec<String> {
-        let due = self.classes.iter_mut().filter_map(|(class, room)| room.comes_due(now).then(|| class.clone()));
-        due.collect()
+    /// Returns the MachineClasses whose wait has ended since the previous call. Their Machines can be reconciled.
+    pub fn classes_to_retry(&mut self, now: Moment) -> Vec<String> {
+        let ended = |(class, exhaustion): (&String, &mut Exhaustion)| exhaustion.has_ended(now).then(|| class.clone());
+        self.classes.iter_mut().filter_map(ended).collect()
     }
 
-    /// When something changes by itself next.
+    /// Returns when the next change occurs that depends only on time.
     #[must_use]
     pub fn next_change(&self) -> Option<Moment> {
-        let doors = self.doors.values().filter_map(|door| door.pause.ends(&self.policy));
-        doors.chain(self.classes.values().filter_map(Room::due)).min()
+        let pauses = self.credentials.values().filter_map(|credential| credential.pause.ends(&self.policy));
+        pauses.chain(self.classes.values().filter_map(Exhaustion::ends)).min()
     }
 
-    /// What goes on at each credential.
+    /// Returns the number of calls by credential.
     #[must_use]
     pub fn traffic(&self) -> BTreeMap<&str, Traffic> {
-        let of = |door: &Door| Traffic { out: door.out.len(), waiting: door.line.len(), paused: door.pause.is_on() };
-        self.doors.iter().map(|(credential, door)| (credential.as_str(), of(door))).collect()
+        let of = |credential: &Credential| Traffic {
+            running: credential.running.len(),
+            queued: credential.queue.len(),
+            paused: credential.pause.is_on(),
+        };
+        self.credentials.iter().map(|(name, credential)| (name.as_str(), of(credential))).collect()
     }
 
-    /// The classes that are held back.
-    pub fn classes_held_back(&self, now: Moment) -> impl Iterator<Item = &str> {
+    /// Returns the MachineClasses without capacity.
+    pub fn exhausted_classes(&self, now: Moment) -> impl Iterator<Item = &str> {
         self.classes
             .iter()
-            .filter(move |(_, room)| room.held(now, &self.policy).is_some())
+            .filter(move |(_, exhaustion)| exhaustion.blocked(now, &self.policy).is_some())
             .map(|(class, _)| class.as_str())
     }
 
-    /// A class is gone, and what was said of its room with it.
+    /// Removes a MachineClass that was deleted.
     pub fn forget_class(&mut self, class: &str) {
         self.classes.remove(class);
     }
 
-    fn learn_of_room(
+    fn learn_capacity(
         &mut self,
         id: CallId,
         request: &CallRequest,
-        decision: &CallOutcome,
+        outcome: &CallOutcome,
         now: Moment,
         chance: f64,
-    ) -> Aftermath {
-        let mut aftermath = Aftermath::default();
-        match (request.capacity_use, decision) {
+    ) -> Effects {
+        let mut effects = Effects::default();
+        match (request.capacity_use, outcome) {
             (CapacityUse::Takes, CallOutcome::Exhausted(refusal)) => {
-                let room = self.classes.entry(request.class.clone()).or_default();
-                room.refused(id, refusal.clone(), now, chance, &self.policy);
-                let refused = |(_, (other, state)): &(&CallId, &(CallRequest, State))| {
-                    other.capacity_use == CapacityUse::Takes && other.class == request.class && *state == State::Waiting
+                let exhaustion = self.classes.entry(request.class.clone()).or_default();
+                exhaustion.refused(id, refusal.clone(), now, chance, &self.policy);
+                let would_fail = |(_, (other, state)): &(&CallId, &(CallRequest, State))| {
+                    other.capacity_use == CapacityUse::Takes && other.class == request.class && *state == State::Queued
                 };
-                aftermath.turned_away = self.requests.iter().filter(refused).map(|(id, _)| *id).collect();
+                effects.rejected = self.requests.iter().filter(would_fail).map(|(id, _)| *id).collect();
             }
-            (CapacityUse::Takes, CallOutcome::Made) => {
-                if let Some(room) = self.classes.get_mut(&request.class) {
-                    if room.succeeded(id, self.places) {
-                        aftermath.roomier = Some(request.class.clone());
+            (CapacityUse::Takes, CallOutcome::Created) => {
+                if let Some(exhaustion) = self.classes.get_mut(&request.class) {
+                    if exhaustion.succeeded(id, self.concurrency) {
+                        effects.more_capacity = Some(request.class.clone());
                     }
-                    if room.is_open() {
+                    if exhaustion.is_over() {
                         self.classes.remove(&request.class);
                     }
                 }
             }
             _ => {
-                if let Some(room) = self.classes.get_mut(&request.class) {
-                    room.released(id);
+                if let Some(exhaustion) = self.classes.get_mut(&request.class) {
+                    exhaustion.ended(id);
                 }
             }
         }
-        aftermath
+        effects
     }
 }
 
-impl Door {
+impl Credential {
     fn is_idle(&self) -> bool {
-        self.out.is_empty() && self.line.len() == 0 && self.pause.is_forgotten()
+        self.running.is_empty() && self.queue.len() == 0 && self.pause.is_default()
     }
 }
 

@@ -1,9 +1,10 @@
-//! When a cloud wants to be left alone.
+//! Throttling of one credential.
 //!
-//! One *unavailable* is an accident, and one machine can have it every time. Several machines that have it one after the other, with
-//! no other answer in between, are the cloud speaking to the account. Then nothing leaves until the pause is over, and the first call after it tries for all: if
-//! it is refused as well, the next pause is twice as long. A throttling cloud refuses at once, so a try that is still out after a
-//! while has been let in, however long a VM takes.
+//! A single *Unavailable* may be an accident, and one Machine may get it every time. If several Machines in a row get
+//! it without any other result in between, the cloud throttles the account or is down. Then no call starts until the
+//! pause is over, and the first call after it is a trial. If the trial fails as well, the next pause is twice as long.
+//! A throttling cloud rejects calls immediately, so a trial that is still running after a while counts as accepted,
+//! however long the creation of a VM takes.
 
 use std::collections::BTreeSet;
 
@@ -12,15 +13,15 @@ use backoff::{Exponential, stretched};
 use super::{CallId, CallOutcome, Moment};
 use crate::Policy;
 
-/// The share by which a pause is stretched, so that not all of those who were refused together come back together.
+/// The fraction by which a pause is extended at random, so that calls that failed together do not retry together.
 const JITTER: f64 = 0.5;
 
-/// Whether one credential is being left alone.
+/// The throttling of one credential.
 #[derive(Debug, Default)]
 pub(super) struct Pause {
-    /// Who was refused in a row.
+    /// Machines whose calls failed in a row.
     refused: BTreeSet<String>,
-    /// Pauses in a row.
+    /// Number of pauses in a row.
     pauses: u32,
     phase: Phase,
 }
@@ -29,14 +30,14 @@ pub(super) struct Pause {
 enum Phase {
     #[default]
     Open,
-    /// Nothing leaves until then.
+    /// No call starts before this time.
     Resting { until: Moment },
-    /// One call tries for all.
+    /// One call tries.
     Trying { since: Moment, by: Option<CallId> },
 }
 
 impl Pause {
-    /// How many calls may leave now, as far as this is concerned.
+    /// Returns how many calls may start now.
     pub(super) fn allowance(&mut self, now: Moment, policy: &Policy) -> usize {
         match self.phase {
             Phase::Open => usize::MAX,
@@ -54,26 +55,26 @@ impl Pause {
         }
     }
 
-    pub(super) fn left(&mut self, id: CallId, now: Moment) {
+    pub(super) fn started(&mut self, id: CallId, now: Moment) {
         if let Phase::Trying { since, by: by @ None } = &mut self.phase {
             (*by, *since) = (Some(id), now);
         }
     }
 
-    /// A call has ended.
-    pub(super) fn heard(
+    /// Registers the result of a call.
+    pub(super) fn ended(
         &mut self,
         (id, subject): (CallId, &str),
-        decision: &CallOutcome,
+        outcome: &CallOutcome,
         now: Moment,
         chance: f64,
         policy: &Policy,
     ) {
         let tries = matches!(self.phase, Phase::Trying { by: Some(by), .. } if by == id);
-        match decision {
+        match outcome {
             CallOutcome::Throttled if tries => self.rest(now, chance, policy),
             CallOutcome::Throttled => {
-                // Those that were out when the pause began tell us nothing new.
+                // Calls that were running when the pause began prove nothing new.
                 if matches!(self.phase, Phase::Open) {
                     self.refused.insert(subject.to_owned());
                     if self.refused.len() >= policy.throttle_after.max(1) {
@@ -81,18 +82,18 @@ impl Pause {
                     }
                 }
             }
-            CallOutcome::Nothing if tries => self.phase = Phase::Trying { since: now, by: None },
-            CallOutcome::Nothing => {}
-            CallOutcome::Made | CallOutcome::Answered | CallOutcome::Exhausted(_) => match self.phase {
+            CallOutcome::Unknown if tries => self.phase = Phase::Trying { since: now, by: None },
+            CallOutcome::Unknown => {}
+            CallOutcome::Created | CallOutcome::Responded | CallOutcome::Exhausted(_) => match self.phase {
                 Phase::Open => self.refused.clear(),
                 Phase::Trying { .. } if tries => self.open(),
-                // Whoever left before the pause may have been answered before the cloud began to refuse.
+                // A call that started before the pause may have been processed before the cloud began to throttle.
                 Phase::Resting { .. } | Phase::Trying { .. } => {}
             },
         }
     }
 
-    /// When it changes by itself.
+    /// Returns when the phase changes without a call.
     pub(super) fn ends(&self, policy: &Policy) -> Option<Moment> {
         match self.phase {
             Phase::Resting { until } => Some(until),
@@ -105,8 +106,8 @@ impl Pause {
         !matches!(self.phase, Phase::Open)
     }
 
-    /// Whether there is nothing to remember.
-    pub(super) fn is_forgotten(&self) -> bool {
+    /// Returns whether nothing has to be remembered.
+    pub(super) fn is_default(&self) -> bool {
         matches!(self.phase, Phase::Open) && self.refused.is_empty() && self.pauses == 0
     }
 

@@ -1,51 +1,51 @@
-//! The line before one credential's places: a turn for each deployment, and within it a turn for each priority.
+//! The queue of one credential: fair between MachineDeployments, and alternating between the priorities of each.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
 
 use super::CallId;
 
-/// Where in its deployment's part of the line a call stands.
+/// The queue within a MachineDeployment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum CallPriority {
-    /// Calls on the way to a VM's end.
-    Ending,
-    /// All others.
-    Making,
+    /// Calls to delete a VM.
+    Delete,
+    /// All other calls.
+    Create,
 }
 
-/// Who waits, by deployment.
+/// Queued calls by MachineDeployment.
 #[derive(Debug, Default)]
 pub(super) struct FairQueue {
     pools: BTreeMap<String, Priorities>,
-    /// The deployment that had the last turn.
+    /// The MachineDeployment of the last call.
     last: Option<String>,
     length: usize,
 }
 
 #[derive(Debug, Default)]
 struct Priorities {
-    ending: VecDeque<CallId>,
-    making: VecDeque<CallId>,
-    /// The priority that had the last turn.
+    delete: VecDeque<CallId>,
+    create: VecDeque<CallId>,
+    /// The priority of the last call.
     last: Option<CallPriority>,
 }
 
 impl FairQueue {
-    pub(super) fn join(&mut self, id: CallId, pool: &str, priority: CallPriority) {
+    pub(super) fn push(&mut self, id: CallId, pool: &str, priority: CallPriority) {
         let priorities = self.pools.entry(pool.to_owned()).or_default();
         match priority {
-            CallPriority::Ending => priorities.ending.push_back(id),
-            CallPriority::Making => priorities.making.push_back(id),
+            CallPriority::Delete => priorities.delete.push_back(id),
+            CallPriority::Create => priorities.create.push_back(id),
         }
         self.length += 1;
     }
 
-    pub(super) fn quit(&mut self, id: CallId, pool: &str) {
+    pub(super) fn remove(&mut self, id: CallId, pool: &str) {
         let Some(priorities) = self.pools.get_mut(pool) else { return };
         let before = priorities.len();
-        priorities.ending.retain(|other| *other != id);
-        priorities.making.retain(|other| *other != id);
+        priorities.delete.retain(|other| *other != id);
+        priorities.create.retain(|other| *other != id);
         self.length -= before - priorities.len();
         if priorities.len() == 0 {
             self.pools.remove(pool);
@@ -56,14 +56,17 @@ impl FairQueue {
         self.length
     }
 
-    /// Takes the next call out of the line: of the first deployment after the last one served that may have another place for it.
-    pub(super) fn next(&mut self, may: impl Fn(&str, CallPriority) -> bool) -> Option<(CallId, String, CallPriority)> {
+    /// Removes and returns the next call: of the first MachineDeployment after the last one that `may_start` accepts.
+    pub(super) fn next(
+        &mut self,
+        may_start: impl Fn(&str, CallPriority) -> bool,
+    ) -> Option<(CallId, String, CallPriority)> {
         let after = self.last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
         let until = self.last.as_deref().map_or(Bound::Excluded(""), Bound::Included);
         let rest = self.pools.range::<str, _>((after, Bound::Unbounded));
         let mut round = rest.chain(self.pools.range::<str, _>((Bound::Unbounded, until)));
         let (pool, priority) = round.find_map(|(pool, priorities)| {
-            let priority = priorities.in_turn().into_iter().find(|priority| may(pool, *priority))?;
+            let priority = priorities.in_turn().into_iter().find(|priority| may_start(pool, *priority))?;
             Some((pool.clone(), priority))
         })?;
         let priorities = self.pools.get_mut(&pool)?;
@@ -79,27 +82,27 @@ impl FairQueue {
 
 impl Priorities {
     fn len(&self) -> usize {
-        self.ending.len() + self.making.len()
+        self.delete.len() + self.create.len()
     }
 
-    /// The priorities in which somebody waits, the one whose turn it is first.
+    /// Returns the priorities with queued calls, the next one first.
     fn in_turn(&self) -> Vec<CallPriority> {
         let order = match self.last {
-            Some(CallPriority::Ending) => [CallPriority::Making, CallPriority::Ending],
-            Some(CallPriority::Making) | None => [CallPriority::Ending, CallPriority::Making],
+            Some(CallPriority::Delete) => [CallPriority::Create, CallPriority::Delete],
+            Some(CallPriority::Create) | None => [CallPriority::Delete, CallPriority::Create],
         };
-        let waits = |priority: &CallPriority| match priority {
-            CallPriority::Ending => !self.ending.is_empty(),
-            CallPriority::Making => !self.making.is_empty(),
+        let is_queued = |priority: &CallPriority| match priority {
+            CallPriority::Delete => !self.delete.is_empty(),
+            CallPriority::Create => !self.create.is_empty(),
         };
-        order.into_iter().filter(waits).collect()
+        order.into_iter().filter(is_queued).collect()
     }
 
     fn take(&mut self, priority: CallPriority) -> Option<CallId> {
         self.last = Some(priority);
         match priority {
-            CallPriority::Ending => self.ending.pop_front(),
-            CallPriority::Making => self.making.pop_front(),
+            CallPriority::Delete => self.delete.pop_front(),
+            CallPriority::Create => self.create.pop_front(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What a driver call about a machine is to the limiter.
+//! Creates the limiter's requests for driver calls.
 
 use api::{Machine, MachineClass, Object};
 
@@ -7,27 +7,27 @@ use crate::machine::{Call, Connectivity};
 use crate::{replacement_limit, secret};
 
 impl CallRequest {
-    /// A call about a machine.
+    /// Creates the request for a call about a Machine.
     #[must_use]
     pub fn about(call: Call, machine: &Machine, class: &MachineClass) -> Self {
-        // Only who has no VM yet asks before it creates.
-        let comes_before_a_create = machine.spec.provider_id.is_empty() && !machine.is_deleting();
+        // A status call precedes a create only if the Machine has no VM yet.
+        let precedes_create = machine.spec.provider_id.is_empty() && !machine.is_deleting();
         let (priority, capacity_use) = match call {
-            Call::Create => (CallPriority::Making, CapacityUse::Takes),
-            Call::Status if comes_before_a_create => (CallPriority::Making, CapacityUse::Precedes),
-            Call::Status if machine.is_deleting() => (CallPriority::Ending, CapacityUse::None),
-            Call::Status | Call::Initialize => (CallPriority::Making, CapacityUse::None),
-            Call::Delete => (CallPriority::Ending, CapacityUse::None),
+            Call::Create => (CallPriority::Create, CapacityUse::Takes),
+            Call::Status if precedes_create => (CallPriority::Create, CapacityUse::Precedes),
+            Call::Status if machine.is_deleting() => (CallPriority::Delete, CapacityUse::None),
+            Call::Status | Call::Initialize => (CallPriority::Create, CapacityUse::None),
+            Call::Delete => (CallPriority::Delete, CapacityUse::None),
         };
-        // A machine without a deployment shares its turn with those of its class.
+        // Machines without a MachineDeployment are queued together with those of their MachineClass.
         let pool = replacement_limit::deployment(machine).unwrap_or_else(|| class.name());
         let subject = machine.name().to_owned();
-        Self { subject, pool: pool.to_owned(), priority, capacity_use, ..Self::of_house(class, priority) }
+        Self { subject, pool: pool.to_owned(), priority, capacity_use, ..Self::without_machine(class, priority) }
     }
 
-    /// A call that is about no Machine: a listing, or the deletion of a VM that nobody owns.
+    /// Creates the request for a call that is not about a Machine: a listing, or the deletion of an orphan VM.
     #[must_use]
-    pub fn of_house(class: &MachineClass, priority: CallPriority) -> Self {
+    pub fn without_machine(class: &MachineClass, priority: CallPriority) -> Self {
         Self {
             credential: credential(class).to_owned(),
             class: class.name().to_owned(),
@@ -40,10 +40,10 @@ impl CallRequest {
 }
 
 impl CapacityUse {
-    /// Whether a call that has had its turn may leave now. A create may have waited in line since before we were cut off, and nothing
-    /// new is made by who does not see.
+    /// Returns whether an admitted call may start now. A create may have been queued before the controller was frozen,
+    /// and a frozen controller creates nothing.
     #[must_use]
-    pub fn may_leave(self, connectivity: Connectivity) -> bool {
+    pub fn may_start(self, connectivity: Connectivity) -> bool {
         match (self, connectivity) {
             (Self::Takes, Connectivity::Frozen) => false,
             (Self::Takes, Connectivity::Connected) | (Self::Precedes | Self::None, _) => true,
@@ -51,7 +51,8 @@ impl CapacityUse {
     }
 }
 
-/// The name of the Secret whose account a class's calls are made with: the one for credentials where the class tells two apart.
+/// Returns the name of the Secret whose account is used for the calls of a MachineClass: the credentials Secret if the
+/// MachineClass names one.
 #[must_use]
 pub fn credential(class: &MachineClass) -> &str {
     secret::named_by(class).last().map_or("", |(_, name)| name)
@@ -77,27 +78,24 @@ mod tests {
     }
 
     #[test]
-    fn calls_count_against_the_credentials_and_stand_with_their_deployment() {
+    fn call_counts_for_its_credential_and_deployment() {
         let request = request(Call::Create, "");
         assert_eq!((request.credential.as_str(), request.pool.as_str()), ("keys", "pool-a"));
-        assert_eq!((request.capacity_use, request.priority), (CapacityUse::Takes, CallPriority::Making));
+        assert_eq!((request.capacity_use, request.priority), (CapacityUse::Takes, CallPriority::Create));
     }
 
     /// Shows LIM-13.
     #[test]
-    fn a_create_that_had_to_wait_does_not_leave_while_we_are_disconnected() {
-        assert!(!request(Call::Create, "").capacity_use.may_leave(Connectivity::Frozen));
-        assert!(request(Call::Create, "").capacity_use.may_leave(Connectivity::Connected));
-        assert!(
-            request(Call::Delete, "").capacity_use.may_leave(Connectivity::Frozen),
-            "a deletion that was asked for goes on"
-        );
+    fn queued_create_does_not_start_while_frozen() {
+        assert!(!request(Call::Create, "").capacity_use.may_start(Connectivity::Frozen));
+        assert!(request(Call::Create, "").capacity_use.may_start(Connectivity::Connected));
+        assert!(request(Call::Delete, "").capacity_use.may_start(Connectivity::Frozen), "deletions continue");
     }
 
     #[test]
-    fn a_question_comes_before_a_create_only_while_there_is_no_vm() {
+    fn status_precedes_a_create_only_without_a_vm() {
         assert_eq!(request(Call::Status, "").capacity_use, CapacityUse::Precedes);
         assert_eq!(request(Call::Status, "vm").capacity_use, CapacityUse::None);
-        assert_eq!(request(Call::Delete, "").priority, CallPriority::Ending);
+        assert_eq!(request(Call::Delete, "").priority, CallPriority::Delete);
     }
 }

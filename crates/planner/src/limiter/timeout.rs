@@ -1,11 +1,11 @@
-//! How long a driver call may take.
+//! Timeouts of driver calls.
 //!
-//! A create may take as long as its machine may take to join: an answer after that is of no use to anybody. Every other call has
-//! a bound of its own. A deletion that is cut off because *creations* are given little time would never end, and the VM would be
-//! paid for ever.
+//! The timeout of a create is the creation timeout of its Machine: a later result is of no use. All other calls have a
+//! timeout of their own. If a deletion had a short creation timeout, it would never complete, and the VM would be paid
+//! forever.
 //!
-//! A creation timeout of zero bounds no call. The reference accepts it and calls the driver all the same; what it means there,
-//! and here, is that a machine is marked Failed at the first look at which its Node has not joined.
+//! A creation timeout of zero limits no call. As in MCM, it means that a Machine is marked Failed on the first check at
+//! which its Node has not joined.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use api::Machine;
 use crate::Policy;
 use crate::machine::{Call, creation_timeout};
 
-/// How long this call about this machine may take. How long it may wait for its turn is bounded by the same.
+/// Returns the timeout of a call about a Machine. The time in the queue has the same limit.
 #[must_use]
 pub fn call_timeout(call: Call, machine: &Machine, policy: &Policy) -> Duration {
     match call {
@@ -45,18 +45,16 @@ mod tests {
 
     /// Shows LIM-14.
     #[rstest]
-    #[case::of_the_flag("", 3 * MINUTE)]
-    #[case::its_own("2h", 120 * MINUTE)]
-    #[case::zero_bounds_no_call("0s", 15 * MINUTE)]
-    fn a_create_may_take_as_long_as_its_machine_has_to_join(#[case] own: &str, #[case] expected: Duration) {
+    #[case::from_flag("", 3 * MINUTE)]
+    #[case::from_machine("2h", 120 * MINUTE)]
+    #[case::zero_limits_no_call("0s", 15 * MINUTE)]
+    fn create_timeout_is_the_creation_timeout(#[case] own: &str, #[case] expected: Duration) {
         assert_eq!(call_timeout(Call::Create, &machine(own), &policy()), expected);
     }
 
     /// Shows LIM-14.
     #[rstest]
-    fn no_other_call_is_bounded_by_the_creation_timeout(
-        #[values(Call::Status, Call::Initialize, Call::Delete)] call: Call,
-    ) {
+    fn other_calls_do_not_use_the_creation_timeout(#[values(Call::Status, Call::Initialize, Call::Delete)] call: Call) {
         assert_eq!(call_timeout(call, &machine("1s"), &policy()), 15 * MINUTE);
     }
 }

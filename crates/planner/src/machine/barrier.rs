@@ -1,9 +1,9 @@
-//! What keeps new pods away from a node that is being emptied, and what is done where it does not hold.
+//! Barriers that keep new pods away from a Node before its drain.
 //!
-//! Pods are asked to leave only once no others can come. So each barrier (a condition, a cordon, a taint) is written first and read
-//! back from the answer: an admission webhook may take the write, put the old value back and answer with success. A write that was
-//! refused and a write that was not kept are the same obstruction. It is told, tried again with growing pauses, and a drain that has
-//! become forceful goes on without the barrier.
+//! Pods are evicted only once no new pods can be scheduled to the Node. Each barrier (a condition, a cordon, a taint)
+//! is written first and then compared with the response: an admission webhook may accept the write and restore the old
+//! value. A rejected write and a reverted write are handled in the same way: the failure is reported and retried with
+//! exponential backoff, and a forced drain continues without the barrier.
 
 use api::names::conditions::{in_place, terminating};
 use api::names::taints;
@@ -15,59 +15,59 @@ use super::facts::later;
 use crate::Policy;
 use crate::node::{NodeWrite, Scheduling};
 
-/// What keeps new pods away from a node that is being emptied, and tells why. In the order in which they are written.
+/// A barrier. In the order in which they are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Barrier {
-    /// The condition that announces its end.
-    Announcement,
-    /// The cordon, with the condition that says what it is for.
+    /// The condition `Terminating`.
+    TerminatingCondition,
+    /// The cordon, together with the condition `InPlaceUpdate`.
     Cordon,
-    /// The taint of a preserved node.
+    /// The taint of a preserved Node.
     Taint,
 }
 
-/// Why the node could not be kept free of new pods.
+/// A failed attempt to write a barrier.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Obstruction {
-    /// What was to be written.
-    pub part: Barrier,
-    /// What the API server said.
+pub struct BarrierFailure {
+    /// The barrier.
+    pub barrier: Barrier,
+    /// The error.
     pub why: String,
-    /// When.
+    /// Time of the attempt.
     pub at: Timestamp,
-    /// How often in a row, this time included.
-    pub times: u32,
+    /// Number of consecutive failed attempts.
+    pub attempts: u32,
 }
 
-impl Obstruction {
-    /// Another attempt in vain. Barriers of one attempt are written in their order, so one that comes after the last that failed
-    /// belongs to the same attempt.
+impl BarrierFailure {
+    /// Records a failed attempt. The barriers of one attempt are written in their order, so a barrier after the last
+    /// failed one belongs to the same attempt.
     #[must_use]
-    pub fn after(before: Option<&Self>, part: Barrier, why: String, at: Timestamp) -> Self {
-        let times = match before {
+    pub fn after(before: Option<&Self>, barrier: Barrier, why: String, at: Timestamp) -> Self {
+        let attempts = match before {
             None => 1,
-            Some(before) if part > before.part => before.times,
-            Some(before) => before.times.saturating_add(1),
+            Some(before) if barrier > before.barrier => before.attempts,
+            Some(before) => before.attempts.saturating_add(1),
         };
-        Self { part, why, at, times }
+        Self { barrier, why, at, attempts }
     }
 
-    /// When it is tried again: later each time.
+    /// Returns when the next attempt is due, with exponential backoff.
     pub(super) fn again(&self, policy: &Policy) -> Timestamp {
-        later(self.at, Exponential::new(policy.short_retry, policy.medium_retry).after(self.times))
+        later(self.at, Exponential::new(policy.short_retry, policy.medium_retry).after(self.attempts))
     }
 }
 
-/// The barriers that a write is to set up: those that a node without anything does not have.
+/// Returns the barriers that a write adds: those that an empty Node does not have.
 #[must_use]
 pub fn set_up_by(write: &NodeWrite) -> Vec<Barrier> {
     not_kept(write, &NodeView::default())
 }
 
-/// The barriers that a write was to set up, and that are not there in what the API server answered.
+/// Returns the barriers of a write that are missing in the response.
 #[must_use]
 pub fn not_kept(write: &NodeWrite, answer: &NodeView) -> Vec<Barrier> {
-    let said = |kind: &str| match (write.conditions.get(kind), answer.condition(kind)) {
+    let is_written = |kind: &str| match (write.conditions.get(kind), answer.condition(kind)) {
         (None, _) => true,
         (Some(wanted), Some(there)) => wanted.status == there.status && wanted.reason == there.reason,
         (Some(_), None) => false,
@@ -76,16 +76,16 @@ pub fn not_kept(write: &NodeWrite, answer: &NodeView) -> Vec<Barrier> {
     let mut wanted = write.taints.iter().flatten().filter(|taint| taint.key == taints::PRESERVED);
     let tainted = wanted.all(|taint| answer.spec.taints.iter().any(|there| there.is_same_as(taint)));
     let kept = [
-        (Barrier::Announcement, said(terminating::TYPE)),
-        (Barrier::Cordon, cordoned && said(in_place::TYPE)),
+        (Barrier::TerminatingCondition, is_written(terminating::TYPE)),
+        (Barrier::Cordon, cordoned && is_written(in_place::TYPE)),
         (Barrier::Taint, tainted),
     ];
     kept.into_iter().filter(|(_, kept)| !kept).map(|(part, _)| part).collect()
 }
 
-/// What is said of a write that was answered with success and is not there.
+/// Error for a write that succeeded and is missing in the response.
 pub const NOT_KEPT: &str =
-    "the API server took the write but did not keep it; an admission webhook may have put it back";
+    "the API server accepted the write but did not apply it; an admission webhook may have reverted it";
 
 #[cfg(test)]
 mod tests {
@@ -100,7 +100,7 @@ mod tests {
 
     /// Shows MC-S3.
     #[test]
-    fn a_barrier_that_the_answer_does_not_show_was_not_kept() {
+    fn barrier_is_not_kept_when_the_response_lacks_it() {
         let taint = Taint { key: taints::PRESERVED.into(), effect: TaintEffect::NoSchedule, ..Taint::default() };
         let condition = NodeCondition { kind: terminating::TYPE.into(), ..NodeCondition::default() };
         let write = NodeWrite {
@@ -109,23 +109,23 @@ mod tests {
             conditions: [(terminating::TYPE.into(), condition)].into(),
             ..NodeWrite::default()
         };
-        let all = [Barrier::Announcement, Barrier::Cordon, Barrier::Taint];
+        let all = [Barrier::TerminatingCondition, Barrier::Cordon, Barrier::Taint];
         assert_eq!(not_kept(&write, &node(&json!({}))), all);
         let kept =
             node(&json!({ "unschedulable": true, "taints": [{ "key": taints::PRESERVED, "effect": "NoSchedule" }] }));
-        assert_eq!(not_kept(&write, &kept), [Barrier::Announcement]);
+        assert_eq!(not_kept(&write, &kept), [Barrier::TerminatingCondition]);
         assert_eq!(not_kept(&NodeWrite::default(), &node(&json!({}))), []);
     }
 
     /// Shows MC-S3.
     #[test]
-    fn pauses_grow_with_each_attempt_and_not_with_each_barrier_of_one() {
+    fn backoff_grows_with_each_attempt_not_with_each_barrier() {
         let policy = Policy::default();
-        let mut last: Option<Obstruction> = None;
+        let mut last: Option<BarrierFailure> = None;
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            for part in [Barrier::Announcement, Barrier::Cordon] {
-                last = Some(Obstruction::after(last.as_ref(), part, "no".into(), Timestamp::UNIX_EPOCH));
+            for part in [Barrier::TerminatingCondition, Barrier::Cordon] {
+                last = Some(BarrierFailure::after(last.as_ref(), part, "no".into(), Timestamp::UNIX_EPOCH));
             }
             let again = last.as_ref().unwrap().again(&policy);
             pauses.push(Duration::try_from(again.duration_since(Timestamp::UNIX_EPOCH)).unwrap().as_secs());

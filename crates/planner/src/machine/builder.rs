@@ -1,15 +1,15 @@
-//! One pass over a living machine, while its parts are being decided.
+//! Builds the plan of a Machine that is not being deleted.
 //!
-//! Health, node template, in-place update and preservation each have something to say about the same two objects. Decided one by one
-//! and written one by one, each write would make the next one conflict, and whoever watches would see states that nobody meant: a
-//! machine that has failed, and only a moment later is preserved. So each part adds to one builder, sees what the parts before it
-//! decided, and the whole goes out in a fixed order:
+//! Health, node template, in-place update and preservation all change the Machine and its Node. If each were written
+//! separately, each write would conflict with the next one, and other clients would see intermediate states: a Machine
+//! that is Failed and preserved only a moment later. Therefore each part adds to one builder, sees the decisions of the
+//! parts before it, and all writes follow in a fixed order:
 //!
-//! 1. the machine's status: the world may rely on a phase only once it is written, so what depends on it comes later;
-//! 2. the node, in one write;
-//! 3. the machine's annotations;
-//! 4. what may be said only after all of that (that a preservation is over);
-//! 5. requests to pods, and what people are told.
+//! 1. the status of the Machine: others rely on a phase only once it is written, so dependent writes come later;
+//! 2. the Node, in one write;
+//! 3. the annotations of the Machine;
+//! 4. status that must be written last (the end of a preservation);
+//! 5. requests for pods, and Events.
 
 use std::borrow::Cow;
 
@@ -20,32 +20,32 @@ use super::{DrainNeed, MachinePatch, Observed, Plan, Reason, StatusWrite, Step};
 use crate::node::Draft;
 use crate::{Event, Presence, Wake};
 
-/// What the parts have decided so far.
+/// The decisions so far.
 pub(super) struct PlanBuilder<'a> {
-    /// What was seen.
+    /// The input.
     pub(super) seen: Observed<'a>,
-    /// The machine as it will be.
+    /// The Machine as it will be.
     pub(super) machine: Cow<'a, Machine>,
-    /// The node as it will be, if it is there and ours to write to.
+    /// The Node as it will be, if it exists and belongs to the Machine.
     pub(super) draft: Option<Draft<'a>>,
-    /// What changes in the machine's metadata.
+    /// The patch of the Machine's metadata.
     pub(super) patch: MachinePatch,
-    /// The status to write when all else is written.
+    /// The status to write after all other writes.
     pub(super) afterwards: Option<StatusWrite>,
-    /// Requests that empty the node.
+    /// Requests of the drain.
     pub(super) requests: Vec<Step>,
-    /// Whether it is being emptied.
+    /// Whether the Node is being drained.
     pub(super) drain: DrainNeed,
-    /// What the first status write means for people. Told right after it: the machine will not come to this state a second time, and a
-    /// write to a busy Node may fail.
-    pub(super) news: Vec<Event>,
-    /// What people are told.
+    /// Events about the first status write. Emitted directly after it: the same change does not happen again, and the
+    /// later write to the Node may fail.
+    pub(super) status_events: Vec<Event>,
+    /// Events to emit at the end.
     pub(super) events: Vec<Event>,
-    /// What people should know for as long as it is so.
+    /// Events about a lasting condition.
     pub(super) remarks: Vec<Event>,
-    /// What is waited for.
+    /// When the Machine is planned again.
     pub(super) wake: Wake,
-    /// Why.
+    /// The reason.
     pub(super) because: Reason,
     status: Option<StatusWrite>,
 }
@@ -59,8 +59,8 @@ impl<'a> PlanBuilder<'a> {
             patch: MachinePatch::default(),
             afterwards: None,
             requests: Vec::new(),
-            drain: DrainNeed::Over,
-            news: Vec::new(),
+            drain: DrainNeed::NotNeeded,
+            status_events: Vec::new(),
             events: Vec::new(),
             remarks: Vec::new(),
             wake,
@@ -69,17 +69,17 @@ impl<'a> PlanBuilder<'a> {
         }
     }
 
-    /// The node, if it is there and ours to write to; as it was seen.
+    /// Returns the Node as it was observed, if it exists and belongs to the Machine.
     pub(super) fn node(&self) -> Option<&'a NodeView> {
         self.draft.as_ref().map(Draft::node)
     }
 
-    /// The same, for those who ask whether it is there.
-    pub(super) fn found_node(&self) -> Presence<&'a NodeView> {
+    /// Returns the same as a [`Presence`].
+    pub(super) fn node_presence(&self) -> Presence<&'a NodeView> {
         self.node().map_or(Presence::Absent, Presence::Present)
     }
 
-    /// Writes parts of the status, on top of what is to be written already.
+    /// Adds to the status write.
     pub(super) fn write_status(&mut self, write: StatusWrite) {
         self.machine = Cow::Owned(write.applied_to(&self.machine));
         self.status = Some(match self.status.take() {
@@ -88,31 +88,31 @@ impl<'a> PlanBuilder<'a> {
         });
     }
 
-    /// Looks again no later than this.
+    /// Plans the Machine again no later than this.
     pub(super) fn wake(&mut self, wake: Wake) {
         self.wake = self.wake.sooner(wake);
     }
 
-    /// Gives the reason, unless a weightier one was given.
+    /// Sets the reason, unless a more important one is set.
     pub(super) fn explain(&mut self, because: Reason) {
         if matches!(self.because, Reason::Converged | Reason::AwaitsReplacement) {
             self.because = because;
         }
     }
 
-    /// The plan that comes of it.
+    /// Returns the plan.
     pub(super) fn finish(self) -> Plan {
         let node = self.draft.and_then(Draft::finish);
         let patch = (self.patch != MachinePatch::default()).then_some(self.patch);
         let steps = (self.status.map(Step::Status).into_iter())
-            .chain(self.news.into_iter().map(Step::Tell))
+            .chain(self.status_events.into_iter().map(Step::EmitEvent))
             .chain(node.map(Step::PatchNode))
             .chain(patch.map(Step::Patch))
             .chain(self.afterwards.map(Step::Status))
             .chain(self.requests)
-            .chain(self.events.into_iter().map(Step::Tell));
+            .chain(self.events.into_iter().map(Step::EmitEvent));
         let plan = Plan::of(steps.collect(), self.wake, self.because);
-        let drain = if self.drain == DrainNeed::Going { DrainNeed::Going } else { plan.drain };
+        let drain = if self.drain == DrainNeed::InProgress { DrainNeed::InProgress } else { plan.drain };
         Plan { remarks: self.remarks, drain, ..plan }
     }
 }

@@ -1,7 +1,7 @@
-//! Whether a node is well.
+//! Whether a Node is healthy.
 //!
-//! Ready must be True, and none of the conditions that the machine's owner calls harmful may be anything but False. Everything
-//! else that node agents report is for people.
+//! The condition Ready must be True, and all conditions that are configured as unhealthy must be False. Other
+//! conditions do not count.
 
 use api::names::conditions::node::READY;
 use api::names::taints;
@@ -10,31 +10,31 @@ use api::{ConditionStatus, Machine, MachinePhase, NodeCondition, TaintEffect};
 
 use super::facts;
 use crate::Policy;
-use crate::node::Departure;
+use crate::node::TerminationReason;
 use crate::policy::MissingReady;
 
-/// What makes the node of a machine unhealthy, in words; `None` for a healthy one.
+/// Returns why the Node of a Machine is unhealthy, or `None` if it is healthy.
 pub(super) fn unhealthy_reason(machine: &Machine, conditions: &[NodeCondition], policy: &Policy) -> Option<String> {
     if conditions.is_empty() {
-        return Some("it has not reported any condition yet".into());
+        return Some("no condition is reported yet".into());
     }
-    let harmful = facts::node_conditions(machine, policy);
-    let ill = conditions.iter().find_map(|condition| {
+    let configured = facts::node_conditions(machine, policy);
+    let unhealthy = conditions.iter().find_map(|condition| {
         let kind = &*condition.kind;
-        let ill = match kind {
+        let unhealthy = match kind {
             READY => condition.status != ConditionStatus::True,
-            _ => harmful.contains(&kind) && condition.status != ConditionStatus::False,
+            _ => configured.contains(&kind) && condition.status != ConditionStatus::False,
         };
-        ill.then(|| format!("{kind} is {}", condition.status))
+        unhealthy.then(|| format!("{kind} is {}", condition.status))
     });
-    ill.or_else(|| {
-        let silent = conditions.iter().all(|condition| &*condition.kind != READY);
+    unhealthy.or_else(|| {
+        let is_missing = conditions.iter().all(|condition| &*condition.kind != READY);
         let counts = policy.missing_ready == MissingReady::Unhealthy;
-        (silent && counts).then(|| "it has not said whether it is Ready".into())
+        (is_missing && counts).then(|| "condition Ready is missing".into())
     })
 }
 
-/// Whether the node is held back until its critical components run.
+/// Returns whether the Node is tainted until its critical components are ready.
 pub(super) fn awaits_critical_components(node: &NodeView) -> bool {
     node.spec
         .taints
@@ -42,15 +42,15 @@ pub(super) fn awaits_critical_components(node: &NodeView) -> bool {
         .any(|taint| taint.key == taints::CRITICAL_COMPONENTS && taint.effect == TaintEffect::NoSchedule)
 }
 
-/// Why a machine leaves.
+/// Returns why a Machine is deleted.
 ///
-/// Its phase says so only until the deletion has begun, and a manager may have changed it even before. What stays is the copy of
-/// the node's conditions, which nobody refreshes any more: a machine that was well to the last was no longer wanted.
-pub(super) fn departure(machine: &Machine, policy: &Policy) -> Departure {
+/// The phase shows it only until the deletion begins, and a manager may have changed the phase before. The copy of the
+/// Node's conditions is no longer updated then: if they are healthy, the Machine was deleted by a scale-down.
+pub(super) fn departure(machine: &Machine, policy: &Policy) -> TerminationReason {
     let failed = *machine.phase() == MachinePhase::Failed;
     if failed || unhealthy_reason(machine, &machine.status.conditions, policy).is_some() {
-        Departure::Unhealthy
+        TerminationReason::Unhealthy
     } else {
-        Departure::ScaleDown
+        TerminationReason::ScaleDown
     }
 }

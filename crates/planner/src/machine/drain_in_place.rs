@@ -1,4 +1,4 @@
-//! DrainView the node of a machine that stays: before its update, and when it is set aside.
+//! Drains the Node of a Machine that is not deleted: before its in-place update, and when it is preserved.
 
 use api::Object;
 use api::view::NodeView;
@@ -8,55 +8,55 @@ use super::{Facts, Observed, Step, Target};
 use crate::drain::{Caller, Mode, Outcome, Request};
 use crate::{Awaited, Presence, Wake};
 
-/// How the drain of a node stands.
+/// The state of the drain.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum InPlaceDrain {
-    /// It goes on.
-    Goes {
-        /// What to do now.
+    /// In progress.
+    InProgress {
+        /// The steps.
         steps: Vec<Step>,
-        /// When to look again.
+        /// When to plan again.
         wake: Wake,
-        /// What keeps it from ending unless somebody helps.
+        /// The failure that a user must fix, if there is one.
         failure: Option<String>,
     },
-    /// Nobody who has to leave is left.
+    /// The Node is drained.
     Done,
 }
 
-/// What stands in the way of keeping new pods away.
+/// The state of the barriers that keep new pods away.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Nothing that is known of, or it is time to try again.
+pub(super) enum BarrierState {
+    /// No failure is known, or the next attempt is due.
     Clear,
-    /// The barrier was tried in vain a moment ago.
-    Barred {
-        /// Why.
+    /// The last attempt failed, and the drain waits for the next one.
+    Failed {
+        /// The error.
         why: String,
-        /// When to look again.
+        /// When to plan again.
         wake: Wake,
     },
-    /// It was tried in vain, and the drain has become forceful: it goes on without.
-    Forced {
-        /// When the barrier may be tried again.
+    /// The last attempt failed, and the drain is forced: it continues without the barrier.
+    Skipped {
+        /// When the next attempt is due.
         again: jiff::Timestamp,
     },
 }
 
-/// What is known to keep the barrier from being set up.
-pub(super) fn way(builder: &PlanBuilder<'_>, caller: Caller) -> Way {
+/// Returns the state of the barriers.
+pub(super) fn barrier_state(builder: &PlanBuilder<'_>, caller: Caller) -> BarrierState {
     let seen = &builder.seen;
-    let Target::Cluster { node, drain_view, .. } = seen.target else { return Way::Clear };
-    let (Some(obstruction), Some(request)) = (&drain_view.obstruction, request(seen, node, caller)) else {
-        return Way::Clear;
+    let Target::Cluster { node, drain_view, .. } = seen.target else { return BarrierState::Clear };
+    let (Some(failure), Some(request)) = (&drain_view.barrier_failure, request(seen, node, caller)) else {
+        return BarrierState::Clear;
     };
-    let again = obstruction.again(seen.policy);
+    let again = failure.again(seen.policy);
     match Mode::of(&request, seen.now) {
-        (Mode::Forced(_), _) => Way::Forced { again },
-        (Mode::Gentle, _) if again <= seen.now => Way::Clear,
-        (Mode::Gentle, forced) => {
+        (Mode::Force(_), _) => BarrierState::Skipped { again },
+        (Mode::Evict, _) if again <= seen.now => BarrierState::Clear,
+        (Mode::Evict, forced) => {
             let wake = Wake::By { awaited: Awaited::Retry, at: again }.no_later_than(forced);
-            Way::Barred { why: obstruction.why.clone(), wake }
+            BarrierState::Failed { why: failure.why.clone(), wake }
         }
     }
 }
@@ -70,7 +70,7 @@ fn request<'a>(seen: &Observed<'a>, node: Presence<&'a NodeView>, caller: Caller
     Some(begin(seen.machine, name, node, &seen.policy.drain, seen.outages))
 }
 
-/// Empties the node, as far as it goes now.
+/// Advances the drain of the Node.
 pub(super) fn drain_in_place(builder: &PlanBuilder<'_>, caller: Caller) -> InPlaceDrain {
     let seen = &builder.seen;
     let Target::Cluster { node, drain_view, .. } = seen.target else { return InPlaceDrain::Done };
@@ -79,7 +79,7 @@ pub(super) fn drain_in_place(builder: &PlanBuilder<'_>, caller: Caller) -> InPla
     let (steps, wake) = (progress.steps, progress.wake);
     match progress.outcome {
         Outcome::Drained(_) => InPlaceDrain::Done,
-        Outcome::Working { failure, .. } => InPlaceDrain::Goes { steps, wake, failure },
-        Outcome::GivenUp { failure } => InPlaceDrain::Goes { steps, wake, failure: Some(failure) },
+        Outcome::InProgress { failure, .. } => InPlaceDrain::InProgress { steps, wake, failure },
+        Outcome::Failed { failure } => InPlaceDrain::InProgress { steps, wake, failure: Some(failure) },
     }
 }

@@ -1,7 +1,8 @@
-//! The drain of a machine's node, for whoever asks for it.
+//! The drain of a Machine's Node.
 //!
-//! A deletion, an in-place update and a preservation all drain, each with its own words around it. What they have in common is
-//! here: what is known ([`DrainView`]), and how the drain's requests become steps of a machine's plan.
+//! Deletions, in-place updates and preservations drain Nodes, each with its own status texts. This module contains the
+//! common part: the input of a drain ([`DrainView`]), and the conversion of its requests into steps of a Machine's
+//! plan.
 
 use std::sync::Arc;
 
@@ -9,37 +10,38 @@ use api::view::{NodeView, PodDisruptionBudgetView, PodView, VolumeAttachmentView
 use jiff::Timestamp;
 
 use super::Step;
-use super::barrier::Obstruction;
-use crate::drain::concurrency::Standing;
+use super::barrier::BarrierFailure;
+use crate::drain::concurrency::QueueState;
 use crate::drain::{self, Memory, Outcome, Pods, Request, View, Watched};
 use crate::{Presence, Wake};
 
-/// What is known of the drain of a machine's node. Nothing, by default: the drain then asks for what it needs.
+/// The input of a drain of a Machine's Node. The default is empty: the drain then requests what it needs.
 #[derive(Clone, Debug)]
 pub struct DrainView {
-    /// The pods of the node that can be read.
+    /// The pods on the Node that can be decoded.
     pub pods: Watched<Vec<Arc<PodView>>>,
-    /// Those that are there but cannot be read, as `namespace/name`.
+    /// Pods on the Node that cannot be decoded, as `namespace/name`.
     pub unreadable: Vec<String>,
-    /// The disruption budgets of the cluster.
+    /// The PodDisruptionBudgets of the cluster.
     pub budgets: Watched<Vec<Arc<PodDisruptionBudgetView>>>,
     /// The VolumeAttachments of the cluster.
     pub attachments: Watched<Vec<Arc<VolumeAttachmentView>>>,
-    /// What this process did and was told so far.
+    /// The requests of this drain and their results so far.
     pub memory: Memory,
-    /// How many drains go before this one, where their number is limited and it has to wait for its turn.
+    /// Number of drains before this one in the queue, if the number of concurrent drains is limited and this one waits.
     pub ahead: Option<usize>,
-    /// Why the node could not be kept free of new pods, when that was last tried.
-    pub obstruction: Option<Obstruction>,
+    /// The last failure to keep new pods away from the Node.
+    pub barrier_failure: Option<BarrierFailure>,
 }
 
-/// What a drain wants to see.
+/// What a drain needs to watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watching {
-    /// The pods of the node. With this its drain begins, so it is held back here where the number of drains is limited.
-    Pods(Standing),
-    /// Budgets and attachments, which all drains share.
-    Surroundings,
+    /// The pods on the Node. The drain begins with this watch, which is therefore delayed if the number of concurrent
+    /// drains is limited.
+    Pods(QueueState),
+    /// PodDisruptionBudgets and VolumeAttachments, which all drains share.
+    BudgetsAndAttachments,
 }
 
 impl Default for DrainView {
@@ -51,23 +53,23 @@ impl Default for DrainView {
             attachments: Watched::NotYet,
             memory: Memory::default(),
             ahead: None,
-            obstruction: None,
+            barrier_failure: None,
         }
     }
 }
 
-/// How the draining goes on.
+/// The next part of a drain.
 pub(super) struct Progress {
-    /// What to do now.
+    /// The steps.
     pub(super) steps: Vec<Step>,
-    /// How things stand.
+    /// The state of the drain.
     pub(super) outcome: Outcome,
-    /// When to look again.
+    /// When to plan again.
     pub(super) wake: Wake,
 }
 
 impl DrainView {
-    /// What to do next, whoever asks.
+    /// Plans the next part of the drain.
     pub(super) fn advance(&self, request: &Request<'_>, node: Presence<&NodeView>, now: Timestamp) -> Progress {
         let view = View {
             pods: match &self.pods {
@@ -87,8 +89,8 @@ impl DrainView {
         let mut steps = Vec::new();
         if advance.steps.contains(&drain::Step::Watch) {
             let what = match self.pods {
-                Watched::NotYet => Watching::Pods(Standing::of(request, now)),
-                Watched::Never | Watched::Seen(_) => Watching::Surroundings,
+                Watched::NotYet => Watching::Pods(QueueState::of(request, now)),
+                Watched::Never | Watched::Seen(_) => Watching::BudgetsAndAttachments,
             };
             steps.push(Step::Watch { node: request.node.to_owned(), what });
         }
@@ -99,7 +101,7 @@ impl DrainView {
         Progress { steps, outcome: advance.outcome, wake: advance.wake }
     }
 
-    /// The attachments, as the drain looks at them.
+    /// The VolumeAttachments, as references.
     pub(super) fn attachments(&self) -> Watched<Vec<&VolumeAttachmentView>> {
         borrowed(&self.attachments)
     }

@@ -1,36 +1,37 @@
-//! The few things about a Machine that every part of its plan asks.
+//! Facts about a Machine that all parts of its plan use.
 
 use std::time::Duration;
 
-use api::names::{annotations, descriptions, finalizers, labels};
+use api::names::{annotations, finalizers, labels};
+use api::texts;
 use api::{GoDuration, Machine, MachinePhase, Object, SpecDuration, Text};
 use jiff::Timestamp;
 
 use super::Observed;
 use super::reason::MAY_HAVE_VM;
 use crate::Policy;
-pub(super) use crate::wake::later;
+pub(super) use meta::time::later;
 
-/// A Machine, read once.
+/// Facts about a Machine.
 #[derive(Clone, Debug)]
 pub struct Facts<'a> {
-    /// Its name.
+    /// The name of the Machine.
     pub name: &'a str,
-    /// Someone asked for its deletion.
+    /// Whether the Machine is being deleted.
     pub deleting: bool,
-    /// The node its label names.
+    /// The Node that the label names.
     pub node_name: Option<&'a str>,
-    /// The VM that was written down for it.
+    /// The recorded VM.
     pub provider_id: Option<&'a str>,
-    /// Where it stands.
+    /// The phase.
     pub phase: &'a MachinePhase,
-    /// When it was made.
+    /// The creation time.
     pub created: Option<Timestamp>,
     finalizers: &'a [Text],
 }
 
 impl<'a> Facts<'a> {
-    /// Reads a Machine.
+    /// Reads the facts.
     pub fn of(machine: &'a Machine) -> Self {
         Self {
             name: machine.name(),
@@ -43,19 +44,20 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// The finalizer list with ours in it, if it is missing. Sorted, as the reference writes it.
-    pub fn with_our_finalizer(&self) -> Option<Vec<Text>> {
+    /// Returns the finalizers with the machine controller's added, sorted as MCM writes them, or `None` if it is
+    /// present.
+    pub fn with_finalizer(&self) -> Option<Vec<Text>> {
         api::lists::finalizers_with(self.finalizers, finalizers::MACHINE)
     }
 
-    /// The finalizer list without ours, if it is there.
-    pub fn without_our_finalizer(&self) -> Option<Vec<Text>> {
+    /// Returns the finalizers without the machine controller's, or `None` if it is absent.
+    pub fn without_finalizer(&self) -> Option<Vec<Text>> {
         api::lists::finalizers_without(self.finalizers, finalizers::MACHINE)
     }
 }
 
-/// Returns whether an earlier process may have sent a create call of which nothing was recorded: the Machine is older than this process,
-/// and no status tells that its creation was refused.
+/// Returns whether an earlier process may have sent a create call without recording it: the Machine is older than this
+/// process, and its status does not show that the creation was rejected.
 pub(super) fn may_have_lost_vm(seen: &Observed<'_>) -> bool {
     let said = seen.machine.status.last_operation.description.as_str();
     let older = || match (seen.outages.led_before(), seen.machine.created_at()) {
@@ -63,51 +65,52 @@ pub(super) fn may_have_lost_vm(seen: &Observed<'_>) -> bool {
         (Some(end), Some(created)) => created.as_second() < end.as_second(),
         _ => false,
     };
-    said.contains(MAY_HAVE_VM) || ((said.is_empty() || said == descriptions::DELETING) && older())
+    said.contains(MAY_HAVE_VM) || ((said.is_empty() || said == texts::DELETING) && older())
 }
 
-/// How long this machine may take to join: the annotation wins over the spec, the spec over the flag.
+/// Returns the creation timeout: the annotation has precedence over the spec, the spec over the flag.
 pub fn creation_timeout(machine: &Machine, policy: &Policy) -> Duration {
     machine
         .annotation(annotations::EFFECTIVE_CREATION_TIMEOUT)
         .and_then(|text| text.parse().ok())
-        .or_else(|| machine.spec.configuration.creation_timeout.as_ref().and_then(SpecDuration::usable))
+        .or_else(|| machine.spec.configuration.creation_timeout.as_ref().and_then(SpecDuration::valid))
         .map_or(policy.creation_timeout, GoDuration::to_std)
 }
 
-/// Until when this machine has to have joined. Time in which we saw nothing does not count.
+/// Returns the time by which the Machine must have joined. Outages do not count.
 pub(super) fn creation_deadline(seen: &Observed<'_>) -> Timestamp {
     let created = seen.machine.created_at().unwrap_or(seen.now);
     seen.outages.deadline(created, creation_timeout(seen.machine, seen.policy), seen.now)
 }
 
-/// When to look at a deadline. One second late on purpose: timestamps in objects have no fractions, and "not after" must have
-/// become "after".
+/// Returns when to check a deadline: one second later, because timestamps in objects have no fractions and the deadline
+/// must have passed.
 pub(super) fn past(deadline: Timestamp) -> Timestamp {
     later(deadline, Duration::from_secs(1))
 }
 
-/// How long this machine may be unhealthy.
+/// Returns the health timeout.
 pub(super) fn health_timeout(machine: &Machine, policy: &Policy) -> Duration {
     own(machine.spec.configuration.health_timeout.as_ref(), policy.health_timeout)
 }
 
-/// How long an update of this machine in place may take.
+/// Returns the timeout for in-place updates.
 pub(super) fn in_place_timeout(machine: &Machine, policy: &Policy) -> Duration {
     own(machine.spec.configuration.in_place_update_timeout.as_ref(), policy.in_place_timeout)
 }
 
-/// How long this machine is preserved.
+/// Returns the timeout for preservation.
 pub(super) fn preserve_timeout(machine: &Machine, policy: &Policy) -> Duration {
     own(machine.spec.configuration.machine_preserve_timeout.as_ref(), policy.preserve_timeout)
 }
 
-/// The machine's own value, else the flag's.
+/// Returns the value of the Machine, else that of the flag.
 fn own(spec: Option<&SpecDuration>, flag: Duration) -> Duration {
-    spec.and_then(SpecDuration::usable).map_or(flag, GoDuration::to_std)
+    spec.and_then(SpecDuration::valid).map_or(flag, GoDuration::to_std)
 }
 
-/// Condition types that make this machine's node unhealthy unless `False`. Here an empty list says something: none do.
+/// Returns the condition types that make the Node unhealthy unless they are `False`. An empty list in the spec means
+/// none.
 pub(super) fn node_conditions<'a>(machine: &'a Machine, policy: &'a Policy) -> Vec<&'a str> {
     match machine.spec.configuration.node_conditions.as_deref() {
         Some(list) => list.split(',').collect(),
@@ -115,7 +118,7 @@ pub(super) fn node_conditions<'a>(machine: &'a Machine, policy: &'a Policy) -> V
     }
 }
 
-/// A string that counts only if it says something: in a label and a provider id an empty one and a missing one mean the same.
+/// Returns the string unless it is empty. For labels and provider IDs an empty value means the same as a missing one.
 fn present(text: Option<&str>) -> Option<&str> {
     text.filter(|t| !t.is_empty())
 }

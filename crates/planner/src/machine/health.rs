@@ -1,16 +1,17 @@
-//! What a node's health makes of its machine.
+//! The health of a Machine, derived from its Node.
 //!
-//! A machine runs while its node is well. A node that does not come in time makes it Failed. A node that falls ill, or is no
-//! longer there, makes it Unknown, and after a while, if not too many of its deployment are on their way already, Failed; its
-//! set then replaces it. A node that recovers makes its machine run again from wherever it stood.
+//! A Machine is Running while its Node is healthy. If the Node does not join within the creation timeout, the Machine
+//! is marked Failed. If the Node becomes unhealthy or no longer exists, the Machine becomes Unknown. After the health
+//! timeout it is marked Failed, unless too many Machines of its MachineDeployment are already being replaced. The
+//! MachineSet then replaces it. If the Node recovers, the Machine becomes Running again from any of these phases.
 //!
-//! Each rule is one row of the reference's table (H1 to H11) and its text is the reference's. A row and a change of the node's
-//! conditions are one write. A wait ends at its deadline, not at the next look.
+//! Each rule is one row of MCM's table (H1 to H11) and uses MCM's text. A change of the phase and a change of the
+//! conditions are one write. A wait ends at its deadline, not at the next resync.
 
 use std::time::Duration;
 
-use api::descriptions::{health as text, in_place};
 use api::names::{annotations, events, labels};
+use api::texts::{health as text, in_place};
 use api::view::NodeView;
 use api::{GoDuration, MachinePhase, NodeCondition, Object, OperationState, OperationType, UpdateResult};
 use jiff::Timestamp;
@@ -21,33 +22,33 @@ use super::reason::elapsed;
 use super::{Facts, Observed, Reason, StatusWrite, facts};
 use crate::node::NodeAssignment;
 use crate::policy::FailedUpdate;
-use crate::replacement_limit::{self, Ruling};
+use crate::replacement_limit::{self, Check};
 use crate::{Awaited, Event, EventType, Presence, Wake};
 
-/// How long a node that has just registered has to become ready before its machine says that it is not.
+/// Time for a newly registered Node to become ready before its conditions are copied by a separate write.
 const FIRST_CONDITIONS: Duration = Duration::from_secs(10);
 
-/// What becomes of the machine, given its node.
+/// The decision about a Machine, given its Node.
 #[derive(Debug)]
 pub(super) struct HealthDecision {
-    /// The status to write, if anything changes.
+    /// The status to write, if it changes.
     pub(super) status: Option<StatusWrite>,
-    /// What people are told about it.
-    pub(super) tell: Option<Event>,
-    /// What is waited for.
+    /// The Event to emit.
+    pub(super) event: Option<Event>,
+    /// What the Machine waits for.
     pub(super) wake: Wake,
-    /// Why.
+    /// The reason.
     pub(super) because: Reason,
-    /// The deployment in which no other machine may be marked Failed meanwhile.
+    /// The MachineDeployment in which no other Machine may be marked Failed at the same time.
     pub(super) exclusive_in: Option<String>,
 }
 
-/// What becomes of the machine, given its node.
+/// Decides about a Machine, given its Node.
 pub(super) fn decision(seen: &Observed<'_>, facts: &Facts<'_>, node: Presence<&NodeView>) -> HealthDecision {
     let state = match node {
-        // It is there and nobody knows how it fares: neither a reason to give up its machine nor to rely on it.
-        Presence::Undecodable => {
-            return stays(Wake::On(Awaited::Node), Reason::NodeNotHealthy("its Node object cannot be read".into()));
+        // The Node exists, and its health is unknown: the Machine is neither marked Failed nor set to Running.
+        Presence::Undecodable(_) => {
+            return unchanged(Wake::On(Awaited::Node), Reason::NodeNotHealthy("the Node cannot be decoded".into()));
         }
         Presence::Absent => State::Missing,
         Presence::Present(node) if let NodeAssignment::Foreign(mismatch) = assignment(seen, node) => {
@@ -76,35 +77,37 @@ pub(super) fn decision(seen: &Observed<'_>, facts: &Facts<'_>, node: Presence<&N
     decision
 }
 
-/// Until when the conditions of a node that has just registered are not copied by a write of their own. A kubelet registers its
-/// node before it is ready and is ready within a second or two: what is said then is written with the phase that it leads to.
+/// Returns until when the conditions of a newly registered Node are not copied by a separate write. A kubelet registers
+/// its Node before the Node is ready, which usually takes one or two seconds. The conditions are then written together
+/// with the phase.
 fn first_conditions_due(seen: &Observed<'_>, facts: &Facts<'_>, node: &NodeView) -> Option<Timestamp> {
     let joins = *facts.phase == MachinePhase::Pending && seen.machine.status.conditions.is_empty();
     let registered = node.created_at().filter(|_| joins)?;
-    // Either way: a server whose clock is ahead of ours must not put it off for as long as that.
+    // In both directions: if the API server's clock is ahead, the write must not be delayed by the difference.
     let recently = seen.now.duration_since(registered).unsigned_abs() < FIRST_CONDITIONS;
     recently.then(|| facts::later(registered, FIRST_CONDITIONS))
 }
 
-/// Whether the node of a machine whose creation keeps failing has come all the same, and is well: then the machine runs.
-pub(super) fn has_joined_all_the_same(seen: &Observed<'_>, facts: &Facts<'_>) -> bool {
+/// Returns whether the Node of a Machine in CrashLoopBackOff has registered and is healthy. The Machine then becomes
+/// Running.
+pub(super) fn has_healthy_node(seen: &Observed<'_>, facts: &Facts<'_>) -> bool {
     let super::Target::Cluster { node: Presence::Present(node), .. } = seen.target else { return false };
     *facts.phase == MachinePhase::CrashLoopBackOff
         && facts.node_name == Some(node.name())
-        && assignment(seen, node).holds()
+        && assignment(seen, node).is_own()
         && unhealthy_reason(seen.machine, &node.status.conditions, seen.policy).is_none()
 }
 
-/// How the node is.
+/// The state of the Node.
 enum State<'a> {
     Missing,
     Healthy(&'a NodeView),
     Unhealthy(&'a NodeView, String),
-    /// There is a Node, and it cannot be the Machine's.
+    /// The Node exists and cannot be the Machine's.
     Foreign(&'a NodeView, String),
 }
 
-/// A machine and its node.
+/// A Machine and its Node.
 struct HealthCheck<'a> {
     seen: &'a Observed<'a>,
     facts: &'a Facts<'a>,
@@ -114,30 +117,31 @@ struct HealthCheck<'a> {
 impl HealthCheck<'_> {
     fn decision(&self) -> HealthDecision {
         match (self.facts.phase, &self.state) {
-            (MachinePhase::Running, State::Healthy(_)) => stays(Wake::On(Awaited::Change), Reason::Converged),
+            (MachinePhase::Running, State::Healthy(_)) => unchanged(Wake::On(Awaited::Change), Reason::Converged),
             (MachinePhase::Running, State::Unhealthy(_, why)) => self.mark_unknown(why),
-            (MachinePhase::Running, State::Missing) => self.loses_its_node(),
-            (MachinePhase::InPlaceUpdating | MachinePhase::InPlaceUpdateFailed, _) => self.is_updated(),
+            (MachinePhase::Running, State::Missing) => self.node_missing(),
+            (MachinePhase::InPlaceUpdating | MachinePhase::InPlaceUpdateFailed, _) => self.follow_update(),
             (MachinePhase::Pending, State::Healthy(node)) if awaits_critical_components(node) => {
-                self.waits_to_join(Reason::CriticalComponentsNotReady)
+                self.await_join(Reason::CriticalComponentsNotReady)
             }
-            (MachinePhase::Failed, state) if self.failed_beside_a_healthy_node(state) => {
-                stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement)
+            (MachinePhase::Failed, state) if self.stays_failed_with_healthy_node(state) => {
+                unchanged(Wake::On(Awaited::Change), Reason::AwaitsReplacement)
             }
-            (_, State::Healthy(_)) => self.joins(),
-            (MachinePhase::Pending, _) => self.waits_to_join(self.obstacle()),
-            (MachinePhase::Unknown, _) if self.was_unobserved() => self.starts_over(),
+            (_, State::Healthy(_)) => self.set_running(),
+            (MachinePhase::Pending, _) => self.await_join(self.blocker()),
+            (MachinePhase::Unknown, _) if self.changed_before_outage_ended() => self.restart_health_timeout(),
             (MachinePhase::Unknown, _) => self.stay_unknown(),
-            (MachinePhase::Failed, _) => stays(Wake::On(Awaited::Change), Reason::AwaitsReplacement),
-            // A Running Machine with a foreign Node stays: a wrong label proves nothing about its own Node.
-            (_, _) => stays(Wake::On(Awaited::Node), self.obstacle()),
+            (MachinePhase::Failed, _) => unchanged(Wake::On(Awaited::Change), Reason::AwaitsReplacement),
+            // A Running Machine with a foreign Node stays Running: a wrong label says nothing about its own Node.
+            (_, _) => unchanged(Wake::On(Awaited::Node), self.blocker()),
         }
     }
 
-    /// Whether the machine was marked Failed for something that a healthy node does not make good: its update failed, or its critical
-    /// components never started. The reference looks again only after its set has had time to replace it; we look at once, and
-    /// a machine that is Failed for a millisecond would never be replaced.
-    fn failed_beside_a_healthy_node(&self, state: &State<'_>) -> bool {
+    /// Returns whether the Machine was marked Failed for a cause that a healthy Node does not remove: its in-place
+    /// update failed, or its critical components never became ready. MCM reconciles such a Machine only after its
+    /// MachineSet had time to replace it. This controller reconciles immediately; without this check the Machine would
+    /// not stay Failed long enough to be replaced.
+    fn stays_failed_with_healthy_node(&self, state: &State<'_>) -> bool {
         let failed_to = &self.seen.machine.status.last_operation.kind;
         match state {
             State::Healthy(node) => match failed_to {
@@ -150,39 +154,44 @@ impl HealthCheck<'_> {
     }
 
     /// H2 and H3.
-    fn joins(&self) -> HealthDecision {
+    fn set_running(&self) -> HealthDecision {
         let Observed { machine, now, .. } = *self.seen;
         let last = &machine.status.last_operation;
         if last.kind == OperationType::Create && last.state != OperationState::Successful {
-            // The API server's clock may be ahead of ours.
+            // The API server's clock may be ahead of this process.
             let created = machine.created_at().map_or(now, |created| created.min(now));
             let text = text::joined(machine.name(), elapsed(created, now));
-            let tell = Event { event_type: EventType::Normal, reason: events::ours::JOINED, message: text.clone() };
+            let event =
+                Event { event_type: EventType::Normal, reason: events::millwright::JOINED, message: text.clone() };
             let operation = (OperationType::Create, OperationState::Successful);
-            return self.becomes(MachinePhase::Running, operation, text, tell, Reason::Joined);
+            return self.change_phase(MachinePhase::Running, operation, text, event, Reason::Joined);
         }
         let text = text::rejoined(machine.name());
-        let tell = Event { event_type: EventType::Normal, reason: events::ours::REJOINED, message: text.clone() };
+        let event =
+            Event { event_type: EventType::Normal, reason: events::millwright::REJOINED, message: text.clone() };
         let operation = (OperationType::HealthCheck, OperationState::Successful);
-        self.becomes(MachinePhase::Running, operation, text, tell, Reason::Rejoined)
+        self.change_phase(MachinePhase::Running, operation, text, event, Reason::Rejoined)
     }
 
-    /// H7, and H11 before it.
-    fn waits_to_join(&self, why: Reason) -> HealthDecision {
+    /// H7, after H11.
+    fn await_join(&self, why: Reason) -> HealthDecision {
         let Observed { machine, policy, .. } = *self.seen;
-        let patience = facts::creation_timeout(machine, policy);
-        let Some(created) = self.facts.created else { return stays(Wake::On(Awaited::Node), why) };
-        match clock(self.seen, created, patience) {
-            Clock::Runs { wake } => stays(wake, why),
-            Clock::Ran => {
-                let text = text::never_joined(machine.name(), GoDuration::from(patience));
-                let tell = Event {
+        let timeout = facts::creation_timeout(machine, policy);
+        let Some(created) = self.facts.created else { return unchanged(Wake::On(Awaited::Node), why) };
+        match deadline_of(self.seen, created, timeout) {
+            Deadline::Pending { wake } => unchanged(wake, why),
+            Deadline::Passed => {
+                let text = text::creation_timed_out(machine.name(), GoDuration::from(timeout));
+                let event = Event {
                     event_type: EventType::Warning,
-                    reason: events::ours::GIVEN_UP,
-                    message: format!("{text} The reason: {why}"),
+                    reason: events::millwright::GIVEN_UP,
+                    message: format!(
+                        "marked Failed, because the Node did not join within {}: {why}",
+                        GoDuration::from(timeout)
+                    ),
                 };
                 let operation = (machine.status.last_operation.kind.clone(), OperationState::Failed);
-                self.becomes(MachinePhase::Failed, operation, text, tell, Reason::JoinTimedOut)
+                self.change_phase(MachinePhase::Failed, operation, text, event, Reason::JoinTimedOut)
             }
         }
     }
@@ -190,80 +199,81 @@ impl HealthCheck<'_> {
     /// H4.
     fn mark_unknown(&self, why: &str) -> HealthDecision {
         let text = text::unhealthy(self.facts.name, self.conditions());
-        self.becomes_unknown(text, Reason::NodeNotHealthy(why.to_owned()))
+        self.change_to_unknown(text, Reason::NodeNotHealthy(why.to_owned()))
     }
 
-    /// H1. A machine that has never heard of its node cannot miss it.
-    fn loses_its_node(&self) -> HealthDecision {
+    /// H1. A Machine that never had conditions of a Node cannot lose that Node.
+    fn node_missing(&self) -> HealthDecision {
         match self.facts.node_name {
             Some(name) if !self.conditions().is_empty() => {
-                self.becomes_unknown(text::node_missing(self.facts.name), Reason::NodeMissing(name.to_owned()))
+                self.change_to_unknown(text::node_missing(self.facts.name), Reason::NodeMissing(name.to_owned()))
             }
-            _ => stays(Wake::On(Awaited::Node), self.obstacle()),
+            _ => unchanged(Wake::On(Awaited::Node), self.blocker()),
         }
     }
 
-    fn becomes_unknown(&self, text: String, because: Reason) -> HealthDecision {
+    fn change_to_unknown(&self, text: String, because: Reason) -> HealthDecision {
         let Observed { machine, policy, .. } = *self.seen;
         let outlook = if machine.spec.configuration.disable_health_timeout == Some(true) {
-            "it is not marked Failed, because spec.disableHealthTimeout says so".to_owned()
+            "the Machine is not marked Failed, because spec.disableHealthTimeout is set".to_owned()
         } else {
-            let patience = GoDuration::from(facts::health_timeout(machine, policy));
-            format!("it is marked Failed after {patience} unless that changes")
+            let timeout = GoDuration::from(facts::health_timeout(machine, policy));
+            format!("the Machine is marked Failed after {timeout} unless the Node recovers")
         };
         let message = format!("{because}; {outlook}");
-        let tell = Event { event_type: EventType::Warning, reason: events::ours::UNHEALTHY, message };
+        let event = Event { event_type: EventType::Warning, reason: events::millwright::UNHEALTHY, message };
         let operation = (OperationType::HealthCheck, OperationState::Processing);
-        self.becomes(MachinePhase::Unknown, operation, text, tell, because)
+        self.change_phase(MachinePhase::Unknown, operation, text, event, because)
     }
 
-    /// Whether it fell ill before we last began to see again.
-    fn was_unobserved(&self) -> bool {
-        // In whole seconds, as times in objects are.
+    /// Returns whether the Node became unhealthy before the end of the last outage.
+    fn changed_before_outage_ended(&self) -> bool {
+        // In whole seconds, like the timestamps in objects.
         self.seen.outages.last_ended().is_some_and(|end| self.since().as_second() < end.as_second())
     }
 
-    /// What we missed may have been its recovery, so its patience starts over. The text is the reference's; its claim that such a
-    /// machine runs is not repeated, because nobody has seen that.
-    fn starts_over(&self) -> HealthDecision {
+    /// Restarts the health timeout after an outage, because the Node may have recovered in between. The text is MCM's.
+    /// MCM also sets the phase Running, which is not repeated here: the health of the Node is unknown.
+    fn restart_health_timeout(&self) -> HealthDecision {
         let (kind, state) = (OperationType::HealthCheck, OperationState::Processing);
-        let text = api::names::descriptions::HEALTH_TIMEOUT_RESET.to_owned();
+        let text = api::texts::HEALTH_TIMEOUT_RESET.to_owned();
         let write = StatusWrite::change(self.seen.machine, MachinePhase::Unknown, kind, state, text, self.seen.now);
-        HealthDecision { status: Some(write), ..stays(Wake::Again, Reason::NotVisible) }
+        HealthDecision { status: Some(write), ..unchanged(Wake::Again, Reason::HealthTimeoutReset) }
     }
 
-    /// H9 and H10, and H11 before them.
+    /// H9 and H10, after H11.
     fn stay_unknown(&self) -> HealthDecision {
         let Observed { machine, policy, now, .. } = *self.seen;
-        let patience = facts::health_timeout(machine, policy);
-        match clock(self.seen, self.since(), patience) {
-            Clock::Runs { wake } => stays(wake, self.obstacle()),
-            Clock::Ran if machine.spec.configuration.disable_health_timeout == Some(true) => {
-                stays(Wake::On(Awaited::Node), Reason::HealthTimeoutDisabled)
+        let timeout = facts::health_timeout(machine, policy);
+        match deadline_of(self.seen, self.since(), timeout) {
+            Deadline::Pending { wake } => unchanged(wake, self.blocker()),
+            Deadline::Passed if machine.spec.configuration.disable_health_timeout == Some(true) => {
+                unchanged(Wake::On(Awaited::Node), Reason::HealthTimeoutDisabled)
             }
-            Clock::Ran => match replacement_limit::rule(machine, self.seen.siblings, policy) {
-                Ruling::Granted => self.is_given_up(patience),
-                Ruling::Refused { in_progress, limit } => {
+            Deadline::Passed => match replacement_limit::check(machine, self.seen.siblings, policy) {
+                Check::Allowed => self.mark_failed(timeout),
+                Check::LimitReached { in_progress, limit } => {
                     let at = facts::later(now, policy.long_retry);
                     let wake = Wake::By { awaited: Awaited::Sibling, at };
-                    stays(wake, Reason::ReplacementsInProgress { in_progress, limit })
+                    unchanged(wake, Reason::ReplacementsInProgress { in_progress, limit })
                 }
             },
         }
     }
 
-    fn is_given_up(&self, patience: Duration) -> HealthDecision {
+    fn mark_failed(&self, timeout: Duration) -> HealthDecision {
         let machine = self.seen.machine;
-        let text = text::given_up(machine.name(), GoDuration::from(patience), self.conditions());
-        let message = format!("unhealthy for {} and marked Failed: {}", GoDuration::from(patience), self.obstacle());
-        let tell = Event { event_type: EventType::Warning, reason: events::ours::GIVEN_UP, message };
+        let text = text::health_timed_out(machine.name(), GoDuration::from(timeout), self.conditions());
+        let message =
+            format!("marked Failed, because it was unhealthy for {}: {}", GoDuration::from(timeout), self.blocker());
+        let event = Event { event_type: EventType::Warning, reason: events::millwright::GIVEN_UP, message };
         let operation = (machine.status.last_operation.kind.clone(), OperationState::Failed);
-        let decision = self.becomes(MachinePhase::Failed, operation, text, tell, Reason::HealthTimedOut);
+        let decision = self.change_phase(MachinePhase::Failed, operation, text, event, Reason::HealthTimedOut);
         HealthDecision { exclusive_in: replacement_limit::deployment(machine).map(str::to_owned), ..decision }
     }
 
-    /// H5, H6 and H8; a failed update that nobody mends may go the way of every illness.
-    fn is_updated(&self) -> HealthDecision {
+    /// H5, H6 and H8. A Machine whose update failed is then handled like one with an unhealthy Node.
+    fn follow_update(&self) -> HealthDecision {
         let Observed { machine, policy, .. } = *self.seen;
         let node = match &self.state {
             State::Healthy(node) | State::Unhealthy(node, _) => Some(*node),
@@ -274,56 +284,58 @@ impl HealthCheck<'_> {
         match result {
             Some(UpdateResult::Successful) => {
                 let text = in_place::updated(machine.name());
-                let tell =
-                    Event { event_type: EventType::Normal, reason: events::ours::UPDATED, message: text.clone() };
+                let event =
+                    Event { event_type: EventType::Normal, reason: events::millwright::UPDATED, message: text.clone() };
                 let operation = (OperationType::InPlaceUpdate, OperationState::Successful);
-                self.becomes(MachinePhase::InPlaceUpdateSuccessful, operation, text, tell, Reason::Updated)
+                self.change_phase(MachinePhase::InPlaceUpdateSuccessful, operation, text, event, Reason::Updated)
             }
             Some(UpdateResult::Failed) if updating => {
                 let why = node.and_then(|node| node.annotation(annotations::UPDATE_FAILED_REASON)).unwrap_or_default();
-                self.is_not_updated(in_place::failed(machine.name(), why), Reason::UpdateFailed(why.to_owned()))
+                self.update_failed(in_place::failed(machine.name(), why), Reason::UpdateFailed(why.to_owned()))
             }
             _ if updating => {
-                let patience = facts::in_place_timeout(machine, policy);
-                match clock(self.seen, self.since(), patience) {
-                    Clock::Runs { wake } => stays(wake, Reason::Updating),
-                    Clock::Ran => {
-                        let text = in_place::timed_out(machine.name(), GoDuration::from(patience));
-                        self.is_not_updated(text, Reason::UpdateTimedOut)
+                let timeout = facts::in_place_timeout(machine, policy);
+                match deadline_of(self.seen, self.since(), timeout) {
+                    Deadline::Pending { wake } => unchanged(wake, Reason::Updating),
+                    Deadline::Passed => {
+                        let text = in_place::timed_out(machine.name(), GoDuration::from(timeout));
+                        self.update_failed(text, Reason::UpdateTimedOut)
                     }
                 }
             }
-            _ if self.is_kept_after_its_update() => stays(Wake::On(Awaited::Node), Reason::FailedUpdateKept),
+            _ if self.is_kept_after_failed_update() => unchanged(Wake::On(Awaited::Node), Reason::FailedUpdateKept),
             _ => self.stay_unknown(),
         }
     }
 
-    /// Whether a failed update is no reason to give it up: the reference never does so with a machine of a deployment.
-    fn is_kept_after_its_update(&self) -> bool {
+    /// Returns whether a Machine is kept after a failed update. MCM never marks such a Machine of a MachineDeployment
+    /// Failed.
+    fn is_kept_after_failed_update(&self) -> bool {
         let Observed { machine, policy, .. } = *self.seen;
         policy.failed_update == FailedUpdate::Kept && replacement_limit::deployment(machine).is_some()
     }
 
-    fn is_not_updated(&self, text: String, because: Reason) -> HealthDecision {
-        let tell = Event { event_type: EventType::Warning, reason: events::ours::NOT_UPDATED, message: text.clone() };
+    fn update_failed(&self, text: String, because: Reason) -> HealthDecision {
+        let event =
+            Event { event_type: EventType::Warning, reason: events::millwright::NOT_UPDATED, message: text.clone() };
         let operation = (OperationType::InPlaceUpdate, OperationState::Failed);
-        self.becomes(MachinePhase::InPlaceUpdateFailed, operation, text, tell, because)
+        self.change_phase(MachinePhase::InPlaceUpdateFailed, operation, text, event, because)
     }
 
-    fn becomes(
+    fn change_phase(
         &self,
         phase: MachinePhase,
         (kind, state): (OperationType, OperationState),
         text: String,
-        tell: Event,
+        event: Event,
         because: Reason,
     ) -> HealthDecision {
         let status = StatusWrite::change(self.seen.machine, phase, kind, state, text, self.seen.now);
-        HealthDecision { status: Some(status), tell: Some(tell), wake: Wake::Again, because, exclusive_in: None }
+        HealthDecision { status: Some(status), event: Some(event), wake: Wake::Again, because, exclusive_in: None }
     }
 
-    /// Since when the machine is in its phase. The time of the operation that led there counts: that of the phase is moved by
-    /// whoever preserves the machine or stops doing so.
+    /// Returns since when the Machine is in its phase. The time of the operation that led to the phase counts: the time
+    /// of the phase also changes when a preservation starts or ends.
     fn since(&self) -> Timestamp {
         let status = &self.seen.machine.status;
         let operation = &status.last_operation;
@@ -336,17 +348,17 @@ impl HealthCheck<'_> {
         time.map(api::Time::timestamp).or(self.facts.created).unwrap_or(self.seen.now)
     }
 
-    /// What stands between the machine and Running.
-    fn obstacle(&self) -> Reason {
+    /// Returns what prevents the Machine from being Running.
+    fn blocker(&self) -> Reason {
         match &self.state {
-            State::Missing => Reason::NodeNotThere(self.facts.node_name.unwrap_or_default().to_owned()),
+            State::Missing => Reason::NodeNotRegistered(self.facts.node_name.unwrap_or_default().to_owned()),
             State::Unhealthy(_, why) => Reason::NodeNotHealthy(why.clone()),
             State::Foreign(node, why) => Reason::NodeForeign { node: node.name().to_owned(), why: why.clone() },
             State::Healthy(_) => Reason::Converged,
         }
     }
 
-    /// The node's conditions, or the last that were known of it.
+    /// Returns the conditions of the Node, or the last ones that were copied to the Machine.
     fn conditions(&self) -> &[NodeCondition] {
         match &self.state {
             State::Healthy(node) | State::Unhealthy(node, _) => &node.status.conditions,
@@ -355,20 +367,20 @@ impl HealthCheck<'_> {
     }
 }
 
-fn stays(wake: Wake, because: Reason) -> HealthDecision {
-    HealthDecision { status: None, tell: None, wake, because, exclusive_in: None }
+fn unchanged(wake: Wake, because: Reason) -> HealthDecision {
+    HealthDecision { status: None, event: None, wake, because, exclusive_in: None }
 }
 
-/// A deadline.
-enum Clock {
-    Runs { wake: Wake },
-    Ran,
+/// The state of a deadline.
+enum Deadline {
+    Pending { wake: Wake },
+    Passed,
 }
 
-fn clock(seen: &Observed<'_>, from: Timestamp, patience: Duration) -> Clock {
-    let deadline = seen.outages.deadline(from, patience, seen.now);
+fn deadline_of(seen: &Observed<'_>, from: Timestamp, timeout: Duration) -> Deadline {
+    let deadline = seen.outages.deadline(from, timeout, seen.now);
     if seen.now > deadline {
-        return Clock::Ran;
+        return Deadline::Passed;
     }
-    Clock::Runs { wake: Wake::By { awaited: Awaited::Node, at: facts::past(deadline) } }
+    Deadline::Pending { wake: Wake::By { awaited: Awaited::Node, at: facts::past(deadline) } }
 }

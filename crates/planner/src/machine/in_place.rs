@@ -1,138 +1,146 @@
-//! Updating a machine in place: the machine's part.
+//! The machine controller's part of an in-place update.
 //!
-//! Three work together on labels and one condition of the Node. The manager labels a node as a candidate and selects it; the machine
-//! controller keeps pods away and empties it, then says that it is ready; the agent on the node updates it and says how that went.
+//! Three components cooperate by labels and one condition of the Node. The manager labels a Node as a candidate and
+//! selects it. The machine controller cordons and drains the Node and reports that it is ready. The node agent updates
+//! the Node and reports the result.
 //!
-//! The condition moves through its reasons in a fixed order, and some moves follow each other at once: a candidate that is already
-//! selected, a node that is drained and therefore ready. Nobody waits for the reason in between, so only the last one is written. What
-//! others do wait for is kept apart and in order: the machine is `InPlaceUpdating` before its node says that it is ready, because
-//! from then on the agent may change it.
+//! The condition passes through its reasons in a fixed order. Some transitions follow each other immediately: a
+//! candidate that is already selected, a Node that is drained and therefore ready. No component waits for the reason in
+//! between, so only the last one is written. Other writes are kept separate and in order: the Machine is
+//! `InPlaceUpdating` before its Node is reported as ready, because the node agent may then start.
 
-use api::descriptions::in_place as text;
 use api::names::conditions::in_place as reasons;
 use api::names::{annotations, events, labels};
+use api::texts::in_place as text;
 use api::view::NodeView;
 use api::{
     ConditionStatus, MachinePhase, NodeCondition, Object, OperationState, OperationType, Text, Time, UpdateResult,
 };
 
 use super::builder::PlanBuilder;
-use super::drain_in_place::{InPlaceDrain, Way, way};
+use super::drain_in_place::{BarrierState, InPlaceDrain, barrier_state};
 use super::{DrainNeed, Reason, StatusWrite, Step};
 use crate::drain::Caller;
 use crate::{Awaited, Event, EventType, Wake};
 
-/// Takes the update as far as it goes now. `drain_in_place` empties the node.
+/// Advances the update. `drain_in_place` drains the Node.
 pub(super) fn plan(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
     let Some(node) = builder.node() else { return };
     let reached = follow_labels(node);
     let now = builder.seen.now;
     match &*reached.reason {
         reasons::SELECTED => {
-            let stated = !reached.is_news(node);
-            match way(builder, Caller::InPlaceUpdate) {
-                _ if stated && node.spec.unschedulable => empty(builder, drain_in_place),
-                Way::Forced { .. } if stated => empty(builder, drain_in_place),
-                Way::Barred { why, wake } => {
-                    tell_held_up(builder, &why);
-                    builder.drain = DrainNeed::Going; // how often it was tried must outlive the wait
+            let is_written = !reached.is_new(node);
+            match barrier_state(builder, Caller::InPlaceUpdate) {
+                _ if is_written && node.spec.unschedulable => drain(builder, drain_in_place),
+                BarrierState::Skipped { .. } if is_written => drain(builder, drain_in_place),
+                BarrierState::Failed { why, wake } => {
+                    report_drain_failure(builder, &why);
+                    builder.drain = DrainNeed::InProgress; // keeps the number of attempts
                     builder.wake(wake);
-                    builder.explain(Reason::PodsNotKeptAway(why));
+                    builder.explain(Reason::CordonFailed(why));
                 }
-                Way::Forced { again } if again > now => {
-                    builder.drain = DrainNeed::Going;
+                BarrierState::Skipped { again } if again > now => {
+                    builder.drain = DrainNeed::InProgress;
                     builder.wake(Wake::By { awaited: Awaited::Retry, at: again });
                 }
-                Way::Clear | Way::Forced { .. } => {
+                BarrierState::Clear | BarrierState::Skipped { .. } => {
                     if let Some(draft) = &mut builder.draft {
                         draft.cordon();
-                        draft.state(reached.condition(now));
+                        draft.set_condition(reached.condition(now));
                     }
                     builder.wake(Wake::Again);
                     builder.explain(Reason::UpdateSelected);
                 }
             }
         }
-        reasons::DRAINED => be_ready(builder),
-        reasons::READY_FOR_UPDATE => builder.explain(Reason::AwaitsUpdate),
+        reasons::DRAINED => set_ready(builder),
+        reasons::READY_FOR_UPDATE => builder.explain(Reason::ReadyForUpdate),
         _ => {
-            if reached.is_news(node)
+            if reached.is_new(node)
                 && let Some(draft) = &mut builder.draft
             {
-                draft.state(reached.condition(now));
+                draft.set_condition(reached.condition(now));
             }
         }
     }
 }
 
-fn empty(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
+fn drain(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
     match drain_in_place(builder) {
         InPlaceDrain::Done => {
-            builder.requests.push(Step::Emptied);
+            builder.requests.push(Step::RecordDrained);
             if *builder.machine.phase() != MachinePhase::InPlaceUpdating {
-                let said = text::updating(builder.machine.name());
+                let description = text::updating(builder.machine.name());
                 let (kind, state) = (OperationType::InPlaceUpdate, OperationState::Processing);
                 let phase = MachinePhase::InPlaceUpdating;
-                builder.write_status(StatusWrite::change(&builder.machine, phase, kind, state, said, builder.seen.now));
-                let message = "its node is drained and may be updated".to_owned();
+                builder.write_status(StatusWrite::change(
+                    &builder.machine,
+                    phase,
+                    kind,
+                    state,
+                    description,
+                    builder.seen.now,
+                ));
+                let message = "Node is drained and ready for the in-place update".to_owned();
                 builder.events.push(Event {
                     event_type: EventType::Normal,
-                    reason: events::ours::READY_FOR_UPDATE,
+                    reason: events::millwright::READY_FOR_UPDATE,
                     message,
                 });
             }
-            be_ready(builder);
+            set_ready(builder);
         }
-        InPlaceDrain::Goes { steps, wake, failure } => {
+        InPlaceDrain::InProgress { steps, wake, failure } => {
             if let Some(why) = &failure {
-                tell_held_up(builder, why);
+                report_drain_failure(builder, why);
             }
             builder.requests.extend(steps);
-            builder.drain = DrainNeed::Going;
+            builder.drain = DrainNeed::InProgress;
             builder.wake(wake);
-            builder.explain(Reason::DrainsForUpdate);
+            builder.explain(Reason::DrainingForUpdate);
         }
     }
 }
 
-fn tell_held_up(builder: &mut PlanBuilder<'_>, why: &str) {
-    let write = StatusWrite::update_held_up(why, builder.seen.now);
-    if write.is_news(&builder.machine, builder.seen.policy, builder.seen.now) {
+fn report_drain_failure(builder: &mut PlanBuilder<'_>, why: &str) {
+    let write = StatusWrite::update_drain_failed(why, builder.seen.now);
+    if write.is_new(&builder.machine, builder.seen.policy, builder.seen.now) {
         builder.write_status(write);
-        let message = format!("its node cannot be drained for its update: {why}");
-        builder.events.push(Event { event_type: EventType::Warning, reason: events::ours::NOT_UPDATED, message });
+        let message = format!("failed to drain the Node for its in-place update: {why}");
+        builder.events.push(Event { event_type: EventType::Warning, reason: events::millwright::NOT_UPDATED, message });
     }
 }
 
-fn be_ready(builder: &mut PlanBuilder<'_>) {
-    let said = Said::new(reasons::READY_FOR_UPDATE, reasons::READY_FOR_UPDATE_MESSAGE);
-    let condition = said.condition(builder.seen.now);
+fn set_ready(builder: &mut PlanBuilder<'_>) {
+    let ready = ReasonAndMessage::new(reasons::READY_FOR_UPDATE, reasons::READY_FOR_UPDATE_MESSAGE);
+    let condition = ready.condition(builder.seen.now);
     if let Some(draft) = &mut builder.draft {
-        draft.state(condition);
+        draft.set_condition(condition);
     }
     builder.wake(Wake::On(Awaited::Node));
-    builder.explain(Reason::AwaitsUpdate);
+    builder.explain(Reason::ReadyForUpdate);
 }
 
-/// What the condition says.
+/// Reason and message of the condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Said {
+struct ReasonAndMessage {
     reason: Text,
     message: Text,
 }
 
-impl Said {
+impl ReasonAndMessage {
     fn new(reason: &str, message: &str) -> Self {
         Self { reason: reason.into(), message: message.into() }
     }
 
-    /// What the node says now; nothing if it says nothing.
+    /// Returns those of the Node, empty if the condition is missing.
     fn on(node: &NodeView) -> Self {
         node.condition(reasons::TYPE)
             .map_or_else(|| Self::new("", ""), |there| Self::new(&there.reason, &there.message))
     }
 
-    fn is_news(&self, node: &NodeView) -> bool {
+    fn is_new(&self, node: &NodeView) -> bool {
         self.reason != Self::on(node).reason
     }
 
@@ -149,31 +157,33 @@ impl Said {
     }
 }
 
-/// As far as the node's labels take its condition.
-fn follow_labels(node: &NodeView) -> Said {
-    let mut said = Said::on(node);
-    while let Some(next) = next(node, &said.reason) {
-        said = next;
+/// Returns the last reason and message to which the labels of the Node lead.
+fn follow_labels(node: &NodeView) -> ReasonAndMessage {
+    let mut reached = ReasonAndMessage::on(node);
+    while let Some(next) = next(node, &reached.reason) {
+        reached = next;
     }
-    said
+    reached
 }
 
-/// Where the labels take the condition from this reason; `None` if it stays. No reason is reached twice: from each the labels lead
-/// on, and a result is final.
-fn next(node: &NodeView, reason: &str) -> Option<Said> {
+/// Returns the next reason and message to which the labels lead, or `None` if the condition stays. No reason is reached
+/// twice: from each reason the labels lead further, and a result is final.
+fn next(node: &NodeView, reason: &str) -> Option<ReasonAndMessage> {
     node.label(labels::CANDIDATE_FOR_UPDATE)?;
     let selected = node.label(labels::SELECTED_FOR_UPDATE).is_some();
     let result = node.label(labels::UPDATE_RESULT).map(UpdateResult::from);
     match (reason, selected, result) {
-        ("", _, _) | (reasons::SUCCESSFUL, _, None) => Some(Said::new(reasons::CANDIDATE, reasons::CANDIDATE_MESSAGE)),
-        (reasons::CANDIDATE, true, _) => Some(Said::new(reasons::SELECTED, reasons::SELECTED_MESSAGE)),
-        (reasons::SELECTED, true, _) => None, // it is drained first, whatever an old result says
+        ("", _, _) | (reasons::SUCCESSFUL, _, None) => {
+            Some(ReasonAndMessage::new(reasons::CANDIDATE, reasons::CANDIDATE_MESSAGE))
+        }
+        (reasons::CANDIDATE, true, _) => Some(ReasonAndMessage::new(reasons::SELECTED, reasons::SELECTED_MESSAGE)),
+        (reasons::SELECTED, true, _) => None, // the Node is drained first, even if an old result exists
         (reason, _, Some(UpdateResult::Successful)) if reason != reasons::SUCCESSFUL => {
-            Some(Said::new(reasons::SUCCESSFUL, reasons::SUCCESSFUL_MESSAGE))
+            Some(ReasonAndMessage::new(reasons::SUCCESSFUL, reasons::SUCCESSFUL_MESSAGE))
         }
         (reason, _, Some(UpdateResult::Failed)) if reason != reasons::FAILED => {
             let why = node.annotation(annotations::UPDATE_FAILED_REASON).unwrap_or_default();
-            Some(Said::new(reasons::FAILED, &format!("{}{why}", reasons::FAILED_MESSAGE)))
+            Some(ReasonAndMessage::new(reasons::FAILED, &format!("{}{why}", reasons::FAILED_MESSAGE)))
         }
         _ => None,
     }

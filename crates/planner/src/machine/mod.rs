@@ -1,12 +1,12 @@
-//! What to do next with one machine, and why.
+//! Plans the next steps of one Machine.
 //!
-//! A machine's life is a sequence: a VM is made, it is written down, its node joins; later the node is emptied, the VM
-//! goes, the node goes, the machine goes. What makes it hard is that anything can happen between two steps: the process dies,
-//! an answer is lost, the object is deleted half-way, the cloud is asked twice. So nothing here remembers what it did last.
-//! Each reconcile looks at everything afresh and answers with the next steps; whatever was already done is seen, not recalled, and
-//! planning a machine that needs nothing gives an empty plan.
+//! The lifecycle of a Machine is a sequence: its VM is created and recorded, and its Node joins. Later the Node is
+//! drained, then the VM, the Node and the Machine are deleted. Anything can happen between two steps: the process
+//! stops, a response is lost, the Machine is deleted in the middle, the driver reports another state. Therefore a
+//! planner does not remember its last steps. Each reconcile observes the current state and returns the next steps.
+//! Steps that are already done are visible in that state, and the plan of a Machine that needs no change is empty.
 //!
-//! A plan holds at most one driver call, always as its last step: its outcome must be seen before anything follows from it.
+//! A plan contains at most one driver call, always as its last step: later steps depend on its result.
 
 mod barrier;
 mod builder;
@@ -17,13 +17,13 @@ mod drain_in_place;
 mod drain_view;
 mod facts;
 mod health;
-mod hold;
 mod in_place;
 pub mod interest;
 mod living;
 mod node_lookup;
 mod preserve;
 mod reason;
+mod retry;
 mod shared_vm;
 mod stage;
 mod stale;
@@ -42,133 +42,137 @@ use crate::limiter::Capacity;
 use crate::replacement_limit::Siblings;
 use crate::safety::Outages;
 use crate::token::TokenRecord;
-use crate::{Awaited, Event, EventType, LookedFor, Policy, Presence, Wake};
+use crate::{Awaited, Event, EventType, LookedFor, MachinePatch, Policy, Presence, Wake};
 
-pub use barrier::{Barrier, NOT_KEPT, Obstruction, not_kept, set_up_by};
+pub use barrier::{Barrier, BarrierFailure, NOT_KEPT, not_kept, set_up_by};
 pub use delete::removal_failed;
 pub use drain_view::{DrainView, Watching};
 pub use facts::{Facts, creation_timeout};
-pub use node_lookup::{NodeLookup, Unanswered};
+pub use node_lookup::{LookupFailure, NodeLookup};
 pub use reason::Reason;
 pub use stage::{Stage, stage};
 pub use status::StatusWrite;
-pub use step::{DrainNeed, MachinePatch, Plan, Step};
+pub use step::{DrainNeed, Plan, Step};
 pub use tokens::removal_retry as token_removal_retry;
 pub use vm::{Call, CallUnderWay, Failure, Initialized, Origin, Vm, VmState};
 
-/// Everything the decision may look at.
+/// The input of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The machine itself.
+    /// The Machine.
     pub machine: &'a Machine,
-    /// The class it names.
+    /// The MachineClass that the Machine names.
     pub class: Presence<&'a MachineClass>,
-    /// Whether a driver of this process serves the class's provider.
+    /// Whether this process has a driver for the provider of the MachineClass.
     pub driver: &'a DriverState,
-    /// Whether a class that is absent was looked for.
+    /// Whether a MachineClass that is absent from the cache was looked up.
     pub class_looked_for: LookedFor,
-    /// Whether the class's secret can be used.
+    /// Whether the Secret of the MachineClass can be used.
     pub secret: &'a SecretState,
-    /// Its place in the target cluster, if there is one.
+    /// The target cluster, if there is one.
     pub target: Target<'a>,
-    /// What the cloud last said of its VM.
+    /// The last state of the VM that the driver reported.
     pub vm: &'a VmState,
-    /// The driver call about it that has not ended, if there is one.
+    /// The driver call for this Machine that has not ended, if there is one.
     pub call_under_way: Option<CallUnderWay>,
-    /// The node that already has the name under which the VM is about to register, while nobody has linked the two.
+    /// The Node that already has the name under which the VM will register, while the Machine is not linked to a Node.
     pub namesake: Presence<&'a NodeView>,
-    /// The other machines of its deployment; counted only if it [may ask](crate::replacement_limit::may_ask).
+    /// The other Machines of the MachineDeployment. Counted only if the Machine [is a
+    /// candidate](crate::replacement_limit::is_candidate).
     pub siblings: Siblings,
-    /// Whether its class has room for another VM, as far as the cloud has said.
+    /// Whether the MachineClass has capacity for another VM, as last reported by the driver.
     pub capacity: Capacity<'a>,
-    /// What is known of its bootstrap token.
+    /// The state of the bootstrap token.
     pub token: TokenRecord,
-    /// The other machines that name the same node.
+    /// The other Machines that name the same Node.
     pub rivals: &'a [Arc<Machine>],
     /// The other Machines whose `spec.providerID` is the VM of this Machine, recorded or reported by the driver.
     pub vm_rivals: &'a [Arc<Machine>],
-    /// Whether its deployment replaces its machines just now.
-    pub rollout: RollOut,
-    /// Whether what we see can be relied on.
+    /// Whether a rollout of the MachineDeployment is in progress.
+    pub rollout: Rollout,
+    /// Whether the observed state is reliable.
     pub connectivity: Connectivity,
-    /// When it could not be: time that counts against no deadline ([`Outages::deadline`]).
+    /// Periods in which it was not. They do not count towards deadlines ([`Outages::deadline`]).
     pub outages: &'a Outages,
-    /// Limits and periods.
+    /// Timeouts and limits.
     pub policy: &'a Policy,
     /// The time of the decision.
     pub now: Timestamp,
 }
 
-/// The cluster that the machine's node joins.
+/// The cluster that the Machine's Node joins.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// Millwright runs without one: machines are made and deleted, nothing joins.
+    /// There is no target cluster: VMs are created and deleted, and no Node joins.
     None,
-    /// There is one.
+    /// There is a target cluster.
     Cluster {
         /// The Node of this Machine, as [`node::select`](crate::node::select) selects it.
         node: Presence<&'a NodeView>,
-        /// What the API server itself said of it, if it was asked because the cache does not show it.
+        /// The last response of the API server about a Node that is not in the cache.
         node_lookup: &'a NodeLookup,
-        /// What is known of the drain of that node, should it be asked for.
+        /// The drain of that Node, if one is requested.
         drain_view: &'a DrainView,
     },
 }
 
-/// Whether we have seen the API servers lately. Who has been disconnected for too long must not decide that anybody is dead.
+/// Whether the API servers were reachable recently. While they are not, a missing heartbeat is no evidence that a Node
+/// is unhealthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Connectivity {
-    /// We see.
+    /// The API servers are reachable.
     #[default]
     Connected,
-    /// We have been disconnected for longer than the freeze timeout: nothing new is made and no machine is marked Failed.
+    /// The API servers were unreachable for longer than the freeze timeout. No VM is created and no Machine is marked
+    /// Failed.
     Frozen,
 }
 
-/// Whether the data that the driver needs is at hand.
+/// Whether the Secret data for the driver is available.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SecretState {
-    /// Merged and complete.
+    /// The data is merged and complete.
     Ready,
-    /// It was asked for and will come.
+    /// The Secret was requested and is not available yet.
     Fetching,
-    /// It cannot be used; the sentence says why and names the fix.
+    /// The Secret cannot be used. The text names the cause and the fix.
     Unusable(String),
 }
 
-/// Whether a driver of this process serves the provider that the class names.
+/// Whether this process has a driver for the provider of the MachineClass.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum DriverState {
-    /// One does.
+    /// It has.
     Served,
-    /// None does, so no cloud can be asked about the machine; the sentence says which there are.
+    /// It has none, so the state of the VM cannot be queried. The text lists the drivers of this process.
     Missing(String),
 }
 
-/// Whether the deployment of a machine replaces its machines.
+/// Whether a rollout of the Machine's MachineDeployment is in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum RollOut {
-    /// Not as far as this process knows. The deployment controller, here or elsewhere, sees to what a roll-out writes on nodes.
+pub enum Rollout {
+    /// Unknown to this process. The MachineDeployment controller writes the rollout's changes of Nodes.
     #[default]
-    NotKnown,
-    /// It does, and the autoscaler is kept from its nodes: what a new node gets for that is written together with our marks.
-    UnderWay,
+    Unknown,
+    /// In progress, and the cluster-autoscaler must not scale down its Nodes. For a new Node the annotation is written
+    /// together with the other changes.
+    InProgress,
 }
 
-/// Decides what to do next with a machine.
+/// Plans the next steps of a Machine.
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
     let facts = Facts::of(seen.machine);
-    tokens::tidy(seen, &facts, next_steps(seen, &facts))
+    tokens::add_token_removal(seen, &facts, next_steps(seen, &facts))
 }
 
 fn next_steps(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
     if facts.deleting {
         return delete::plan(seen, facts);
     }
-    if let Some(finalizers) = facts.with_our_finalizer() {
+    if let Some(finalizers) = facts.with_finalizer() {
         let patch = MachinePatch { finalizers: Some(finalizers), ..MachinePatch::default() };
-        return Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::FinalizerFirst);
+        return Plan::of(vec![Step::Patch(patch)], Wake::Again, Reason::FinalizerMissing);
     }
     if seen.connectivity == Connectivity::Frozen {
         return Plan::wait(Wake::On(Awaited::Connectivity), Reason::Frozen);
@@ -184,37 +188,41 @@ fn next_steps(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
         return refusal(
             seen,
             Reason::Invalid(api::validation::joined(&errors)),
-            api::names::events::ours::INVALID,
+            api::names::events::millwright::INVALID,
             Awaited::Change,
         );
     }
-    if stale::was_given_up(seen.machine, facts) {
+    if stale::is_marked_failed(seen.machine, facts) {
         return stale::plan(seen);
     }
-    if create::is_due(facts) && !health::has_joined_all_the_same(seen, facts) {
+    if create::is_due(facts) && !health::has_healthy_node(seen, facts) {
         return create::plan(seen, facts);
     }
     living::plan(seen, facts)
 }
 
-/// A class that the cache does not show may exist all the same, and nothing is concluded from its absence before a list that could
-/// have shown it has come.
+/// Waits if the MachineClass is not in the cache. Its absence is conclusive only after a list that would contain it was
+/// completed.
 fn awaits_class(seen: &Observed<'_>) -> Option<Plan> {
     if !matches!(seen.class, Presence::Absent) || seen.class_looked_for == LookedFor::Yes {
         return None;
     }
     let at = facts::later(seen.now, seen.policy.short_retry);
-    let because = Reason::ClassNotSeen(seen.machine.spec.class.name.clone());
+    let because = Reason::ClassNotCached(seen.machine.spec.class.name.clone());
     Some(Plan::wait(Wake::By { awaited: Awaited::Class, at }, because))
 }
 
-/// The input is at fault: say so once, in the status and as an Event, and wait for it to be mended.
+/// Reports invalid input once, in the status and as an Event, and waits for a correction.
 fn refusal(seen: &Observed<'_>, because: Reason, event: &'static str, awaited: Awaited) -> Plan {
-    let write = StatusWrite::refused(&because.to_string(), seen.now);
+    let write = StatusWrite::invalid_input(&because.to_string(), seen.now);
     let mut steps = Vec::new();
-    if write.is_news(seen.machine, seen.policy, seen.now) {
+    if write.is_new(seen.machine, seen.policy, seen.now) {
         steps.push(Step::Status(write));
-        steps.push(Step::Tell(Event { event_type: EventType::Warning, reason: event, message: because.to_string() }));
+        steps.push(Step::EmitEvent(Event {
+            event_type: EventType::Warning,
+            reason: event,
+            message: because.to_string(),
+        }));
     }
     let wake = Wake::By { awaited, at: facts::later(seen.now, seen.policy.long_retry) };
     Plan::of(steps, wake, because)

@@ -1,152 +1,153 @@
-//! Whether a node that the cache does not show is really not there.
+//! Looks up a Node that is not in the cache.
 //!
-//! A deletion ends with the Node object. If it took a node for absent that has only not been heard of yet, because a watch is cut or
-//! late, VM and Machine would go and the Node would stay for good: no Machine names it any more, and it carries no mark of ours.
-//! So where a deletion would go on without a node that the machine is known to have become, the API server itself is asked, once
-//! before the drain and once after the end of the VM, when nothing can join any more. A node that is in the cache costs no question.
+//! A deletion ends with the Node. If a Node were considered absent only because the watch is interrupted or late, VM
+//! and Machine would be deleted and the Node would remain: no Machine names it any more, and it has no mark of the
+//! controller. Therefore, if the cache does not contain a Node that the Machine is known to have, the API server is
+//! queried: once before the drain, and once after the deletion of the VM, when nothing can register any more. A Node in
+//! the cache needs no query.
 //!
-//! An API server that cannot say is asked again for as long as a drain may take. Then, when it refuses, or when force is asked for,
-//! the deletion goes on as if there were no node, and says so: a machine must be able to go though its cluster is gone for good.
+//! If the query fails, it is repeated for as long as a drain may take. If the drain timeout has passed, the error is
+//! permanent or force is requested, the deletion continues as if the Node did not exist, and reports it: a Machine must
+//! be deletable even if its cluster is gone.
 
 use std::time::Duration;
 
 use api::Object;
 use api::deletion::Step as Stage;
-use api::descriptions::deletion as text;
 use api::names::{events, labels};
+use api::texts::deletion as text;
 use jiff::Timestamp;
 
 use super::{Facts, Observed, Plan, Reason, StatusWrite, Step, Target, facts};
-use crate::drain::{Outlook, Request};
+use crate::drain::{Persistence, Request};
 use crate::{Awaited, Event, EventType, Presence, Wake};
 
-/// What the API server itself last said of a node that the cache does not show.
+/// The last response of the API server about a Node that is not in the cache.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum NodeLookup {
-    /// It was not asked, or the VM has ended since: until then the node could still join.
+    /// No request was made since the deletion of the VM; before that, the Node could still register.
     #[default]
-    Unasked,
-    /// There is no such node.
+    NotRequested,
+    /// The Node does not exist.
     Absent,
-    /// It could not say.
-    Unanswered(Unanswered),
-    /// The cache shows the Node, and the requests that remove it fail.
-    NotRemoved(Unanswered),
+    /// The request failed.
+    Failed(LookupFailure),
+    /// The Node is in the cache, and the requests to remove it fail.
+    RemovalFailed(LookupFailure),
 }
 
-/// A question that was not answered.
+/// A failed request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Unanswered {
-    /// Why.
+pub struct LookupFailure {
+    /// The error.
     pub why: String,
-    /// Whether asking again may help.
-    pub outlook: Outlook,
-    /// When it was first asked in vain.
+    /// Whether a retry may succeed.
+    pub persistence: Persistence,
+    /// Time of the first failure.
     pub since: Timestamp,
-    /// When it was last asked.
+    /// Time of the last failure.
     pub at: Timestamp,
 }
 
 impl NodeLookup {
-    /// This question was not answered either.
+    /// Records a failed request.
     #[must_use]
-    pub fn in_vain(&self, why: String, outlook: Outlook, now: Timestamp) -> Self {
+    pub fn failed(&self, why: String, persistence: Persistence, now: Timestamp) -> Self {
         let since = match self {
-            Self::Unanswered(before) => before.since,
-            Self::Unasked | Self::Absent | Self::NotRemoved(_) => now,
+            Self::Failed(before) => before.since,
+            Self::NotRequested | Self::Absent | Self::RemovalFailed(_) => now,
         };
-        Self::Unanswered(Unanswered { why, outlook, since, at: now })
+        Self::Failed(LookupFailure { why, persistence, since, at: now })
     }
 
-    /// The removal of the Node failed, too.
+    /// Records a failed removal of the Node.
     #[must_use]
-    pub fn not_removed(&self, why: String, now: Timestamp) -> Self {
+    pub fn removal_failed(&self, why: String, now: Timestamp) -> Self {
         let since = match self {
-            Self::NotRemoved(before) => before.since,
-            Self::Unasked | Self::Absent | Self::Unanswered(_) => now,
+            Self::RemovalFailed(before) => before.since,
+            Self::NotRequested | Self::Absent | Self::Failed(_) => now,
         };
-        Self::NotRemoved(Unanswered { why, outlook: Outlook::Passing, since, at: now })
+        Self::RemovalFailed(LookupFailure { why, persistence: Persistence::Transient, since, at: now })
     }
 }
 
-/// How much a deletion knows of a node that the cache does not show.
+/// What a deletion knows about a Node that is not in the cache.
 pub(super) enum Absence<'a> {
-    /// There is none, or nobody knows what it would be called.
-    Certain,
-    /// It has to be asked for.
-    Open(Plan),
-    /// Nobody could say, and no more is waited for.
-    Assumed(&'a Unanswered),
+    /// The Node does not exist, or its name is unknown.
+    Confirmed,
+    /// The Node must be looked up first.
+    Unconfirmed(Plan),
+    /// The lookup failed, and the deletion does not wait any longer.
+    Assumed(&'a LookupFailure),
 }
 
-/// What is known of the node, given that the cache does not show it, before the deletion takes this step.
+/// Returns what is known about a Node that is not in the cache, before this step of the deletion.
 pub(super) fn absence<'a>(seen: &Observed<'a>, facts: &Facts<'_>, next: Stage) -> Absence<'a> {
     let (Target::Cluster { node: Presence::Absent, node_lookup, .. }, Some(name)) = (seen.target, facts.node_name)
     else {
-        return Absence::Certain;
+        return Absence::Confirmed;
     };
     match node_lookup {
-        NodeLookup::Absent => Absence::Certain,
-        NodeLookup::Unasked | NodeLookup::NotRemoved(_) => {
-            Absence::Open(ask(name, Reason::NodeUnseen(name.to_owned())))
+        NodeLookup::Absent => Absence::Confirmed,
+        NodeLookup::NotRequested | NodeLookup::RemovalFailed(_) => {
+            Absence::Unconfirmed(query(name, Reason::NodeNotCached(name.to_owned())))
         }
-        NodeLookup::Unanswered(failure) if is_enough(seen, failure, name) => Absence::Assumed(failure),
-        NodeLookup::Unanswered(failure) => Absence::Open(ask_again(seen, failure, name, next)),
+        NodeLookup::Failed(failure) if is_final(seen, failure, name) => Absence::Assumed(failure),
+        NodeLookup::Failed(failure) => Absence::Unconfirmed(query_again(seen, failure, name, next)),
     }
 }
 
-/// What people are told when a machine goes while nobody knows of its node.
-pub(super) fn confess(name: &str, failure: &Unanswered) -> Event {
+/// Returns the Event about a Machine that is deleted although its Node is unknown.
+pub(super) fn node_may_remain(name: &str, failure: &LookupFailure) -> Event {
     let message = format!(
-        "its VM is gone, but whether node {name:?} is registered could not be found out: {}; if it is, delete it by hand",
+        "VM is deleted, but the lookup of node {name:?} failed: {}; if the Node still exists, delete it manually",
         failure.why
     );
-    Event { event_type: EventType::Warning, reason: events::ours::NODE_MAY_BE_LEFT, message }
+    Event { event_type: EventType::Warning, reason: events::millwright::NODE_MAY_BE_LEFT, message }
 }
 
-fn ask(name: &str, because: Reason) -> Plan {
-    Plan::of(vec![Step::LookForNode { name: name.to_owned() }], Wake::Again, because)
+fn query(name: &str, because: Reason) -> Plan {
+    Plan::of(vec![Step::LookUpNode { name: name.to_owned() }], Wake::Again, because)
 }
 
-fn ask_again(seen: &Observed<'_>, failure: &Unanswered, name: &str, next: Stage) -> Plan {
-    let because = Reason::NodeUncertain { name: name.to_owned(), why: failure.why.clone() };
+fn query_again(seen: &Observed<'_>, failure: &LookupFailure, name: &str, next: Stage) -> Plan {
+    let because = Reason::NodeLookupFailed { name: name.to_owned(), why: failure.why.clone() };
     let at = facts::later(failure.at, seen.policy.short_retry);
     if at <= seen.now {
-        return ask(name, because);
+        return query(name, because);
     }
     let write = StatusWrite::deletion_failed(text::node_lookup_failed(next, name, &failure.why), seen.now);
-    let steps = write.is_news(seen.machine, seen.policy, seen.now).then_some(Step::Status(write)).into_iter().collect();
+    let steps = write.is_new(seen.machine, seen.policy, seen.now).then_some(Step::Status(write)).into_iter().collect();
     Plan::of(steps, Wake::By { awaited: Awaited::Retry, at }, because)
 }
 
-fn is_enough(seen: &Observed<'_>, failure: &Unanswered, name: &str) -> bool {
-    is_forced(seen) || failure.outlook == Outlook::Lasting || has_lasted(seen, failure, name)
+fn is_final(seen: &Observed<'_>, failure: &LookupFailure, name: &str) -> bool {
+    is_forced(seen) || failure.persistence == Persistence::Permanent || has_timed_out(seen, failure, name)
 }
 
 fn is_forced(seen: &Observed<'_>) -> bool {
     seen.machine.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true)
 }
 
-/// Returns whether the failure has lasted for as long as a drain may take.
-fn has_lasted(seen: &Observed<'_>, failure: &Unanswered, name: &str) -> bool {
-    let patience =
-        Request::for_deletion(seen.machine, name, Presence::Absent, &seen.policy.drain, seen.outages).timeout;
-    seen.outages.deadline_within(failure.since, patience, Duration::ZERO, seen.now) <= seen.now
+/// Returns whether the failure has lasted for the drain timeout.
+fn has_timed_out(seen: &Observed<'_>, failure: &LookupFailure, name: &str) -> bool {
+    let timeout = Request::for_deletion(seen.machine, name, Presence::Absent, &seen.policy.drain, seen.outages).timeout;
+    seen.outages.deadline_within(failure.since, timeout, Duration::ZERO, seen.now) <= seen.now
 }
 
-/// Returns what to report if the Node is not removed any more, although the cache shows it: the requests have failed for as long as a
-/// drain may take, or twice if force is asked for. The API server may be gone for good.
-pub(super) fn removal_given_up(seen: &Observed<'_>, name: &str) -> Option<(Event, Reason)> {
-    let Target::Cluster { node_lookup: NodeLookup::NotRemoved(failure), .. } = seen.target else { return None };
+/// Returns what to report if the Node remains in the cache: the requests to remove it have failed for the drain
+/// timeout, or twice if force is requested. The API server may be gone permanently.
+pub(super) fn removal_failed_for_too_long(seen: &Observed<'_>, name: &str) -> Option<(Event, Reason)> {
+    let Target::Cluster { node_lookup: NodeLookup::RemovalFailed(failure), .. } = seen.target else { return None };
     let repeated = failure.since < failure.at;
-    let enough = has_lasted(seen, failure, name) || (is_forced(seen) && repeated);
+    let enough = has_timed_out(seen, failure, name) || (is_forced(seen) && repeated);
     if !enough {
         return None;
     }
     let message = format!(
-        "VM is deleted, but deletion of node {name:?} failed: {}; if the Node still exists, delete it by hand",
+        "VM is deleted, but deletion of node {name:?} failed: {}; if the Node still exists, delete it manually",
         failure.why
     );
-    let event = Event { event_type: EventType::Warning, reason: events::ours::NODE_MAY_BE_LEFT, message };
-    Some((event, Reason::NodeNotRemoved { name: name.to_owned(), why: failure.why.clone() }))
+    let event = Event { event_type: EventType::Warning, reason: events::millwright::NODE_MAY_BE_LEFT, message };
+    Some((event, Reason::NodeDeletionFailed { name: name.to_owned(), why: failure.why.clone() }))
 }

@@ -1,143 +1,155 @@
-//! Keeping a machine that would otherwise be replaced.
+//! Preserves a Machine that would otherwise be replaced.
 //!
-//! Who wants to look at a broken machine annotates it or its Node ([`crate::preservation`] says which wish counts). The machine then
-//! gets an expiry, its Node is hidden from the autoscaler and says so in a condition; if the machine has failed, the Node is tainted
-//! and emptied, so that nobody depends on it while it is being looked at. It is never cordoned: a cordon belongs to whoever set it,
-//! and nobody could tell ours from theirs when the time is up.
+//! Users who want to inspect a broken Machine annotate it or its Node ([`crate::preservation`] defines which annotation
+//! counts). The Machine then gets an expiry, and its Node an annotation for the cluster-autoscaler and a condition. If
+//! the Machine is Failed, the Node is also tainted and drained. The Node is never cordoned: afterwards it would be
+//! unknown whether the cordon was set by the controller or by a user.
 //!
-//! The expiry is written first and taken back last, so whoever dies in between is followed by someone who finishes the job. A machine
-//! that fails gets it together with its phase: its set must not replace it in the moment between the two.
+//! The expiry is written first and removed last, so that the next process completes what an earlier one began. The
+//! expiry of a Machine that fails is written together with its phase, because its MachineSet must not replace it in
+//! between.
 
 use api::names::annotations::{
     LAST_APPLIED_NODE_PRESERVE, PRESERVE, PRESERVED_BEFORE, PRESERVED_BEFORE_VALUE, SCALE_DOWN_DISABLED,
-    SCALE_DOWN_DISABLED_BY_US, SCALE_DOWN_DISABLED_VALUE,
+    SCALE_DOWN_DISABLED_BY_MCM, SCALE_DOWN_DISABLED_VALUE,
 };
-use api::names::conditions::preserved as says;
+use api::names::conditions::preserved as texts;
 use api::names::{events, taints};
-use api::{Preservable, ConditionStatus, MachinePhase, NodeCondition, Object, PreserveValue, Taint, TaintEffect, Time};
+use api::{ConditionStatus, MachinePhase, NodeCondition, Object, Preservable, PreserveValue, Taint, TaintEffect, Time};
 use jiff::Timestamp;
 
 use super::builder::PlanBuilder;
-use super::drain_in_place::{InPlaceDrain, Way, way};
+use super::drain_in_place::{BarrierState, InPlaceDrain, barrier_state};
 use super::{DrainNeed, Reason, StatusWrite, Step, Target, facts};
 use crate::drain::Caller;
 use crate::node::Draft;
 use crate::preservation::effective_value;
 use crate::{Awaited, Event, EventType, Presence, Wake};
 
-/// Starts, keeps up or ends the preservation. `drain_in_place` empties the node.
+/// Starts, continues or ends the preservation. `drain_in_place` drains the Node.
 pub(super) fn plan(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
-    if matches!(builder.seen.target, Target::Cluster { node: Presence::Undecodable, .. }) {
-        return; // nobody can say what its node wishes, or clean up there
+    if matches!(builder.seen.target, Target::Cluster { node: Presence::Undecodable(_), .. }) {
+        return; // the annotation of the Node is unknown, and the Node cannot be changed
     }
-    remark_on_nonsense(builder);
+    report_invalid_values(builder);
     let now = builder.seen.now;
     let current = &builder.machine.status.current_status;
-    let wish = effective_value(&builder.machine, builder.found_node());
+    let value = effective_value(&builder.machine, builder.node_presence());
     let expired = current.preserve_expiry_time.is_some_and(|expiry| expiry.timestamp() <= now);
-    let action = decide(wish.as_ref(), current.phase == MachinePhase::Failed, expired);
+    let action = decide(value.as_ref(), current.phase == MachinePhase::Failed, expired);
     match action {
-        PreserveAction::Preserve(by) => preserve(builder, by, drain_in_place),
+        PreserveAction::Preserve(origin) => preserve(builder, origin, drain_in_place),
         PreserveAction::Stop { annotations, why } => {
             if stop(builder, annotations, why) == Annotations::Remove {
-                return; // there is nothing left to hand over
+                return; // the annotations are removed
             }
         }
     }
-    hand_over(builder);
+    follow_node_annotation(builder);
 }
 
-/// Who wants the machine preserved.
+/// The origin of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum By {
+enum Origin {
     User,
-    Set,
+    MachineSet,
 }
 
-/// What is to be done.
+/// The action.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PreserveAction {
-    Preserve(By),
+    Preserve(Origin),
     Stop { annotations: Annotations, why: &'static str },
 }
 
-/// What becomes of the annotations when a preservation ends.
+/// Whether the annotations are kept when a preservation ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Annotations {
-    /// They stay: they may count again.
+    /// Kept: they may take effect again.
     Keep,
-    /// They go: their time is over.
+    /// Removed: they must not take effect again.
     Remove,
 }
 
-const TIME_IS_UP: &str = "its time is up";
-const RECOVERED: &str = "it has recovered";
+const EXPIRED: &str = "the preservation timeout has passed";
+const RECOVERED: &str = "the Machine has recovered";
 
-fn decide(wish: Option<&PreserveValue>, failed: bool, expired: bool) -> PreserveAction {
+fn decide(value: Option<&PreserveValue>, failed: bool, expired: bool) -> PreserveAction {
     use Annotations::{Keep, Remove};
-    match (wish, failed, expired) {
+    match (value, failed, expired) {
         (Some(PreserveValue::Now), _, false) | (Some(PreserveValue::WhenFailed), true, false) => {
-            PreserveAction::Preserve(By::User)
+            PreserveAction::Preserve(Origin::User)
         }
-        (Some(PreserveValue::AutoPreserved), true, false) => PreserveAction::Preserve(By::Set),
+        (Some(PreserveValue::AutoPreserved), true, false) => PreserveAction::Preserve(Origin::MachineSet),
         (Some(PreserveValue::Now | PreserveValue::WhenFailed | PreserveValue::AutoPreserved), _, true) => {
-            PreserveAction::Stop { annotations: Remove, why: TIME_IS_UP }
+            PreserveAction::Stop { annotations: Remove, why: EXPIRED }
         }
         (Some(PreserveValue::WhenFailed), false, false) => PreserveAction::Stop { annotations: Keep, why: RECOVERED },
         (Some(PreserveValue::AutoPreserved), false, false) => {
             PreserveAction::Stop { annotations: Remove, why: RECOVERED }
         }
-        (Some(PreserveValue::False), _, _) => PreserveAction::Stop { annotations: Keep, why: "somebody said so" },
+        (Some(PreserveValue::False), _, _) => {
+            PreserveAction::Stop { annotations: Keep, why: "the annotation is false" }
+        }
         (None | Some(PreserveValue::Unset | PreserveValue::Other(_)), _, _) => {
-            PreserveAction::Stop { annotations: Keep, why: "nobody wishes it any more" }
+            PreserveAction::Stop { annotations: Keep, why: "no valid annotation is set" }
         }
     }
 }
 
-fn preserve(builder: &mut PlanBuilder<'_>, by: By, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
-    let expiry = expiry(builder, by);
+fn preserve(
+    builder: &mut PlanBuilder<'_>,
+    origin: Origin,
+    drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain,
+) {
+    let expiry = expiry(builder, origin);
     builder.wake(Wake::By { awaited: Awaited::Change, at: expiry.timestamp() });
     builder.explain(Reason::Preserved { until: expiry.timestamp() });
     let failed = *builder.machine.phase() == MachinePhase::Failed;
-    let drained = |draft: &Draft<'_>| draft.condition(says::TYPE).is_some_and(|c| c.message.contains(says::DRAINED));
+    let drained = |draft: &Draft<'_>| draft.condition(texts::TYPE).is_some_and(|c| c.message.contains(texts::DRAINED));
     let Some(draft) = &mut builder.draft else { return };
-    let empties = failed && !drained(draft);
-    let settled = !empties && draft.node().condition_status(says::TYPE) == &ConditionStatus::True;
-    if !settled && draft.annotation(SCALE_DOWN_DISABLED) != Some(SCALE_DOWN_DISABLED_VALUE) {
+    let needs_drain = failed && !drained(draft);
+    let is_current = !needs_drain && draft.node().condition_status(texts::TYPE) == &ConditionStatus::True;
+    if !is_current && draft.annotation(SCALE_DOWN_DISABLED) != Some(SCALE_DOWN_DISABLED_VALUE) {
         draft.annotate(SCALE_DOWN_DISABLED, Some(SCALE_DOWN_DISABLED_VALUE));
-        draft.annotate(SCALE_DOWN_DISABLED_BY_US, Some(SCALE_DOWN_DISABLED_VALUE));
+        draft.annotate(SCALE_DOWN_DISABLED_BY_MCM, Some(SCALE_DOWN_DISABLED_VALUE));
     }
     let now = builder.seen.now;
-    if !empties {
-        draft.state(condition(by, if failed { Drain::Done } else { Drain::NotNeeded }, expiry, now));
+    if !needs_drain {
+        draft.set_condition(condition(
+            origin,
+            if failed { DrainResult::Done } else { DrainResult::NotNeeded },
+            expiry,
+            now,
+        ));
         if *builder.machine.phase() == MachinePhase::Running {
-            draft.untaint(&taint(now)); // it has recovered
+            draft.untaint(&taint(now)); // the Machine has recovered
         }
         return;
     }
     let tainted = draft.node().spec.taints.iter().any(|there| there.is_same_as(&taint(now)));
-    match way(builder, Caller::Preservation) {
+    match barrier_state(builder, Caller::Preservation) {
         _ if tainted => {}
-        Way::Forced { .. } => {} // it goes on without
-        Way::Clear => {
+        BarrierState::Skipped { .. } => {} // the drain continues without the taint
+        BarrierState::Clear => {
             if let Some(draft) = &mut builder.draft {
                 draft.taint(&taint(now));
             }
-            builder.wake(Wake::Again); // pods are asked to leave once no others can come
+            builder.wake(Wake::Again); // pods are evicted once no new ones can be scheduled
             return;
         }
-        Way::Barred { why, wake } => {
-            builder.drain = DrainNeed::Going; // how often it was tried must outlive the wait
+        BarrierState::Failed { why, wake } => {
+            builder.drain = DrainNeed::InProgress; // keeps the number of attempts
             builder.wake(wake);
-            not_drained(builder, by, expiry, &why);
+            not_drained(builder, origin, expiry, &why);
             return;
         }
     }
-    empty(builder, by, expiry, drain_in_place);
+    drain(builder, origin, expiry, drain_in_place);
 }
 
-/// The expiry, set now if there is none.
-fn expiry(builder: &mut PlanBuilder<'_>, by: By) -> Time {
+/// Returns the expiry, and sets it if there is none.
+fn expiry(builder: &mut PlanBuilder<'_>, origin: Origin) -> Time {
     let now = builder.seen.now;
     let current = &builder.machine.status.current_status;
     if let Some(expiry) = current.preserve_expiry_time {
@@ -145,160 +157,164 @@ fn expiry(builder: &mut PlanBuilder<'_>, by: By) -> Time {
     }
     let expiry = Time::from(facts::later(now, facts::preserve_timeout(&builder.machine, builder.seen.policy)));
     let mut write = StatusWrite::preserved_until(&builder.machine, Some(expiry));
-    // The time of the phase is what a preservation drain counts from, here and in the reference. No other clock runs on it while
-    // the machine is Failed; while it is anything else the health timeout does, and that must not start anew.
+    // A preservation drain counts from the time of the phase, here and in MCM. While the Machine is Failed, no other
+    // timeout depends on that time. In other phases the health timeout does, and must not restart.
     if let Some(current) = write.current_status.as_mut().filter(|current| current.phase == MachinePhase::Failed) {
         current.last_update_time = Some(Time::from(now));
     }
     builder.write_status(write);
-    let whose = match by {
-        By::User => "as its annotation, or its Node's, wishes",
-        By::Set => "as its set wishes",
+    let request = match origin {
+        Origin::User => "as requested by an annotation of the Machine or its Node",
+        Origin::MachineSet => "as requested by its MachineSet",
     };
-    let message = format!("preserved until {expiry}, {whose}");
-    builder.events.push(Event { event_type: EventType::Normal, reason: events::ours::PRESERVED, message });
+    let message = format!("preserved until {expiry}, {request}");
+    builder.events.push(Event { event_type: EventType::Normal, reason: events::millwright::PRESERVED, message });
     expiry
 }
 
-fn empty(
+fn drain(
     builder: &mut PlanBuilder<'_>,
-    by: By,
+    origin: Origin,
     expiry: Time,
     drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain,
 ) {
-    if builder.drain == DrainNeed::Going {
-        return; // it is being emptied for its update already
+    if builder.drain == DrainNeed::InProgress {
+        return; // the Node is being drained for its in-place update
     }
-    let drain = match drain_in_place(builder) {
+    let result = match drain_in_place(builder) {
         InPlaceDrain::Done => {
-            builder.requests.push(Step::Emptied);
-            Drain::Done
+            builder.requests.push(Step::RecordDrained);
+            DrainResult::Done
         }
-        InPlaceDrain::Goes { steps, wake, failure } => {
+        InPlaceDrain::InProgress { steps, wake, failure } => {
             builder.requests.extend(steps);
-            builder.drain = DrainNeed::Going;
+            builder.drain = DrainNeed::InProgress;
             builder.wake(wake);
             if let Some(why) = failure {
-                not_drained(builder, by, expiry, &why);
+                not_drained(builder, origin, expiry, &why);
             }
             return;
         }
     };
-    let condition = condition(by, drain, expiry, builder.seen.now);
+    let condition = condition(origin, result, expiry, builder.seen.now);
     if let Some(draft) = &mut builder.draft {
-        draft.state(condition);
+        draft.set_condition(condition);
     }
 }
 
-/// Its node could not be emptied, or not be kept free of new pods: says so there and on the machine.
-fn not_drained(builder: &mut PlanBuilder<'_>, by: By, expiry: Time, why: &str) {
-    let message = format!("its node could not be drained and is tried again: {why}");
-    builder.remarks.push(Event { event_type: EventType::Warning, reason: events::ours::PRESERVED, message });
-    let condition = condition(by, Drain::Failed, expiry, builder.seen.now);
+/// Reports a failed drain or taint, in the condition of the Node and as an Event.
+fn not_drained(builder: &mut PlanBuilder<'_>, origin: Origin, expiry: Time, why: &str) {
+    let message = format!("failed to drain the Node, retrying: {why}");
+    builder.remarks.push(Event { event_type: EventType::Warning, reason: events::millwright::PRESERVED, message });
+    let condition = condition(origin, DrainResult::Failed, expiry, builder.seen.now);
     if let Some(draft) = &mut builder.draft {
-        draft.state(condition);
+        draft.set_condition(condition);
     }
 }
 
-/// Ends the preservation, if there is one. Answers with what became of the annotations.
+/// Ends the preservation, if there is one. Returns whether the annotations are removed.
 fn stop(builder: &mut PlanBuilder<'_>, annotations: Annotations, why: &'static str) -> Annotations {
     let now = builder.seen.now;
     let preserved = builder.machine.status.current_status.preserve_expiry_time.is_some();
-    let forget = annotations == Annotations::Remove;
+    let remove = annotations == Annotations::Remove;
     if preserved {
         builder.afterwards = Some(StatusWrite::preserved_until(&builder.machine, None));
-        let message = format!("no longer preserved: {why}");
-        builder.events.push(Event { event_type: EventType::Normal, reason: events::ours::PRESERVATION_ENDED, message });
+        let message = format!("preservation has ended: {why}");
+        builder.events.push(Event {
+            event_type: EventType::Normal,
+            reason: events::millwright::PRESERVATION_ENDED,
+            message,
+        });
         builder.explain(Reason::PreservationEnded(why));
-    } else if !forget {
+    } else if !remove {
         return Annotations::Keep;
     }
     if let Some(draft) = &mut builder.draft {
         if preserved {
-            draft.state(NodeCondition {
-                kind: says::TYPE.into(),
+            draft.set_condition(NodeCondition {
+                kind: texts::TYPE.into(),
                 status: ConditionStatus::False,
                 last_heartbeat_time: Some(Time::from(now)),
                 last_transition_time: Some(Time::from(now)),
-                reason: says::STOPPED.into(),
+                reason: texts::STOPPED.into(),
                 ..NodeCondition::default()
             });
             draft.untaint(&taint(now));
-            if draft.annotation(SCALE_DOWN_DISABLED_BY_US) == Some(SCALE_DOWN_DISABLED_VALUE) {
+            if draft.annotation(SCALE_DOWN_DISABLED_BY_MCM) == Some(SCALE_DOWN_DISABLED_VALUE) {
                 draft.annotate(SCALE_DOWN_DISABLED, None);
-                draft.annotate(SCALE_DOWN_DISABLED_BY_US, None);
+                draft.annotate(SCALE_DOWN_DISABLED_BY_MCM, None);
             }
         }
-        if forget {
+        if remove {
             draft.annotate(PRESERVE, None);
         }
     }
-    if forget {
+    if remove {
         for key in [PRESERVE, LAST_APPLIED_NODE_PRESERVE] {
             if builder.machine.annotation(key).is_some() {
                 builder.patch.annotations.insert(key, None);
             }
         }
-        note_for_the_set(builder, why);
+        record_for_set(builder, why);
     }
     annotations
 }
 
-/// In the very write that takes the wish away: a Failed machine about which nobody says anything would be preserved by its set once
-/// more. One that has recovered may fail again, and that is another failure to look at.
-fn note_for_the_set(builder: &mut PlanBuilder<'_>, why: &str) {
-    let noted = builder.machine.annotation(PRESERVED_BEFORE).is_some();
-    if why == TIME_IS_UP && !noted {
+/// In the same write that removes the request: otherwise the MachineSet would preserve the Failed Machine again. A
+/// Machine that has recovered may fail again, and may then be preserved again.
+fn record_for_set(builder: &mut PlanBuilder<'_>, why: &str) {
+    let recorded = builder.machine.annotation(PRESERVED_BEFORE).is_some();
+    if why == EXPIRED && !recorded {
         builder.patch.annotations.insert(PRESERVED_BEFORE, Some(PRESERVED_BEFORE_VALUE.to_owned()));
-    } else if why == RECOVERED && noted {
+    } else if why == RECOVERED && recorded {
         builder.patch.annotations.insert(PRESERVED_BEFORE, None);
     }
 }
 
-/// Once the Node has said something, it decides: what it said is noted on the machine, whose own wish is cleared. So the removal of a
-/// wish from the Node is noticed even by someone who was away.
-fn hand_over(builder: &mut PlanBuilder<'_>) {
+/// If the Node has an annotation, it has precedence: its value is recorded on the Machine, and the Machine's own
+/// annotation is removed. So the removal of the Node's annotation is noticed even after a restart.
+fn follow_node_annotation(builder: &mut PlanBuilder<'_>) {
     let Some(node) = builder.node() else { return };
-    let said = node.preserve();
-    if said.as_ref().is_some_and(|value| !value.is_valid()) {
+    let on_node = node.preserve();
+    if on_node.as_ref().is_some_and(|value| !value.is_valid()) {
         return;
     }
-    let said = node.annotation(PRESERVE);
+    let on_node = node.annotation(PRESERVE);
     let machine = &builder.machine;
-    let noted = machine.annotation(LAST_APPLIED_NODE_PRESERVE).filter(|text| !text.is_empty());
+    let recorded = machine.annotation(LAST_APPLIED_NODE_PRESERVE).filter(|text| !text.is_empty());
     let own = machine.preserve().is_some_and(|value| value.is_valid());
-    if (said.is_none() && noted.is_none()) || (said == noted && !own) {
+    if (on_node.is_none() && recorded.is_none()) || (on_node == recorded && !own) {
         return;
     }
     if own {
         builder.patch.annotations.insert(PRESERVE, None);
     }
-    if said != noted {
-        builder.patch.annotations.insert(LAST_APPLIED_NODE_PRESERVE, said.map(str::to_owned));
+    if on_node != recorded {
+        builder.patch.annotations.insert(LAST_APPLIED_NODE_PRESERVE, on_node.map(str::to_owned));
     }
 }
 
-/// How the drain of the node went.
+/// The result of the drain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Drain {
+enum DrainResult {
     NotNeeded,
     Done,
     Failed,
 }
 
-fn condition(by: By, drain: Drain, expiry: Time, now: Timestamp) -> NodeCondition {
-    let until = format!("{}{}.", says::UNTIL, expiry.to_go_string());
+fn condition(origin: Origin, drain: DrainResult, expiry: Time, now: Timestamp) -> NodeCondition {
+    let until = format!("{}{}.", texts::UNTIL, expiry.to_go_string());
     let (status, message) = match drain {
-        Drain::NotNeeded => (ConditionStatus::True, until),
-        Drain::Done => (ConditionStatus::True, format!("{} {until}", says::DRAINED)),
-        Drain::Failed => (ConditionStatus::False, format!("{} {until}", says::NOT_DRAINED)),
+        DrainResult::NotNeeded => (ConditionStatus::True, until),
+        DrainResult::Done => (ConditionStatus::True, format!("{} {until}", texts::DRAINED)),
+        DrainResult::Failed => (ConditionStatus::False, format!("{} {until}", texts::NOT_DRAINED)),
     };
-    let reason = match by {
-        By::User => says::BY_USER,
-        By::Set => says::BY_US,
+    let reason = match origin {
+        Origin::User => texts::BY_USER,
+        Origin::MachineSet => texts::BY_MCM,
     };
     NodeCondition {
-        kind: says::TYPE.into(),
+        kind: texts::TYPE.into(),
         status,
         last_heartbeat_time: Some(Time::from(now)),
         last_transition_time: Some(Time::from(now)),
@@ -317,18 +333,18 @@ fn taint(now: Timestamp) -> Taint {
     }
 }
 
-fn remark_on_nonsense(builder: &mut PlanBuilder<'_>) {
-    let on_machine = builder.machine.preserve().map(|value| ("its", value, "counts as absent"));
-    let on_node = builder.node().and_then(Preservable::preserve).map(|value| ("its Node's", value, "is not acted on"));
-    for (whose, value, outcome) in [on_machine, on_node].into_iter().flatten().filter(|(_, value, _)| !value.is_valid())
-    {
+fn report_invalid_values(builder: &mut PlanBuilder<'_>) {
+    let on_machine = builder.machine.preserve().map(|value| ("", value));
+    let on_node = builder.node().and_then(Preservable::preserve).map(|value| (" of the Node", value));
+    for (owner, value) in [on_machine, on_node].into_iter().flatten().filter(|(_, value)| !value.is_valid()) {
         let message = format!(
-            "{whose} annotation {PRESERVE} says {:?}, which {outcome}; it may say now, when-failed, auto-preserved or false",
+            "annotation {PRESERVE}{owner} has the invalid value {:?} and is ignored; valid values are now, when-failed, \
+             auto-preserved and false",
             value.as_str()
         );
         builder.remarks.push(Event {
             event_type: EventType::Warning,
-            reason: events::ours::PRESERVE_VALUE_INVALID,
+            reason: events::millwright::PRESERVE_VALUE_INVALID,
             message,
         });
     }

@@ -1,6 +1,6 @@
-//! Why a machine's plan is what it is.
+//! The reason of a Machine's plan.
 //!
-//! The log line, the Event, the status text and `explain` all come from this one value, so they cannot contradict each other.
+//! The log line, the Event, the status text and `explain` are all written from this value, so they cannot contradict each other.
 
 use std::fmt;
 
@@ -10,54 +10,54 @@ use jiff::Timestamp;
 
 use super::vm::Call;
 
-/// The reason of a plan, for people.
+/// The reason of a plan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Our finalizer comes before anything costs money.
-    FinalizerFirst,
-    /// The spec cannot be acted on.
+    /// The finalizer is added before a VM is created.
+    FinalizerMissing,
+    /// The spec is invalid.
     Invalid(String),
-    /// The class it names does not exist.
-    NoClass(String),
-    /// The class it names does not exist, and an earlier process may have created a VM from it.
-    NoClassAnyMore(String),
-    /// The class it names is not in the cache, which may be late.
-    ClassNotSeen(String),
-    /// The class it names cannot be read.
-    UnreadableClass(String),
-    /// The class it names says something that makes no sense.
-    InvalidClass(String, String),
-    /// The class it names is being deleted and cannot be held any more.
-    ClassLeaves(String),
-    /// The class it names does not carry our finalizer yet.
-    ClassNotHeld(String),
-    /// No driver serves the provider of its class.
-    NoDriver(String),
-    /// The class's secret cannot be used.
-    NoSecret(String),
-    /// Nothing is known of a VM, and an earlier attempt may have left one.
-    AskFirst,
-    /// The cloud has no VM for it.
-    NoVm,
-    /// A driver call is under way.
-    CallUnderWay(Call),
+    /// The MachineClass does not exist.
+    ClassMissing(String),
+    /// The MachineClass does not exist, and an earlier process may have created a VM from it.
+    ClassMissingVmPossible(String),
+    /// The MachineClass is not in the cache, which may be stale.
+    ClassNotCached(String),
+    /// The MachineClass cannot be decoded.
+    ClassUndecodable(String),
+    /// The MachineClass is invalid.
+    ClassInvalid(String, String),
+    /// The MachineClass is being deleted, so the finalizer cannot be added any more.
+    ClassDeleting(String),
+    /// The MachineClass does not have the finalizer yet.
+    ClassFinalizerMissing(String),
+    /// No driver serves the provider of the MachineClass.
+    DriverMissing(String),
+    /// The Secret of the MachineClass cannot be used.
+    SecretUnusable(String),
+    /// The state of the VM is unknown, and an earlier attempt may have created one.
+    VmUnknown,
+    /// The driver reports no VM for the Machine.
+    VmMissing,
+    /// A driver call is in progress.
+    CallInProgress(Call),
     /// A driver call failed.
     CallFailed {
-        /// Which one.
+        /// The call.
         call: Call,
-        /// How.
+        /// The error code.
         code: Code,
     },
-    /// Another machine of its class was refused for want of room.
-    HeldBack {
-        /// How.
+    /// Creation of another Machine of the MachineClass failed because capacity is exhausted.
+    CapacityExhausted {
+        /// The error code.
         code: Code,
     },
-    /// The driver answered without naming the VM or its node.
-    NamelessVm,
-    /// The VM is deleted, and its driver left a note to be kept.
+    /// The driver returned no provider ID or no Node name.
+    VmUnnamed,
+    /// The VM is deleted, and the driver returned a last known state to record.
     VmDeleted,
-    /// The VM exists and is written down before anything else happens.
+    /// The VM exists and is recorded before any other step.
     VmFound(String),
     /// Another Machine names the same VM.
     VmShared {
@@ -66,21 +66,21 @@ pub enum Reason {
         /// The other Machine.
         with: String,
     },
-    /// The VM exists but is not ready to be waited for.
+    /// The VM exists but is not initialized.
     VmNotInitialized,
-    /// The VM was given the name of a node that another VM has left behind.
+    /// The VM was given the name of a Node that belongs to another VM.
     StaleNode(String),
-    /// A VM that must not stay.
+    /// The Machine is Failed, and its VM must be deleted.
     LeftoverVm,
-    /// Its creation has failed for so long that it is marked Failed.
+    /// The VM was not created within the creation timeout.
     CreationTimedOut,
-    /// The VM runs; now its node has to come.
-    VmRuns,
-    /// The node has not registered yet.
-    NodeNotThere(String),
-    /// The node has registered but is not healthy.
+    /// The VM is running, and its Node has not registered.
+    VmRunning,
+    /// The Node has not registered yet.
+    NodeNotRegistered(String),
+    /// The Node has registered but is not healthy.
     NodeNotHealthy(String),
-    /// The node is gone, though nobody deleted it.
+    /// The Node no longer exists, although its deletion was not requested.
     NodeMissing(String),
     /// The Node that the label names cannot be the Machine's.
     NodeForeign {
@@ -96,223 +96,305 @@ pub enum Reason {
         /// The Node of the Machine.
         node: String,
     },
-    /// The node is healthy again.
+    /// The Node is healthy again.
     Rejoined,
-    /// It has been unhealthy for too long.
+    /// The health timeout has passed.
     HealthTimedOut,
-    /// It has been unhealthy for too long, and its owner does not mind.
+    /// The health timeout has passed, and `spec.disableHealthTimeout` is set.
     HealthTimeoutDisabled,
-    /// It has been unhealthy for too long, but as many as may be are being replaced already.
+    /// The health timeout has passed, but the limit of Machines that are replaced at the same time is reached.
     ReplacementsInProgress {
-        /// How many are.
+        /// Number of Machines that are being replaced.
         in_progress: usize,
-        /// How many may be.
+        /// Maximum number.
         limit: usize,
     },
-    /// Its in-place update failed, and it is kept all the same.
+    /// The in-place update failed, and the Machine is kept.
     FailedUpdateKept,
-    /// An in-place update is under way.
+    /// An in-place update is in progress.
     Updating,
     /// The in-place update succeeded.
     Updated,
-    /// The in-place update failed; the node agent says why.
+    /// The in-place update failed with this message of the node agent.
     UpdateFailed(String),
-    /// The in-place update took too long.
+    /// The in-place update timed out.
     UpdateTimedOut,
-    /// We have been disconnected for too long to begin anything.
+    /// The API servers were unreachable for longer than the freeze timeout.
     Frozen,
-    /// It fell ill while we could not see.
-    NotVisible,
-    /// The node's critical components have not started yet.
+    /// The Node became unhealthy while the API server was unreachable.
+    HealthTimeoutReset,
+    /// The critical components of the Node are not ready.
     CriticalComponentsNotReady,
-    /// The node is healthy.
+    /// The Node is healthy.
     Joined,
-    /// The node did not come in time.
+    /// The Node did not join within the creation timeout.
     JoinTimedOut,
-    /// The node lacks what it is to carry: marks, template, virtual capacity.
-    KeepNode,
-    /// Its node is being deleted.
+    /// The Node lacks labels, annotations, taints or virtual capacity.
+    NodeOutOfDate,
+    /// The Node is being deleted.
     NodeDeleted(String),
-    /// An annotation of its Node requests its deletion.
+    /// An annotation of the Node requests the deletion of the Machine.
     NodeAnnotated(String),
-    /// Its node was selected for an update.
+    /// The Node is selected for an in-place update.
     UpdateSelected,
-    /// Its node is emptied before its update.
-    DrainsForUpdate,
-    /// Its node may be updated, and its agent has not said how that went.
-    AwaitsUpdate,
-    /// It is kept for a while.
+    /// The Node is drained before its in-place update.
+    DrainingForUpdate,
+    /// The Node is ready for the in-place update, and the node agent has not reported a result.
+    ReadyForUpdate,
+    /// The Machine is preserved.
     Preserved {
-        /// Until when.
+        /// When the preservation expires.
         until: Timestamp,
     },
-    /// It is no longer kept.
+    /// The preservation has ended.
     PreservationEnded(&'static str),
-    /// The node's conditions changed.
+    /// The conditions of the Node changed.
     ConditionsChanged,
-    /// It has failed and waits to be replaced.
+    /// The Machine is Failed and waits for its replacement.
     AwaitsReplacement,
-    /// Everything is as it should be.
+    /// The Machine needs no change.
     Converged,
-    /// Someone deleted it.
-    DeletionAsked,
-    /// Its node is being emptied; the text says who is left and why.
+    /// The deletion of the Machine was requested.
+    DeletionRequested,
+    /// The Node is being drained; the text names the pods that are left and why.
     Draining(String),
-    /// Its node is about to be emptied.
-    KeepPodsAway,
-    /// New pods may still come to its node; the API server says why that could not be changed.
-    PodsNotKeptAway(String),
-    /// Its node is empty.
-    NodeEmpty,
-    /// Its node could not be emptied even by force.
-    DrainGivenUp(String),
-    /// Its node was emptied by force, and volumes are still attached to it.
+    /// The Node is cordoned before its drain.
+    CordonNode,
+    /// The scheduler may still place pods on the Node, for this reason of the API server.
+    CordonFailed(String),
+    /// The Node is drained.
+    Drained,
+    /// The forced drain of the Node failed.
+    DrainFailed(String),
+    /// The drain was forced, and volumes are still attached to the Node.
     Detaching {
-        /// How many.
+        /// Number of VolumeAttachments whose deletion has not begun.
         live: usize,
     },
-    /// It must go, and nobody has written down which node it became.
+    /// The Machine is being deleted, and the name of its Node is not recorded.
     NodeUnknown,
-    /// Others name its node too, and nobody can tell whose it is.
+    /// Other Machines name the same Node, and its VM is unknown.
     NodeDisputed(String),
-    /// The cloud knows which node it became.
+    /// The driver reports the name of the Node.
     NodeNamed(String),
-    /// Nothing is in the way of deleting the VM.
+    /// The VM can be deleted.
     ReadyToDeleteVm,
-    /// Its node is not in the cache, which may be late.
-    NodeUnseen(String),
-    /// The API server could not say whether its node is there.
-    NodeUncertain {
-        /// Its name.
+    /// The Node is not in the cache, which may be stale.
+    NodeNotCached(String),
+    /// The API server failed to return the Node.
+    NodeLookupFailed {
+        /// The name of the Node.
         name: String,
-        /// Why.
+        /// The error.
         why: String,
     },
     /// The VM is deleted, and the deletion of its Node failed for too long.
-    NodeNotRemoved {
-        /// The Node.
+    NodeDeletionFailed {
+        /// The name of the Node.
         name: String,
-        /// Why.
+        /// The error.
         why: String,
     },
-    /// Its node is there and cannot be read, so it cannot be deleted.
-    NodeUnreadable(String),
-    /// The VM is gone; its node object goes next.
-    NodeLeft(String),
-    /// VM and node are gone.
-    NothingLeft,
-    /// It is being deleted, and someone else's finalizer still holds it.
-    NotOurs,
+    /// The Node exists but cannot be decoded, so it cannot be deleted.
+    NodeUndecodable(String),
+    /// The VM is deleted; the Node is deleted next.
+    NodeRemaining(String),
+    /// VM and Node are deleted.
+    Deleted,
+    /// The Machine is being deleted, and another finalizer remains.
+    OtherFinalizer,
+}
+
+impl Reason {
+    /// Returns a code for programs. It does not change, even if the text for people does.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::FinalizerMissing => "FinalizerMissing",
+            Self::Invalid(_) => "Invalid",
+            Self::ClassMissing(_) => "ClassMissing",
+            Self::ClassMissingVmPossible(_) => "ClassMissingVmPossible",
+            Self::ClassNotCached(_) => "ClassNotCached",
+            Self::ClassUndecodable(_) => "ClassUndecodable",
+            Self::ClassInvalid(..) => "ClassInvalid",
+            Self::ClassDeleting(_) => "ClassDeleting",
+            Self::ClassFinalizerMissing(_) => "ClassFinalizerMissing",
+            Self::DriverMissing(_) => "DriverMissing",
+            Self::SecretUnusable(_) => "SecretUnusable",
+            Self::VmUnknown => "VmUnknown",
+            Self::VmMissing => "VmMissing",
+            Self::CallInProgress(_) => "CallInProgress",
+            Self::CallFailed { .. } => "CallFailed",
+            Self::CapacityExhausted { .. } => "CapacityExhausted",
+            Self::VmUnnamed => "VmUnnamed",
+            Self::VmDeleted => "VmDeleted",
+            Self::VmFound(_) => "VmFound",
+            Self::VmShared { .. } => "VmShared",
+            Self::VmNotInitialized => "VmNotInitialized",
+            Self::StaleNode(_) => "StaleNode",
+            Self::LeftoverVm => "LeftoverVm",
+            Self::CreationTimedOut => "CreationTimedOut",
+            Self::VmRunning => "VmRunning",
+            Self::NodeNotRegistered(_) => "NodeNotRegistered",
+            Self::NodeNotHealthy(_) => "NodeNotHealthy",
+            Self::NodeMissing(_) => "NodeMissing",
+            Self::NodeForeign { .. } => "NodeForeign",
+            Self::NodeLabelWrong { .. } => "NodeLabelWrong",
+            Self::Rejoined => "Rejoined",
+            Self::HealthTimedOut => "HealthTimedOut",
+            Self::HealthTimeoutDisabled => "HealthTimeoutDisabled",
+            Self::ReplacementsInProgress { .. } => "ReplacementsInProgress",
+            Self::FailedUpdateKept => "FailedUpdateKept",
+            Self::Updating => "Updating",
+            Self::Updated => "Updated",
+            Self::UpdateFailed(_) => "UpdateFailed",
+            Self::UpdateTimedOut => "UpdateTimedOut",
+            Self::Frozen => "Frozen",
+            Self::HealthTimeoutReset => "HealthTimeoutReset",
+            Self::CriticalComponentsNotReady => "CriticalComponentsNotReady",
+            Self::Joined => "Joined",
+            Self::JoinTimedOut => "JoinTimedOut",
+            Self::NodeOutOfDate => "NodeOutOfDate",
+            Self::NodeDeleted(_) => "NodeDeleted",
+            Self::NodeAnnotated(_) => "NodeAnnotated",
+            Self::UpdateSelected => "UpdateSelected",
+            Self::DrainingForUpdate => "DrainingForUpdate",
+            Self::ReadyForUpdate => "ReadyForUpdate",
+            Self::Preserved { .. } => "Preserved",
+            Self::PreservationEnded(_) => "PreservationEnded",
+            Self::ConditionsChanged => "ConditionsChanged",
+            Self::AwaitsReplacement => "AwaitsReplacement",
+            Self::Converged => "Converged",
+            Self::DeletionRequested => "DeletionRequested",
+            Self::Draining(_) => "Draining",
+            Self::CordonNode => "CordonNode",
+            Self::CordonFailed(_) => "CordonFailed",
+            Self::Drained => "Drained",
+            Self::DrainFailed(_) => "DrainFailed",
+            Self::Detaching { .. } => "Detaching",
+            Self::NodeUnknown => "NodeUnknown",
+            Self::NodeDisputed(_) => "NodeDisputed",
+            Self::NodeNamed(_) => "NodeNamed",
+            Self::ReadyToDeleteVm => "ReadyToDeleteVm",
+            Self::NodeNotCached(_) => "NodeNotCached",
+            Self::NodeLookupFailed { .. } => "NodeLookupFailed",
+            Self::NodeDeletionFailed { .. } => "NodeDeletionFailed",
+            Self::NodeUndecodable(_) => "NodeUndecodable",
+            Self::NodeRemaining(_) => "NodeRemaining",
+            Self::Deleted => "Deleted",
+            Self::OtherFinalizer => "OtherFinalizer",
+        }
+    }
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FinalizerFirst => f.write_str("it must not vanish while its VM exists"),
-            Self::Invalid(what) => write!(f, "its spec cannot be acted on: {what}"),
-            Self::NoClass(name) => write!(f, "MachineClass {name:?} does not exist"),
-            Self::NoClassAnyMore(name) => write!(f, "MachineClass {name:?} does not exist; {MAY_HAVE_VM}"),
-            Self::ClassNotSeen(name) => {
-                write!(f, "MachineClass {name:?} has not been seen yet and is being looked for")
+            Self::FinalizerMissing => f.write_str("adding the finalizer before creating a VM"),
+            Self::Invalid(what) => write!(f, "spec is invalid: {what}"),
+            Self::ClassMissing(name) => write!(f, "MachineClass {name:?} does not exist"),
+            Self::ClassMissingVmPossible(name) => write!(f, "MachineClass {name:?} does not exist; {MAY_HAVE_VM}"),
+            Self::ClassNotCached(name) => {
+                write!(f, "MachineClass {name:?} is not in the cache; waiting for a list from the API server")
             }
-            Self::UnreadableClass(name) => write!(f, "MachineClass {name:?} exists but cannot be read"),
-            Self::InvalidClass(name, errors) => write!(f, "its MachineClass {name:?} is invalid: {errors}"),
-            Self::ClassLeaves(name) => {
-                write!(f, "its MachineClass {name:?} is being deleted; make it anew, or name another one")
+            Self::ClassUndecodable(name) => write!(f, "MachineClass {name:?} exists but cannot be decoded"),
+            Self::ClassInvalid(name, errors) => write!(f, "MachineClass {name:?} is invalid: {errors}"),
+            Self::ClassDeleting(name) => {
+                write!(f, "MachineClass {name:?} is being deleted; create it again or use another MachineClass")
             }
-            Self::ClassNotHeld(name) => {
-                write!(f, "its MachineClass {name:?} is secured first, so that its VM can be deleted one day")
+            Self::ClassFinalizerMissing(name) => {
+                write!(f, "adding the finalizer to MachineClass {name:?} before creating the VM")
             }
-            Self::NoDriver(why) | Self::NoSecret(why) | Self::NodeDisputed(why) => f.write_str(why),
-            Self::AskFirst => f.write_str("an earlier attempt may have left a VM, so the cloud is asked first"),
-            Self::NoVm => f.write_str("the cloud has no VM for it"),
-            Self::CallUnderWay(call) => write!(f, "the call to {} its VM has not been answered yet", call.verb()),
-            Self::CallFailed { call, code } => write!(f, "the call to {} its VM failed with {code}", call.verb()),
-            Self::HeldBack { code } => {
-                write!(f, "another machine of its class was refused with {code}, so it waits for the next try")
+            Self::DriverMissing(why) | Self::SecretUnusable(why) | Self::NodeDisputed(why) => f.write_str(why),
+            Self::VmUnknown => f.write_str("an earlier attempt may have created a VM; querying the driver first"),
+            Self::VmMissing => f.write_str("the driver reports no VM for the Machine"),
+            Self::CallInProgress(call) => write!(f, "the driver call to {} the VM is in progress", call.verb()),
+            Self::CallFailed { call, code } => {
+                write!(f, "the driver call to {} the VM failed with {code}", call.verb())
             }
-            Self::VmDeleted => f.write_str("its VM is deleted"),
-            Self::NamelessVm => f.write_str("the driver answered without a usable name of the VM or its node"),
-            Self::VmFound(id) => write!(f, "its VM is {id}, which is written down before anything else happens"),
-            Self::VmShared { vm, with } => write!(f, "VM {vm} is also the VM of Machine {with:?}"),
-            Self::VmNotInitialized => f.write_str("its VM exists but is not initialized"),
-            Self::StaleNode(name) => {
+            Self::CapacityExhausted { code } => {
                 write!(
                     f,
-                    "its VM was given the name of node {name:?}, which another VM has left behind; the VM is deleted"
+                    "creation of another Machine of the MachineClass failed with {code}; waiting for the next attempt"
                 )
             }
-            Self::LeftoverVm => f.write_str("it was marked Failed, and its VM must not stay"),
-            Self::CreationTimedOut => f.write_str("its VM could not be made in time"),
-            Self::VmRuns => f.write_str("its VM runs; now its node has to come"),
-            Self::NodeNotThere(name) => write!(f, "node {name:?} has not registered yet"),
-            Self::NodeNotHealthy(why) => write!(f, "its node is not healthy: {why}"),
-            Self::NodeMissing(name) => write!(f, "node {name:?} is gone, though nobody deleted it"),
+            Self::VmDeleted => f.write_str("VM is deleted"),
+            Self::VmUnnamed => f.write_str("the driver returned no usable provider ID or Node name"),
+            Self::VmFound(id) => write!(f, "VM {id} exists and is recorded before any other step"),
+            Self::VmShared { vm, with } => write!(f, "VM {vm} is also the VM of Machine {with:?}"),
+            Self::VmNotInitialized => f.write_str("VM exists but is not initialized"),
+            Self::StaleNode(name) => {
+                write!(f, "VM has the name of node {name:?}, which belongs to another VM; deleting the new VM")
+            }
+            Self::LeftoverVm => f.write_str("the Machine is Failed; deleting its VM"),
+            Self::CreationTimedOut => f.write_str("VM was not created within the creation timeout"),
+            Self::VmRunning => f.write_str("VM is running; waiting for the Node to register"),
+            Self::NodeNotRegistered(name) => write!(f, "node {name:?} has not registered yet"),
+            Self::NodeNotHealthy(why) => write!(f, "Node is not healthy: {why}"),
+            Self::NodeMissing(name) => write!(f, "node {name:?} no longer exists"),
             Self::NodeForeign { node, why } => {
-                write!(f, "node {node:?} {why}, so it is not the Node of this Machine and is not touched")
+                write!(f, "node {node:?} {why}; it is not the Node of this Machine and is not changed")
             }
             Self::NodeLabelWrong { label, node } => {
-                write!(f, "node {label:?} is not the Node of this Machine; its VM runs as node {node:?}")
+                write!(f, "node {label:?} is not the Node of this Machine; its VM is node {node:?}")
             }
-            Self::Rejoined => f.write_str("its node is healthy again"),
-            Self::HealthTimedOut => f.write_str("its node has been unhealthy for too long"),
-            Self::HealthTimeoutDisabled => {
-                f.write_str("its node has been unhealthy for too long, but its spec.disableHealthTimeout says to wait")
-            }
+            Self::Rejoined => f.write_str("Node is healthy again"),
+            Self::HealthTimedOut => f.write_str("Node was unhealthy for longer than the health timeout"),
+            Self::HealthTimeoutDisabled => f.write_str(
+                "Node is unhealthy for longer than the health timeout; spec.disableHealthTimeout keeps the Machine",
+            ),
             Self::ReplacementsInProgress { in_progress, limit } => write!(
                 f,
-                "its node has been unhealthy for too long, but {in_progress} of its deployment are on their way already and {limit} may be"
+                "Node is unhealthy for longer than the health timeout; {in_progress} of at most {limit} Machines of the \
+                 MachineDeployment are already being replaced"
             ),
-            Self::FailedUpdateKept => {
-                f.write_str("its update in place failed, and it is kept until somebody mends or deletes it")
-            }
-            Self::Updating => f.write_str("it is being updated in place"),
-            Self::Updated => f.write_str("it was updated in place"),
-            Self::UpdateFailed(why) => write!(f, "it could not be updated in place: {why}"),
-            Self::UpdateTimedOut => f.write_str("it was not updated in place in time"),
-            Self::NotVisible => f.write_str("it was out of sight for a while, so its patience starts over"),
-            Self::Frozen => f.write_str("the API servers were out of sight for too long to begin anything now"),
-            Self::CriticalComponentsNotReady => f.write_str("the critical components of its node have not started yet"),
-            Self::Joined => f.write_str("its node is healthy"),
-            Self::JoinTimedOut => f.write_str("its node did not join in time"),
-            Self::KeepNode => f.write_str("its node lacks what it is to carry"),
-            Self::NodeDeleted(name) => write!(f, "somebody deletes node {name:?}"),
+            Self::FailedUpdateKept => f.write_str(
+                "in-place update failed; the Machine is kept until the update succeeds or the Machine is deleted",
+            ),
+            Self::Updating => f.write_str("in-place update is in progress"),
+            Self::Updated => f.write_str("in-place update succeeded"),
+            Self::UpdateFailed(why) => write!(f, "in-place update failed: {why}"),
+            Self::UpdateTimedOut => f.write_str("in-place update timed out"),
+            Self::HealthTimeoutReset => f.write_str("the API server was unreachable; restarting the health timeout"),
+            Self::Frozen => f.write_str("frozen: the API servers are unreachable"),
+            Self::CriticalComponentsNotReady => f.write_str("critical components of the Node are not ready"),
+            Self::Joined => f.write_str("Node is healthy"),
+            Self::JoinTimedOut => f.write_str("Node did not join within the creation timeout"),
+            Self::NodeOutOfDate => f.write_str("Node labels, annotations or taints are out of date"),
+            Self::NodeDeleted(name) => write!(f, "node {name:?} is being deleted"),
             Self::NodeAnnotated(name) => write!(f, "node {name:?} has the annotation {TRIGGER_DELETION}"),
-            Self::UpdateSelected => f.write_str("its node was selected for an update"),
-            Self::DrainsForUpdate => f.write_str("its node is emptied before its update"),
-            Self::AwaitsUpdate => f.write_str("its node may be updated, and has not said how that went"),
-            Self::Preserved { until } => write!(f, "it is preserved until {until}"),
-            Self::PreservationEnded(why) => write!(f, "it is no longer preserved: {why}"),
-            Self::ConditionsChanged => f.write_str("the conditions of its node changed"),
-            Self::AwaitsReplacement => f.write_str("it has failed and waits to be replaced"),
-            Self::Converged => f.write_str("everything is as it should be"),
-            Self::DeletionAsked => f.write_str("someone deleted it"),
+            Self::UpdateSelected => f.write_str("Node is selected for an in-place update"),
+            Self::DrainingForUpdate => f.write_str("draining the Node before its in-place update"),
+            Self::ReadyForUpdate => f.write_str("Node is ready for the in-place update; waiting for the node agent"),
+            Self::Preserved { until } => write!(f, "Machine is preserved until {until}"),
+            Self::PreservationEnded(why) => write!(f, "preservation has ended: {why}"),
+            Self::ConditionsChanged => f.write_str("Node conditions changed"),
+            Self::AwaitsReplacement => f.write_str("Machine is Failed; waiting for its replacement"),
+            Self::Converged => f.write_str("up to date"),
+            Self::DeletionRequested => f.write_str("deletion was requested"),
             Self::Draining(progress) => f.write_str(progress.trim_end_matches('.')),
-            Self::KeepPodsAway => f.write_str("no new pods may come to a node that is being emptied"),
-            Self::PodsNotKeptAway(why) => write!(f, "its node could not be kept free of new pods: {why}"),
-            Self::NodeEmpty => f.write_str("nobody who would be missed is on its node"),
-            Self::DrainGivenUp(why) => write!(f, "its node could not be emptied even by force: {why}"),
-            Self::Detaching { live } => write!(f, "{live} volumes are still attached to its node"),
-            Self::NodeUnknown => f.write_str("nobody has written down which node it became, and that one must go too"),
-            Self::NodeNamed(name) => write!(f, "the cloud says that it became node {name:?}"),
-            Self::ReadyToDeleteVm => f.write_str("nothing is in the way of deleting its VM"),
-            Self::NodeUnseen(name) => write!(f, "node {name:?} has not been seen, and may be there all the same"),
-            Self::NodeUncertain { name, why } => {
-                write!(f, "whether node {name:?} is registered could not be found out: {why}")
-            }
-            Self::NodeNotRemoved { name, why } => write!(f, "deletion of node {name:?} failed: {why}"),
-            Self::NodeUnreadable(name) => write!(f, "node {name:?} is still registered but cannot be read"),
-            Self::NodeLeft(name) => write!(f, "its VM is gone, but node {name:?} is still registered"),
-            Self::NothingLeft => f.write_str("its VM and its node are gone"),
-            Self::NotOurs => f.write_str("our part of its deletion is done; another finalizer holds it"),
+            Self::CordonNode => f.write_str("cordoning the Node before the drain"),
+            Self::CordonFailed(why) => write!(f, "failed to cordon the Node: {why}"),
+            Self::Drained => f.write_str("Node is drained"),
+            Self::DrainFailed(why) => write!(f, "forced drain of the Node failed: {why}"),
+            Self::Detaching { live } => write!(f, "{live} volumes are still attached to the Node"),
+            Self::NodeUnknown => f.write_str("Node name is unknown; querying the driver before deletion"),
+            Self::NodeNamed(name) => write!(f, "the driver reports node {name:?}"),
+            Self::ReadyToDeleteVm => f.write_str("VM can be deleted"),
+            Self::NodeNotCached(name) => write!(f, "node {name:?} is not in the cache; querying the API server"),
+            Self::NodeLookupFailed { name, why } => write!(f, "failed to look up node {name:?}: {why}"),
+            Self::NodeDeletionFailed { name, why } => write!(f, "deletion of node {name:?} failed: {why}"),
+            Self::NodeUndecodable(name) => write!(f, "node {name:?} still exists but cannot be decoded"),
+            Self::NodeRemaining(name) => write!(f, "VM is deleted; node {name:?} still exists"),
+            Self::Deleted => f.write_str("VM and Node are deleted"),
+            Self::OtherFinalizer => f.write_str("waiting for other finalizers of the Machine to be removed"),
         }
     }
 }
 
-/// In `status.lastOperation.description`: the record that a VM may exist although nothing else names it.
+/// Part of `status.lastOperation.description`: the only record that a VM may exist.
 pub(crate) const MAY_HAVE_VM: &str = "an earlier process may have created a VM";
 
-/// Seconds between two times as Go prints a duration, for the status texts.
+/// Returns the seconds between two times as Go prints a duration, for status texts.
 pub(crate) fn elapsed(from: Timestamp, to: Timestamp) -> api::GoDuration {
     api::GoDuration::from_nanos(to.as_second().saturating_sub(from.as_second()).saturating_mul(1_000_000_000))
 }

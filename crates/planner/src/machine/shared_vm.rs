@@ -27,16 +27,16 @@ fn keeper<'a>(seen: &Observed<'a>) -> Option<&'a Machine> {
 pub(super) fn leave_vm(seen: &Observed<'_>, facts: &Facts<'_>) -> Option<Plan> {
     let because = shared(seen, keeper(seen)?);
     let message = format!("{because}; the VM and its Node are left to that Machine");
-    let event = Event { event_type: EventType::Warning, reason: events::ours::VM_SHARED, message };
-    let patch = MachinePatch { finalizers: facts.without_our_finalizer(), ..MachinePatch::default() };
-    Some(Plan::of(vec![Step::Tell(event), Step::Patch(patch)], Wake::On(Awaited::Change), because))
+    let event = Event { event_type: EventType::Warning, reason: events::millwright::VM_SHARED, message };
+    let patch = MachinePatch { finalizers: facts.without_finalizer(), ..MachinePatch::default() };
+    Some(Plan::of(vec![Step::EmitEvent(event), Step::Patch(patch)], Wake::On(Awaited::Change), because))
 }
 
 /// Returns what to report about a Machine whose VM another Machine names too.
 pub(super) fn remark(seen: &Observed<'_>) -> Option<Event> {
     let because = shared(seen, holder(seen)?);
     let message = format!("{because}; delete the Machine that was created by mistake, the VM stays with the other one");
-    Some(Event { event_type: EventType::Warning, reason: events::ours::VM_SHARED, message })
+    Some(Event { event_type: EventType::Warning, reason: events::millwright::VM_SHARED, message })
 }
 
 /// Returns why the VM cannot be used.

@@ -1,7 +1,8 @@
-//! How far a machine has come in its life, in the words of whoever watches it.
+//! The stage of a Machine's lifecycle.
 //!
-//! Two parts of a machine's life have stages: from its creation until it runs, and from its deletion until it is gone. Between them it lives. No
-//! decision rests on this; traces and `explain` do, and it is read from the same facts as the plan, so that they tell the same scenario.
+//! Two parts of the lifecycle have stages: the creation, until the Machine is Running, and the deletion, until it is
+//! deleted. Decisions do not depend on the stage; traces and `explain` show it. It is derived from the same facts as
+//! the plan, so that both agree.
 
 use api::MachinePhase;
 use api::deletion::Step as Deletion;
@@ -9,34 +10,34 @@ use api::deletion::Step as Deletion;
 use super::vm::{Call, Initialized, VmState};
 use super::{Facts, Observed, create, delete};
 
-/// A stage of a machine's creation or deletion. Those of either are in their order.
+/// A stage of a Machine's creation or deletion. The stages of each are in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stage {
-    /// The cloud is asked whether it has a VM already.
-    Ask,
-    /// A VM is made and written down.
+    /// The driver is queried for an existing VM.
+    LookUpVm,
+    /// A VM is created and recorded.
     Create,
-    /// What comes after making it is done.
+    /// The VM is initialized.
     Initialize,
-    /// Its Node is awaited.
+    /// The Machine waits for its Node.
     Join,
-    /// It runs, is ill, is updated in place; or it was marked Failed and waits to be replaced.
+    /// The Machine is Running, unhealthy or updated in place, or it is Failed and waits for its replacement.
     Live,
-    /// Nobody whom anybody would miss may stay on its Node.
+    /// The Node is drained.
     Drain,
-    /// Its VM goes.
+    /// The VM is deleted.
     DeleteVm,
-    /// Its Node goes.
+    /// The Node is deleted.
     DeleteNode,
-    /// The Machine itself may go.
-    LetGo,
+    /// The finalizer is removed.
+    RemoveFinalizer,
 }
 
 impl Stage {
-    /// A short name that does not change.
+    /// Returns a short name that does not change.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Ask => "ask",
+            Self::LookUpVm => "ask",
             Self::Create => "create",
             Self::Initialize => "initialize",
             Self::Join => "join",
@@ -44,20 +45,22 @@ impl Stage {
             Self::Drain => "drain",
             Self::DeleteVm => "delete VM",
             Self::DeleteNode => "delete node",
-            Self::LetGo => "remove finalizer",
+            Self::RemoveFinalizer => "remove finalizer",
         }
     }
 }
 
-/// Where the machine stands.
+/// Returns the stage of a Machine.
 #[must_use]
 pub fn stage(seen: &Observed<'_>) -> Stage {
     let facts = Facts::of(seen.machine);
     if facts.deleting {
-        return leaving(seen, &facts);
+        return deletion_stage(seen, &facts);
     }
     if create::is_due(&facts) {
-        return seen.call_under_way.map_or_else(|| coming(seen.vm, &facts), |under_way| of_call(under_way.call));
+        return seen
+            .call_under_way
+            .map_or_else(|| creation_stage(seen.vm, &facts), |under_way| of_call(under_way.call));
     }
     match facts.phase {
         MachinePhase::Pending => Stage::Join,
@@ -65,9 +68,9 @@ pub fn stage(seen: &Observed<'_>) -> Stage {
     }
 }
 
-fn coming(vm: &VmState, facts: &Facts<'_>) -> Stage {
+fn creation_stage(vm: &VmState, facts: &Facts<'_>) -> Stage {
     match vm {
-        VmState::Unasked | VmState::Gone { .. } => Stage::Ask,
+        VmState::Unknown | VmState::Deleted { .. } => Stage::LookUpVm,
         VmState::Absent => Stage::Create,
         VmState::Failed(failure) => of_call(failure.call),
         VmState::Known(_) if facts.provider_id.is_none() => Stage::Create,
@@ -80,20 +83,20 @@ fn coming(vm: &VmState, facts: &Facts<'_>) -> Stage {
 
 fn of_call(call: Call) -> Stage {
     match call {
-        Call::Status => Stage::Ask,
+        Call::Status => Stage::LookUpVm,
         Call::Create | Call::Delete => Stage::Create,
         Call::Initialize => Stage::Initialize,
     }
 }
 
-fn leaving(seen: &Observed<'_>, facts: &Facts<'_>) -> Stage {
-    if facts.without_our_finalizer().is_none() {
-        return Stage::LetGo;
+fn deletion_stage(seen: &Observed<'_>, facts: &Facts<'_>) -> Stage {
+    if facts.without_finalizer().is_none() {
+        return Stage::RemoveFinalizer;
     }
     match delete::stage(seen) {
         None | Some(Deletion::GetVmStatus | Deletion::Drain | Deletion::DeleteVolumeAttachments) => Stage::Drain,
         Some(Deletion::DeleteVm) => Stage::DeleteVm,
-        Some(Deletion::DeleteNode) if !delete::is_done_with_node(seen, facts) => Stage::DeleteNode,
-        Some(Deletion::DeleteNode | Deletion::RemoveFinalizer) => Stage::LetGo,
+        Some(Deletion::DeleteNode) if !delete::is_node_done(seen, facts) => Stage::DeleteNode,
+        Some(Deletion::DeleteNode | Deletion::RemoveFinalizer) => Stage::RemoveFinalizer,
     }
 }

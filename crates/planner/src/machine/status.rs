@@ -1,16 +1,16 @@
-//! The status of a Machine, as it is written.
+//! Writes to the status of a Machine.
 //!
-//! A write replaces `lastOperation` and `currentStatus` whole, absent keys as `null`, so that nothing of an older operation (an
-//! error code, an expiry) stays behind by accident. What must be kept is copied on purpose.
+//! A write replaces `lastOperation` and `currentStatus` completely, with absent keys as `null`, so that nothing of an
+//! older operation (an error code, an expiry) remains by accident. Values that must remain are copied.
 //!
-//! The texts are read by other products; those of the reference are kept to the letter.
+//! Other programs read the texts; MCM's texts are used without change.
 
 use std::fmt;
 
 use api::deletion::Step as Stage;
-use api::descriptions as text;
 use api::names::conditions::in_place;
-use api::names::descriptions;
+use api::texts as text;
+use api::texts;
 use api::view::NodeView;
 use api::{
     CurrentStatus, LastOperation, Machine, MachinePhase, NodeAddress, NodeCondition, OperationState, OperationType,
@@ -26,35 +26,35 @@ use crate::Policy;
 /// The parts of a status to write; `None` leaves a part alone.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StatusWrite {
-    /// What happened last.
+    /// The last operation.
     pub last_operation: Option<LastOperation>,
-    /// Where the machine stands.
+    /// The phase and its times.
     pub current_status: Option<CurrentStatus>,
-    /// The node's conditions.
+    /// The conditions of the Node.
     pub conditions: Option<Vec<NodeCondition>>,
-    /// The driver's note to itself; an empty one removes it.
+    /// The last known state; an empty one removes it.
     pub last_known_state: Option<String>,
-    /// Where the VM can be reached.
+    /// The addresses of the VM.
     pub addresses: Option<Vec<NodeAddress>>,
 }
 
 impl StatusWrite {
-    /// The VM runs and its node has to come.
+    /// The VM is running, and its Node must register.
     pub(super) fn pending(machine: &Machine, vm: &Vm, now: Timestamp) -> Self {
         let write = Self::change(
             machine,
             MachinePhase::Pending,
             OperationType::Create,
             OperationState::Processing,
-            descriptions::CREATING.to_owned(),
+            texts::CREATING.to_owned(),
             now,
         );
-        Self { last_known_state: noted(machine, vm), ..write }
+        Self { last_known_state: new_last_known_state(machine, vm), ..write }
     }
 
-    /// The VM runs and nothing has to join.
+    /// The VM is running, and no Node registers.
     pub(super) fn available(machine: &Machine, vm: &Vm, now: Timestamp) -> Self {
-        let text = descriptions::CREATED.to_owned();
+        let text = texts::CREATED.to_owned();
         let write = Self::change(
             machine,
             MachinePhase::Available,
@@ -63,11 +63,15 @@ impl StatusWrite {
             text,
             now,
         );
-        Self { addresses: Self::reached(machine, vm).addresses, last_known_state: noted(machine, vm), ..write }
+        Self {
+            addresses: Self::with_addresses(machine, vm).addresses,
+            last_known_state: new_last_known_state(machine, vm),
+            ..write
+        }
     }
 
-    /// Where the VM can be reached: all that was told so far, and its host name.
-    pub(super) fn reached(machine: &Machine, vm: &Vm) -> Self {
+    /// All known addresses of the VM, and its host name.
+    pub(super) fn with_addresses(machine: &Machine, vm: &Vm) -> Self {
         let mut addresses: Vec<NodeAddress> = machine.status.addresses.iter().chain(&vm.addresses).cloned().collect();
         if !vm.node_name.is_empty() {
             addresses.push(NodeAddress { kind: "Hostname".into(), address: vm.node_name.to_string() });
@@ -77,7 +81,7 @@ impl StatusWrite {
         Self { addresses: Some(addresses), ..Self::default() }
     }
 
-    /// A call on the way to a VM failed.
+    /// A call to create or initialize the VM failed.
     pub(super) fn creation_failed(seen: &Observed<'_>, failure: &Failure) -> Self {
         let Observed { machine, now, .. } = *seen;
         let text = match failure.call {
@@ -90,13 +94,13 @@ impl StatusWrite {
         if let Some(operation) = &mut write.last_operation {
             operation.error_code = failure.code.to_string();
         }
-        // A driver that leaves no note leaves its last one as it is. The reference clears it here.
+        // Without a last known state in the error, the recorded one is kept. MCM clears it.
         write.last_known_state.clone_from(&failure.last_known_state);
         write
     }
 
-    /// Creation has failed for too long: as it was, but for good.
-    pub(super) fn creation_given_up(machine: &Machine, now: Timestamp) -> Self {
+    /// The creation timeout has passed. The text and the error code stay.
+    pub(super) fn creation_timed_out(machine: &Machine, now: Timestamp) -> Self {
         let last = &machine.status.last_operation;
         let text = last.description.clone();
         let mut write =
@@ -107,13 +111,13 @@ impl StatusWrite {
         write
     }
 
-    /// The input cannot be acted on. The phase stays: nothing has happened to the machine.
-    pub(super) fn refused(why: &str, now: Timestamp) -> Self {
+    /// The input is invalid. The phase stays.
+    pub(super) fn invalid_input(why: &str, now: Timestamp) -> Self {
         let operation = operation(OperationType::Create, OperationState::Failed, why.to_owned(), now);
         Self { last_operation: Some(operation), ..Self::default() }
     }
 
-    /// The deletion begins: nobody may count on the machine, and its preservation is over.
+    /// The deletion begins. The Machine is not counted any more, and its preservation ends.
     pub(super) fn terminating(machine: &Machine, why: Option<&str>, now: Timestamp) -> Self {
         let text = text::deletion::started(why.unwrap_or_default());
         let (kind, state) = (OperationType::Delete, OperationState::Processing);
@@ -124,41 +128,42 @@ impl StatusWrite {
         write
     }
 
-    /// The deletion goes on with `stage`.
+    /// The deletion continues with `stage`.
     pub(super) fn deleting(stage: Stage, what_happened: &str, now: Timestamp) -> Self {
         let operation =
             operation(OperationType::Delete, OperationState::Processing, stage.describe(what_happened), now);
         Self { last_operation: Some(operation), ..Self::default() }
     }
 
-    /// The deletion goes on; the text ends with what comes next.
-    pub(super) fn deletion_goes_on(text: String, now: Timestamp) -> Self {
+    /// The deletion continues; the text ends with the next stage.
+    pub(super) fn deletion_continues(text: String, now: Timestamp) -> Self {
         let operation = operation(OperationType::Delete, OperationState::Processing, text, now);
         Self { last_operation: Some(operation), ..Self::default() }
     }
 
-    /// The deletion is held up; the text ends with where it stands.
+    /// The deletion failed and is retried; the text ends with its stage.
     pub(super) fn deletion_failed(text: String, now: Timestamp) -> Self {
         let operation = operation(OperationType::Delete, OperationState::Failed, text, now);
         Self { last_operation: Some(operation), ..Self::default() }
     }
 
-    /// Whether the copy on the machine is out of date. Heartbeats and messages do not count, or every heartbeat would be a write.
+    /// Returns whether the copied conditions are out of date. Heartbeats and messages are ignored, because each
+    /// heartbeat would cause a write.
     pub(super) fn conditions_differ(machine: &Machine, node: &NodeView) -> bool {
-        let gist = |list: &[NodeCondition]| {
-            let mut gist: Vec<_> = list
+        let essence = |list: &[NodeCondition]| {
+            let mut essence: Vec<_> = list
                 .iter()
                 .map(|c| (c.kind.clone(), c.status.clone(), (&*c.kind == in_place::TYPE).then(|| c.reason.clone())))
                 .collect();
-            gist.sort();
-            gist
+            essence.sort();
+            essence
         };
-        gist(&machine.status.conditions) != gist(&node.status.conditions)
+        essence(&machine.status.conditions) != essence(&node.status.conditions)
     }
 
-    /// Whether writing this tells anything that the object does not say already. The same failure (step, phase, state and code)
-    /// is written again only after a while, whatever its text: provider texts carry request ids.
-    pub(super) fn is_news(&self, machine: &Machine, policy: &Policy, now: Timestamp) -> bool {
+    /// Returns whether the write changes what is already reported. The same failure (stage, phase, state and code) is
+    /// written again only after an interval, even if its text differs, because texts of providers contain request IDs.
+    pub(super) fn is_new(&self, machine: &Machine, policy: &Policy, now: Timestamp) -> bool {
         let Some(new) = &self.last_operation else { return true };
         if self.last_known_state.as_ref().is_some_and(|state| *state != machine.status.last_known_state) {
             return true;
@@ -172,15 +177,16 @@ impl StatusWrite {
         if !(same_operation && same_phase) {
             return true;
         }
-        // Without a code the text is the only thing that tells two failures apart, and it is ours: it changes when the matter does.
-        let ours = new.error_code.is_empty()
+        // Without a code only the text distinguishes two failures. It is written by this controller and changes only
+        // with the cause.
+        let text_changed = new.error_code.is_empty()
             && old.description != new.description
             && !new.description.contains("machine codes error");
         let due = old.last_update_time.is_none_or(|t| facts::later(t.timestamp(), policy.repeat_after) <= now);
-        ours || due
+        text_changed || due
     }
 
-    /// Both, in one write: where they speak of the same part, the later one counts.
+    /// Merges two writes. If both change the same part, the later one is used.
     pub(super) fn then(self, later: Self) -> Self {
         Self {
             last_operation: later.last_operation.or(self.last_operation),
@@ -191,33 +197,33 @@ impl StatusWrite {
         }
     }
 
-    /// The machine as it will be once this is written.
+    /// Returns the Machine as it will be after the write.
     pub(super) fn applied_to(&self, machine: &Machine) -> Machine {
         let mut machine = machine.clone();
         let status = &mut machine.status;
         let Self { last_operation, current_status, conditions, last_known_state, addresses } = self.clone();
-        put(&mut status.last_operation, last_operation);
-        put(&mut status.current_status, current_status);
-        put(&mut status.conditions, conditions);
-        put(&mut status.last_known_state, last_known_state);
-        put(&mut status.addresses, addresses);
+        set(&mut status.last_operation, last_operation);
+        set(&mut status.current_status, current_status);
+        set(&mut status.conditions, conditions);
+        set(&mut status.last_known_state, last_known_state);
+        set(&mut status.addresses, addresses);
         machine
     }
 
-    /// Only the time until which the machine is preserved changes, or ends.
+    /// Sets or removes the expiry of the preservation.
     pub(super) fn preserved_until(machine: &Machine, expiry: Option<Time>) -> Self {
         let current = CurrentStatus { preserve_expiry_time: expiry, ..machine.status.current_status.clone() };
         Self { current_status: Some(current), ..Self::default() }
     }
 
-    /// The drain before an update does not get on; the phase stays.
-    pub(super) fn update_held_up(why: &str, now: Timestamp) -> Self {
+    /// The drain before an in-place update failed; the phase stays.
+    pub(super) fn update_drain_failed(why: &str, now: Timestamp) -> Self {
         let text = text::in_place::drain_failed(why);
         let operation = operation(OperationType::DrainNode, OperationState::Processing, text, now);
         Self { last_operation: Some(operation), ..Self::default() }
     }
 
-    /// The body of a merge patch on the status subresource, without its guard.
+    /// Returns the merge patch for the status subresource, without its guard.
     pub fn to_patch(&self) -> Value {
         let mut status = serde_json::Map::new();
         if let Some(operation) = &self.last_operation {
@@ -244,7 +250,7 @@ impl StatusWrite {
         json!({ "status": status })
     }
 
-    /// A new phase, with what led to it.
+    /// A new phase, with the operation that led to it.
     pub(super) fn change(
         machine: &Machine,
         phase: MachinePhase,
@@ -270,14 +276,14 @@ impl StatusWrite {
 impl fmt::Display for StatusWrite {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.current_status, &self.last_operation) {
-            (Some(current), Some(_)) => write!(f, "set its phase to {}", current.phase),
+            (Some(current), Some(_)) => write!(f, "set the phase to {}", current.phase),
             (Some(CurrentStatus { preserve_expiry_time: Some(expiry), .. }), None) => {
-                write!(f, "preserve it until {expiry}")
+                write!(f, "preserve the Machine until {expiry}")
             }
-            (Some(_), None) => f.write_str("end its preservation"),
-            (None, Some(operation)) => write!(f, "note: {}", operation.description),
-            (None, None) if self.addresses.is_some() => f.write_str("write down where its VM can be reached"),
-            (None, None) => f.write_str("copy the conditions of its node"),
+            (Some(_), None) => f.write_str("end the preservation"),
+            (None, Some(operation)) => write!(f, "report: {}", operation.description),
+            (None, None) if self.addresses.is_some() => f.write_str("record the addresses of the VM"),
+            (None, None) => f.write_str("copy the conditions of the Node"),
         }
     }
 }
@@ -287,23 +293,23 @@ fn operation(kind: OperationType, state: OperationState, description: String, no
     LastOperation { description, error_code: String::new(), last_update_time: Some(Time::from(now)), state, kind }
 }
 
-fn put<T>(place: &mut T, value: Option<T>) {
+fn set<T>(place: &mut T, value: Option<T>) {
     if let Some(value) = value {
         *place = value;
     }
 }
 
-/// What the driver noted while it made the VM, if that is news: it costs no write of its own.
-fn noted(machine: &Machine, vm: &Vm) -> Option<String> {
+/// Returns the last known state from the creation of the VM, if it changed. It is written together with the phase.
+fn new_last_known_state(machine: &Machine, vm: &Vm) -> Option<String> {
     match &vm.origin {
-        Origin::Made { last_known_state: Some(state) } if *state != machine.status.last_known_state => {
+        Origin::Created { last_known_state: Some(state) } if *state != machine.status.last_known_state => {
             Some(state.clone())
         }
         _ => None,
     }
 }
 
-/// The object with every key present, `null` where it has no value.
+/// Returns the object with every key present, `null` where it has no value.
 fn whole<T: serde::Serialize>(part: &T, keys: &[&str]) -> Value {
     let mut value = serde_json::to_value(part).unwrap_or_else(|_| json!({}));
     if let Some(object) = value.as_object_mut() {

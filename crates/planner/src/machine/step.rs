@@ -1,10 +1,9 @@
-//! What can be done about a machine, as data.
+//! Steps of a Machine's plan, as data.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
+use api::Uid;
 use api::names::annotations::PRIORITY;
-use api::{NodeName, ProviderId, Text, Uid};
 
 use super::barrier::Barrier;
 use super::drain_view::Watching;
@@ -12,140 +11,130 @@ use super::reason::Reason;
 use super::status::StatusWrite;
 use super::vm::{Call, CallUnderWay};
 use crate::drain::{self, attachments::AttachmentId};
+use crate::machine_patch::MachinePatch;
 use crate::node::NodeWrite;
 use crate::{Awaited, Event, Wake};
 
-/// What to do, in order, and why.
+/// The steps of a plan, in order, and the reason.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The steps, each guarded by what the decision was based on.
+    /// The steps. Each write is guarded by the version that the decision was based on.
     pub steps: Vec<Step>,
-    /// What happens after them.
+    /// When the Machine is planned again.
     pub wake: Wake,
-    /// Why.
+    /// The reason.
     pub because: Reason,
-    /// Whether what the drain of its node holds is still needed.
+    /// Whether the state kept for the drain of the Node is still needed.
     pub drain: DrainNeed,
-    /// What people should know for as long as it is so. Told when it is new, not in every reconcile.
+    /// Events about a lasting condition. Each is emitted when it is new, not in every reconcile.
     pub remarks: Vec<Event>,
-    /// The deployment for which this is the only plan that may be carried out at a time: decide again once nobody else does.
+    /// The MachineDeployment in which only one such plan may be executed at a time. If another one is being executed,
+    /// the Machine is planned again afterwards.
     pub exclusive_in: Option<String>,
 }
 
-/// One thing to do.
+/// A step of a plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Write these fields of the Machine's metadata and spec, and no others.
+    /// Patches fields of the Machine outside its status.
     Patch(MachinePatch),
-    /// Write these parts of the Machine's status.
+    /// Patches the Machine's status.
     Status(StatusWrite),
-    /// Ask for the deletion of this very Machine.
+    /// Deletes the Machine, guarded by its UID.
     DeleteMachine,
-    /// Write these parts of the Node, and no others.
+    /// Patches the Node.
     PatchNode(NodeWrite),
-    /// Delete this very Node, not a later one of the same name.
+    /// Deletes the Node, guarded by its UID.
     DeleteNode {
-        /// Its name.
+        /// The name of the Node.
         name: String,
-        /// Its uid.
+        /// The UID of the Node.
         uid: Uid,
     },
-    /// Ask the API server itself for this node, which the cache does not show, and remember what it says.
-    LookForNode {
-        /// Its name.
+    /// Gets a Node that is not in the cache from the API server and records the result.
+    LookUpNode {
+        /// The name of the Node.
         name: String,
     },
-    /// Keep new pods away from the node that is to be emptied. Failing is remembered, and no reason to stop.
-    KeepPodsAway {
-        /// By which means.
-        part: Barrier,
-        /// What is written; only fields of our own, so any version of this very node will do.
+    /// Keeps new pods away from a Node before its drain. A failure is recorded and does not end the plan.
+    Cordon {
+        /// The barrier.
+        barrier: Barrier,
+        /// The write. It changes only fields of the machine controller, so any version of the Node is valid.
         write: NodeWrite,
     },
-    /// Begin to watch what the drain of this node depends on.
+    /// Starts watches that the drain of the Node needs.
     Watch {
-        /// The node.
+        /// The Node.
         node: String,
-        /// What.
+        /// What to watch.
         what: Watching,
     },
-    /// Remember this, then make these requests of the drain, all at once and outside of the reconcile.
+    /// Applies the notes, then starts the requests of the drain in parallel, outside of the reconcile.
     Drain {
-        /// What to remember.
+        /// The notes.
         notes: Vec<drain::Note>,
         /// The requests.
         requests: Vec<drain::Step>,
     },
-    /// Remember this, then delete these VolumeAttachments, outside of the reconcile.
+    /// Applies the notes, then deletes the VolumeAttachments, outside of the reconcile.
     Detach {
-        /// What to remember.
+        /// The notes.
         notes: Vec<drain::Note>,
-        /// These very ones.
+        /// The VolumeAttachments, each with its UID.
         attachments: Vec<AttachmentId>,
     },
-    /// The node is empty: measure how long that took.
-    Emptied,
-    /// Tell people, as an Event on the Node.
-    TellNode {
-        /// Its name.
+    /// Records that the Node is drained, for the metric of the duration.
+    RecordDrained,
+    /// Emits an Event on the Node.
+    EmitNodeEvent {
+        /// The name of the Node.
         name: String,
-        /// Its uid.
+        /// The UID of the Node.
         uid: Uid,
-        /// What.
+        /// The Event.
         event: Event,
     },
-    /// Remove the machine's bootstrap token from the target cluster, if there is one. Failing is no reason to stop: it expires.
+    /// Deletes the Machine's bootstrap token from the target cluster, if it exists. A failure does not end the plan:
+    /// the token expires.
     RemoveToken,
-    /// Call the driver; always the last step.
+    /// Calls the driver. Always the last step.
     Driver(Call),
-    /// Tell people, as an Event on the Machine.
-    Tell(Event),
+    /// Emits an Event on the Machine.
+    EmitEvent(Event),
 }
 
-/// Fields of a Machine outside its status. `None` leaves a field alone.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct MachinePatch {
-    /// The whole list of finalizers.
-    pub finalizers: Option<Vec<Text>>,
-    /// The label that links the Machine to its Node.
-    pub node_label: Option<NodeName>,
-    /// Annotations to set, or to remove where there is no value.
-    pub annotations: BTreeMap<&'static str, Option<String>>,
-    /// `spec.providerID`.
-    pub provider_id: Option<ProviderId>,
-}
-
-/// Whether a machine's node is being emptied.
+/// Whether the Node of a Machine is being drained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainNeed {
-    /// It is, or may be in a moment.
-    Going,
-    /// It is not: whatever was held for it can go.
-    Over,
+    /// The Node is being drained, or may be after the next reconcile.
+    InProgress,
+    /// The Node is not being drained, so its drain state is dropped.
+    NotNeeded,
 }
 
 impl Plan {
     pub(super) fn of(steps: Vec<Step>, wake: Wake, because: Reason) -> Self {
         let drain = match wake {
-            // What comes next is decided in a moment.
-            Wake::Again => DrainNeed::Going,
-            Wake::On(_) | Wake::By { .. } => DrainNeed::Over,
+            // The next reconcile decides.
+            Wake::Again => DrainNeed::InProgress,
+            Wake::On(_) | Wake::By { .. } => DrainNeed::NotNeeded,
         };
         Self { steps, wake, because, drain, remarks: Vec::new(), exclusive_in: None }
     }
 
-    /// The same while its node is being emptied: what was learned in the drain must outlive the wait.
+    /// Keeps the drain state while the Node is being drained.
     pub(super) fn draining(self) -> Self {
-        Self { drain: DrainNeed::Going, ..self }
+        Self { drain: DrainNeed::InProgress, ..self }
     }
 
     pub(super) fn wait(wake: Wake, because: Reason) -> Self {
         Self::of(Vec::new(), wake, because)
     }
 
-    /// Nothing, until a driver call has ended.
+    /// Waits until the driver call ends.
     pub(super) fn await_answer(CallUnderWay { call, until }: CallUnderWay) -> Self {
-        Self::wait(Wake::By { awaited: Awaited::DriverAnswer, at: until }, Reason::CallUnderWay(call))
+        Self::wait(Wake::By { awaited: Awaited::DriverAnswer, at: until }, Reason::CallInProgress(call))
     }
 }
 
@@ -154,39 +143,41 @@ impl fmt::Display for Step {
         match self {
             Self::Patch(patch) => patch.fmt(f),
             Self::Status(write) => write.fmt(f),
-            Self::DeleteMachine => f.write_str("ask for its deletion"),
-            Self::PatchNode(write) | Self::KeepPodsAway { write, .. } => write.fmt(f),
+            Self::DeleteMachine => f.write_str("delete the Machine"),
+            Self::PatchNode(write) | Self::Cordon { write, .. } => write.fmt(f),
             Self::DeleteNode { name, .. } => write!(f, "delete node {name:?}"),
-            Self::LookForNode { name } => write!(f, "ask for node {name:?}"),
+            Self::LookUpNode { name } => write!(f, "look up node {name:?}"),
             Self::Watch { node, what: Watching::Pods(_) } => write!(f, "watch the pods of node {node:?}"),
-            Self::Watch { what: Watching::Surroundings, .. } => f.write_str("watch budgets and attachments"),
+            Self::Watch { what: Watching::BudgetsAndAttachments, .. } => {
+                f.write_str("watch PodDisruptionBudgets and VolumeAttachments")
+            }
             Self::Drain { requests, .. } => match requests.as_slice() {
-                [] => f.write_str("remember how its drain stands"),
+                [] => f.write_str("record the drain state"),
                 [one] => one.fmt(f),
                 [first, rest @ ..] => write!(f, "{first} and {} more", rest.len()),
             },
             Self::Detach { attachments, .. } => write!(f, "delete {} VolumeAttachments", attachments.len()),
-            Self::Emptied => f.write_str("note that its node is empty"),
-            Self::TellNode { event, .. } => write!(f, "tell on its node: {}", event.reason),
-            Self::RemoveToken => f.write_str("remove its bootstrap token"),
-            Self::Driver(call) => write!(f, "ask the cloud to {} its VM", call.verb()),
-            Self::Tell(event) => write!(f, "tell: {}", event.reason),
+            Self::RecordDrained => f.write_str("record that the Node is drained"),
+            Self::EmitNodeEvent { event, .. } => write!(f, "emit Event {} on the Node", event.reason),
+            Self::RemoveToken => f.write_str("delete the bootstrap token"),
+            Self::Driver(call) => write!(f, "call the driver to {} the VM", call.verb()),
+            Self::EmitEvent(event) => write!(f, "emit Event {}", event.reason),
         }
     }
 }
 
 impl fmt::Display for MachinePatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { finalizers, node_label, annotations, provider_id } = self;
-        match (provider_id, node_label, finalizers) {
-            (Some(id), _, _) => write!(f, "write down its VM {id}"),
-            (None, Some(node), _) => write!(f, "link it to node {node:?}"),
+        let Self { finalizers, annotations, .. } = self;
+        match (self.provider_id(), self.node(), finalizers) {
+            (Some(id), _, _) => write!(f, "record VM {id}"),
+            (None, Some(node), _) => write!(f, "record node {node:?}"),
             (None, None, Some(list)) if list.iter().any(|l| l == api::names::finalizers::MACHINE) => {
-                f.write_str("add our finalizer")
+                f.write_str("add the finalizer")
             }
-            (None, None, Some(_)) => f.write_str("remove our finalizer"),
-            (None, None, None) if annotations.contains_key(PRIORITY) => f.write_str("set its priority"),
-            (None, None, None) => f.write_str("note what was said of its preservation"),
+            (None, None, Some(_)) => f.write_str("remove the finalizer"),
+            (None, None, None) if annotations.contains_key(PRIORITY) => f.write_str("set the default priority"),
+            (None, None, None) => f.write_str("update the preservation annotations"),
         }
     }
 }

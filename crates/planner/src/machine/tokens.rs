@@ -1,12 +1,12 @@
-//! When a machine's bootstrap token goes.
+//! Deletes the bootstrap token of a Machine.
 //!
-//! It has served when the machine has joined, and is of no use once the machine is gone; the reference forgets the second case and
-//! leaves a key to the cluster behind for every machine that never joined. A token that this process did not make is looked for
-//! only while one can be about: they expire with the creation timeout, and a machine older than twice that has none.
+//! The token is not needed any more once the Machine has joined or is deleted. MCM does not handle the second case and
+//! leaves a credential for every Machine that never joined. If it is unknown whether a token exists, it is looked up
+//! only while it can exist: tokens expire with the creation timeout, so a Machine older than twice that has none.
 //!
-//! A removal that fails stops nothing. It is tried again after growing pauses for as long as the token can be about: its machine runs, so
-//! nothing else may ever wake it, and a key that has served must not be good for longer than it has to. The machine's end is the last
-//! attempt.
+//! A failed deletion does not end the plan. It is retried with exponential backoff for as long as the token can exist:
+//! a Running Machine may not be reconciled for any other cause, and the credential must not be valid longer than
+//! necessary. The last attempt is made when the finalizer of the Machine is removed.
 
 use api::{Machine, MachinePhase, Object};
 use jiff::Timestamp;
@@ -16,19 +16,19 @@ use crate::Policy;
 use crate::pause::pause;
 use crate::token::TokenRecord;
 
-/// Adds to a plan that the token goes, if it is time, or when it will be.
-pub(super) fn tidy(seen: &Observed<'_>, facts: &Facts<'_>, mut plan: Plan) -> Plan {
+/// Adds the deletion of the token to a plan, or the time of the next attempt.
+pub(super) fn add_token_removal(seen: &Observed<'_>, facts: &Facts<'_>, mut plan: Plan) -> Plan {
     if matches!(seen.target, Target::None) || seen.token == TokenRecord::Gone {
         return plan;
     }
     let known = seen.token != TokenRecord::Unknown;
     let runs = !facts.deleting && *facts.phase == MachinePhase::Running;
-    match (&plan.because, its_end(&plan, facts)) {
-        // Last, because a machine that runs must not wait for housekeeping.
+    match (&plan.because, finalizer_removal(&plan, facts)) {
+        // Last, because a failure must not delay the other steps of a Running Machine.
         (Reason::Joined, _) => plan.steps.push(Step::RemoveToken),
-        // Our finalizer is the last that holds the machine: what comes after it may never happen.
-        (_, Some(end)) if known || may_be_about(seen.machine, seen.policy, seen.now) => {
-            plan.steps.insert(end, Step::RemoveToken);
+        // Before the finalizer is removed: the Machine may not exist after that step.
+        (_, Some(index)) if known || may_exist(seen.machine, seen.policy, seen.now) => {
+            plan.steps.insert(index, Step::RemoveToken);
         }
         _ if runs => match seen.token {
             TokenRecord::Made => plan.steps.push(Step::RemoveToken),
@@ -43,23 +43,23 @@ pub(super) fn tidy(seen: &Observed<'_>, facts: &Facts<'_>, mut plan: Plan) -> Pl
     plan
 }
 
-/// When a removal that failed is tried again; `None` if none failed, or if the token will have expired by then.
+/// Returns when a failed deletion is retried, or `None` if none failed or the token is expired by then.
 #[must_use]
 pub fn removal_retry(machine: &Machine, token: TokenRecord, policy: &Policy) -> Option<Timestamp> {
     let TokenRecord::NotRemoved { attempts, at } = token else { return None };
     let again = facts::later(at, pause(&machine.uid(), attempts, policy.short_retry, policy.medium_retry));
-    may_be_about(machine, policy, again).then_some(again)
+    may_exist(machine, policy, again).then_some(again)
 }
 
-/// The step of the plan that lets the machine go.
-fn its_end(plan: &Plan, facts: &Facts<'_>) -> Option<usize> {
-    let lets_go = |step: &Step| matches!(step, Step::Patch(MachinePatch { finalizers: Some(_), .. }));
-    plan.steps.iter().rposition(lets_go).filter(|_| facts.deleting)
+/// Returns the index of the step that removes the finalizer.
+fn finalizer_removal(plan: &Plan, facts: &Facts<'_>) -> Option<usize> {
+    let removes_finalizer = |step: &Step| matches!(step, Step::Patch(MachinePatch { finalizers: Some(_), .. }));
+    plan.steps.iter().rposition(removes_finalizer).filter(|_| facts.deleting)
 }
 
-/// Whether a token that some process made for this machine may not have expired by then.
-fn may_be_about(machine: &Machine, policy: &Policy, then: Timestamp) -> bool {
-    let patience = facts::creation_timeout(machine, policy);
+/// Returns whether a token of this Machine may still be valid at this time.
+fn may_exist(machine: &Machine, policy: &Policy, then: Timestamp) -> bool {
+    let timeout = facts::creation_timeout(machine, policy);
     let created = Facts::of(machine).created;
-    created.is_some_and(|created| then <= facts::later(created, patience.saturating_mul(2)))
+    created.is_some_and(|created| then <= facts::later(created, timeout.saturating_mul(2)))
 }

@@ -1,52 +1,52 @@
-//! What this process knows of a machine's VM.
+//! The last known state of a Machine's VM.
 //!
-//! The cloud is the only one who knows whether a VM exists, and asking costs a call. So each answer is remembered, in memory
-//! only: after a restart, a lost lease or a call whose answer never came, nothing is known and the cloud is asked again
-//! *before* anything is created. That order is what keeps one machine from becoming two.
+//! Only the cloud provider knows whether a VM exists, and a query costs a call. Therefore each response of the driver
+//! is kept in memory. After a restart, a lost lease or a lost response the state is unknown, and the driver is queried
+//! *before* a VM is created. This order prevents duplicate VMs.
 
 use api::{Code, NodeAddress, NodeName, ProviderId};
 use jiff::Timestamp;
 
-/// What the driver last said about one machine's VM.
+/// The state of a VM, as last reported by the driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum VmState {
-    /// Nothing: nobody has asked, or the last answer was lost.
+    /// Unknown: the driver was not queried, or the last response was lost.
     #[default]
-    Unasked,
-    /// The cloud has no such VM, or its driver cannot tell.
+    Unknown,
+    /// The VM does not exist, or the driver cannot report it.
     Absent,
     /// The VM exists.
     Known(Vm),
     /// The last call failed.
     Failed(Failure),
-    /// The VM was deleted, with all that hung on it.
-    Gone {
-        /// The driver's note to itself, if it left one.
+    /// The VM and its resources are deleted.
+    Deleted {
+        /// The last known state that the driver returned, if any.
         last_known_state: Option<String>,
     },
 }
 
-/// A VM as the driver described it.
+/// A VM as the driver describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vm {
-    /// The cloud's name for it, as its Node will show in `spec.providerID`.
+    /// The provider ID, as in `spec.providerID` of the Node.
     pub provider_id: ProviderId,
-    /// The name under which its kubelet registers.
+    /// The name under which the kubelet registers the Node.
     pub node_name: NodeName,
-    /// Where it can be reached, for machines without a target cluster.
+    /// Addresses of the VM, for Machines without a target cluster.
     pub addresses: Vec<NodeAddress>,
-    /// Whether the steps after its creation were taken.
+    /// Whether the VM is initialized.
     pub initialized: Initialized,
-    /// What the driver said of it that cannot be used, as a sentence; what it said it about is empty then.
+    /// Why the driver's description of the VM cannot be used. The affected field is then empty.
     pub unusable: Option<String>,
-    /// How we know of it.
+    /// How the VM became known.
     pub origin: Origin,
-    /// When the driver said so.
+    /// When the driver reported it.
     pub at: Timestamp,
 }
 
 impl Vm {
-    /// The same VM after its initialization, which may have told more of where it can be reached.
+    /// Returns the VM after its initialization, with the addresses that the initialization returned.
     #[must_use]
     pub fn initialized_with(mut self, addresses: &[NodeAddress]) -> Self {
         self.addresses.extend_from_slice(addresses);
@@ -54,44 +54,44 @@ impl Vm {
     }
 }
 
-/// How we came to know of a VM.
+/// How a VM became known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The driver has just made it for us.
-    Made {
-        /// The driver's note to itself, if it left one.
+    /// The driver has just created it.
+    Created {
+        /// The last known state that the driver returned, if any.
         last_known_state: Option<String>,
     },
-    /// It was there when we asked.
+    /// It existed when the driver was queried.
     Found,
 }
 
-/// Whether a VM is ready to be waited for.
+/// Whether a VM is initialized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Initialized {
-    /// Nothing is left to do.
+    /// It is initialized.
     Yes,
-    /// Nothing is left to do since a moment ago. What the cloud shows of the VM by now has not been asked.
+    /// It was initialized by the last call. The driver was not queried since then.
     JustNow,
-    /// The driver has to be asked to initialize it.
+    /// It must be initialized by the driver.
     NotYet,
 }
 
-/// A driver call about one machine.
+/// A driver call for one Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Call {
-    /// Does the VM exist?
+    /// Query the VM.
     Status,
-    /// Make it.
+    /// Create the VM.
     Create,
-    /// Finish what comes after making it.
+    /// Initialize the VM.
     Initialize,
-    /// Remove it.
+    /// Delete the VM.
     Delete,
 }
 
 impl Call {
-    /// The driver contract's name of it, which operators know from the reference.
+    /// Returns the name of the method in MCM's driver interface.
     pub fn method(self) -> &'static str {
         match self {
             Self::Status => "GetMachineStatus",
@@ -101,7 +101,7 @@ impl Call {
         }
     }
 
-    /// How people call it.
+    /// Returns the verb for texts.
     pub fn verb(self) -> &'static str {
         match self {
             Self::Status => "look up",
@@ -112,47 +112,48 @@ impl Call {
     }
 }
 
-/// A driver call about one machine that has not ended. Whether there is one is known to whoever makes the calls and is no part of what
-/// the cloud has said: nothing is planned on a VM until it ends.
+/// A driver call for one Machine that has not ended. It is not part of [`VmState`]. Until it ends, no plan is based on
+/// the state of the VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallUnderWay {
-    /// Which one.
+    /// The call.
     pub call: Call,
-    /// When it has ended at the latest.
+    /// The time at which it has ended at the latest.
     pub until: Timestamp,
 }
 
-/// A call that did not succeed.
+/// A failed driver call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// Which one.
+    /// The call.
     pub call: Call,
-    /// What went wrong, as a class.
+    /// The error code.
     pub code: Code,
-    /// The error in the text form that other products parse.
+    /// The error in the text format that other programs parse.
     pub text: String,
-    /// The driver's note to itself, if the failed call left one.
+    /// The last known state that the failed call returned, if any.
     pub last_known_state: Option<String>,
     /// When it failed.
     pub at: Timestamp,
 }
 
 impl VmState {
-    /// What a failed call teaches. Some failures are answers: a VM that is not found is known to be absent.
+    /// Returns the state after a failed call. Some errors are results: a VM that is not found is absent.
     #[must_use]
     pub fn after_failure(failure: Failure, found: Option<Vm>, before: Option<Vm>) -> Self {
         match (failure.call, failure.code) {
             (Call::Status, Code::NotFound | Code::Unimplemented) => Self::Absent,
             (Call::Status, Code::Uninitialized) => match found {
                 Some(vm) => Self::Known(Vm { initialized: Initialized::NotYet, ..vm }),
-                // The contract demands the VM with this code; without it there is nothing to create from, and enough to delete.
+                // The driver interface requires the VM with this code. Without the VM nothing can be initialized, and
+                // the VM can still be deleted.
                 None => Self::Failed(failure),
             },
             (Call::Initialize, Code::Unimplemented) => match before {
                 Some(vm) => Self::Known(vm.initialized_with(&[])),
-                None => Self::Unasked,
+                None => Self::Unknown,
             },
-            (Call::Delete, Code::NotFound) => Self::Gone { last_known_state: failure.last_known_state },
+            (Call::Delete, Code::NotFound) => Self::Deleted { last_known_state: failure.last_known_state },
             _ => Self::Failed(failure),
         }
     }
@@ -179,11 +180,11 @@ mod tests {
     }
 
     #[test]
-    fn not_found_is_an_answer_to_a_question_and_to_a_deletion_but_not_to_a_creation() {
+    fn not_found_is_a_result_of_status_and_delete_calls_only() {
         assert_eq!(VmState::after_failure(failure(Call::Status, Code::NotFound), None, None), VmState::Absent);
         assert_eq!(
             VmState::after_failure(failure(Call::Delete, Code::NotFound), None, None),
-            VmState::Gone { last_known_state: None }
+            VmState::Deleted { last_known_state: None }
         );
         assert!(matches!(
             VmState::after_failure(failure(Call::Create, Code::NotFound), None, None),
@@ -193,7 +194,7 @@ mod tests {
 
     /// Shows MC-W56.
     #[test]
-    fn an_uninitialized_vm_is_known_only_if_the_driver_says_which_one() {
+    fn uninitialized_vm_is_known_when_the_driver_describes_it() {
         let known = VmState::after_failure(failure(Call::Status, Code::Uninitialized), Some(vm()), None);
         assert_eq!(known, VmState::Known(Vm { initialized: Initialized::NotYet, ..vm() }));
         let VmState::Failed(f) = VmState::after_failure(failure(Call::Status, Code::Uninitialized), None, None) else {
@@ -203,14 +204,14 @@ mod tests {
     }
 
     #[test]
-    fn a_driver_without_initialization_has_nothing_to_initialize() {
+    fn vm_is_initialized_when_the_driver_lacks_the_method() {
         let before = Vm { initialized: Initialized::NotYet, ..vm() };
         let known = VmState::after_failure(failure(Call::Initialize, Code::Unimplemented), None, Some(before));
         assert_eq!(known, VmState::Known(Vm { initialized: Initialized::JustNow, ..vm() }));
     }
 
     #[test]
-    fn what_an_initialization_tells_of_addresses_is_added_to_what_was_told_before() {
+    fn initialization_adds_addresses() {
         let address = |text: &str| NodeAddress { kind: "InternalIP".into(), address: text.into() };
         let before = Vm { addresses: vec![address("10.0.0.1")], ..vm() };
         let after = before.initialized_with(&[address("10.0.0.2")]);

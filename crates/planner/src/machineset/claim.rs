@@ -1,46 +1,41 @@
-//! Whose machines these are.
+//! Adopts and releases Machines.
 //!
-//! A set owns the machines that name it as the owner which manages them. One that nobody manages and whose labels it selects is
-//! *adopted*; one of its own whose labels it no longer selects is *released*. Both rewrite the list of owner references, so both
-//! keep what others have put into it, and both are guarded by the version of the machine that was looked at.
+//! A MachineSet owns the Machines whose controller reference names it. A selected Machine without controller is
+//! *adopted*. An owned Machine that is no longer selected is *released*. Both replace the list of owner references, so
+//! other references are kept, and the version of the Machine is a precondition.
 //!
-//! A claim that does not go through is not tried again for a while, and the set goes on without that machine.
+//! If the adoption or release of a Machine fails, it is retried after a delay, and the MachineSet continues without the
+//! Machine.
 
 use api::lists::{owners_with, owners_without};
 use api::names::API_VERSION;
-use api::{Machine, MachineName, MachineSet, Object, OwnerReference, Uid};
+use api::{Machine, MachineSet, Object, OwnerReference};
 
 use super::member::{owns, selects};
 use super::step::{Plan, Step};
 use super::{Observed, Reason};
-use crate::Wake;
-use crate::wake::later;
+use crate::{GuardedPatch, MachinePatch, Wake};
+use meta::time::later;
 
-/// A change of a machine's owners.
+/// A change of a Machine's owner references.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OwnerChange {
-    /// Which machine.
-    pub name: MachineName,
-    /// The very one that was looked at.
-    pub uid: Uid,
-    /// The version that was looked at.
-    pub resource_version: String,
-    /// Which way it goes.
+    /// Whether the MachineSet adopts or releases the Machine.
     pub ownership: Ownership,
-    /// The whole list of its owners from now on.
-    pub owners: Vec<OwnerReference>,
+    /// Replaces the list of owner references.
+    pub patch: GuardedPatch,
 }
 
-/// Which way a machine goes.
+/// Direction of an owner change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Ownership {
-    /// The set takes it in.
+    /// The MachineSet becomes the controller of the Machine.
     Adopt,
-    /// The set lets go of it.
+    /// The MachineSet is removed from the owners of the Machine.
     Release,
 }
 
-/// The claims to make now.
+/// Returns the owner changes that are due.
 pub(super) fn due(seen: &Observed<'_>) -> Vec<OwnerChange> {
     seen.machines
         .iter()
@@ -54,7 +49,7 @@ pub(super) fn plan(claims: Vec<OwnerChange>) -> Plan {
     let because = Reason::Ownership { adopted: count(Ownership::Adopt), released: count(Ownership::Release) };
     let mut steps = Vec::new();
     if count(Ownership::Adopt) > 0 {
-        // A set that is gone or going must take nobody along, and the cache may not know yet.
+        // A MachineSet that is being deleted must not adopt Machines, and the cache may be behind.
         steps.push(Step::Confirm);
     }
     steps.push(Step::Claim(claims));
@@ -69,13 +64,8 @@ fn claim(set: &MachineSet, machine: &Machine) -> Option<OwnerChange> {
         (true, _, false) => (Ownership::Release, owners_without(&machine.metadata.owner_references, &set.uid())),
         _ => return None,
     };
-    Some(OwnerChange {
-        name: machine.name().into(),
-        uid: machine.uid(),
-        resource_version: machine.resource_version().to_owned(),
-        ownership,
-        owners,
-    })
+    let patch = MachinePatch { owner_references: Some(owners), ..MachinePatch::default() };
+    Some(OwnerChange { ownership, patch: GuardedPatch::as_seen(machine, patch) })
 }
 
 fn was_refused(seen: &Observed<'_>, machine: &Machine) -> bool {
@@ -83,7 +73,7 @@ fn was_refused(seen: &Observed<'_>, machine: &Machine) -> bool {
     seen.refused.get(&machine.uid()).is_some_and(|tried| again(*tried) > seen.now)
 }
 
-/// The set as the owner that manages a machine.
+/// Returns the controller reference to a MachineSet.
 pub(super) fn reference(set: &MachineSet) -> OwnerReference {
     OwnerReference {
         api_version: API_VERSION.into(),

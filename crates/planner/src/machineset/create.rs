@@ -1,10 +1,10 @@
-//! The machines a set makes, and their names.
+//! New Machines of a MachineSet, and their names.
 //!
-//! The names look like those the API server makes up for a `generateName`: its base, its length, its alphabet. But we choose
-//! them, so that a create whose answer was lost can be repeated: if the first one happened after all, the second finds the name
-//! taken, and there is one machine instead of two.
+//! The names have the format of the API server's names for a `generateName`: its base, its length, its alphabet. They
+//! are chosen here, so that a create with a lost response can be repeated: if the first one succeeded, the name exists,
+//! and there is one Machine instead of two.
 //!
-//! A machine is born with our finalizer, so that it cannot vanish between its create and the moment its VM is asked for.
+//! New Machines have the finalizer, so that they cannot be deleted between their creation and the creation of the VM.
 
 use std::collections::BTreeSet;
 
@@ -13,24 +13,24 @@ use api::{Machine, MachineName, MachineSet, Object, ObjectMeta, Text};
 
 use super::Observed;
 use super::claim::reference;
-use super::step::{Asked, MachineCreate};
+use super::step::{Attempt, MachineCreate};
 
-/// No vowels, so that no words come out, and nothing that is easily misread.
+/// No vowels, so that names contain no words, and no characters that are easily confused.
 const ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 const SUFFIX: usize = 5;
 const LONGEST_GENERATED: usize = 63;
 const LONGEST_NAME: usize = 253;
 
-/// A random number, as data. The same one gives the same names.
+/// A random number as input. The same seed results in the same names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NameSeed(pub u64);
 
-/// Why a set can make no machine that would be its own.
+/// DeletionReason the MachineSet would not own Machines of its template.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InvalidTemplate {
-    /// Its template has no labels.
+    /// The template has no labels.
     NoLabels,
-    /// Its selector does not select the labels of its template, so that each machine would be released and made again.
+    /// The selector does not match the labels of the template. Each Machine would be released and created again.
     NotSelected,
 }
 
@@ -43,23 +43,23 @@ impl InvalidTemplate {
     }
 }
 
-/// This many machines under names nobody has. Names that were already asked for come first.
+/// Returns creates of this many Machines with unused names. Names of pending creates come first.
 pub(super) fn creates(seen: &Observed<'_>, count: usize) -> Vec<MachineCreate> {
     let known: BTreeSet<&str> = seen
         .machines
         .iter()
         .map(|member| member.machine.name())
-        .chain(seen.unreadable.iter().map(|machine| machine.name.as_str()))
+        .chain(seen.undecodable.iter().map(|machine| machine.name.as_str()))
         .collect();
-    let asked = seen.outstanding.creates.iter().cloned().map(|name| (name, Asked::Again));
+    let repeated = seen.outstanding.creates.iter().cloned().map(|name| (name, Attempt::Repeat));
     let base = generate_name(seen.set);
-    let fresh = |suffix| (MachineName::from(format!("{}{suffix}", cut(&base))), Asked::First);
+    let fresh = |suffix| (MachineName::from(format!("{}{suffix}", cut(&base))), Attempt::First);
     let mut chosen = BTreeSet::new();
-    asked
+    repeated
         .chain(Suffixes(seen.name_seed.0).map(fresh))
         .filter(|(name, _)| !known.contains(name.as_str()) && chosen.insert(name.clone()))
         .take(count)
-        .map(|(name, asked)| MachineCreate { machine: machine(seen.set, &base, &name), name, asked })
+        .map(|(name, attempt)| MachineCreate { machine: machine(seen.set, &base, &name), name, attempt })
         .collect()
 }
 
@@ -67,7 +67,8 @@ fn machine(set: &MachineSet, base: &str, name: &MachineName) -> Machine {
     let template = &set.spec.template;
     let mut given = template.metadata.annotations.clone().unwrap_or_default();
     if let Some(timeout) = set.annotation(annotations::EFFECTIVE_CREATION_TIMEOUT) {
-        // In the annotation only: it beats the spec, and a copy in the spec would be undone with the next look at the template.
+        // Only in the annotation: it takes precedence over the spec, and a copy in the spec would be reverted to the
+        // template.
         given.insert(annotations::EFFECTIVE_CREATION_TIMEOUT, timeout);
     }
     if let Some(limit) = set.annotation(annotations::MAX_REPLACEMENTS) {
@@ -100,7 +101,7 @@ fn cut(base: &str) -> &str {
     base.get(..LONGEST_GENERATED - SUFFIX).unwrap_or(base)
 }
 
-/// An endless course of suffixes: splitmix64, whose every output is a good one.
+/// An endless sequence of suffixes from splitmix64.
 struct Suffixes(u64);
 
 impl Iterator for Suffixes {

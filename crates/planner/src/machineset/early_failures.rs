@@ -1,15 +1,17 @@
 //! Delays the replacement of Machines that fail shortly after their creation.
 //!
-//! A Failed Machine is replaced at once. If each replacement fails at once too (a wrong timeout, a wrong clock, a wrong image), the
-//! set would create and delete VMs without end. So the set counts the replacements in a row whose Machines failed early. The first ones
-//! are not delayed. Each further one waits twice as long as the one before, up to a limit.
+//! A Failed Machine is replaced immediately. If every replacement fails immediately too (because of a wrong timeout,
+//! clock or image), the MachineSet would create and delete VMs endlessly. So the MachineSet counts the consecutive
+//! replacements whose Machines failed early. The first ones are not delayed. Each further delay is twice as long as the
+//! one before, up to a maximum.
 //!
-//! The count starts again when a Machine that was created after the last replacement is Running, or when no replacement was
-//! necessary for a while. After a restart the condition of the set shows that the set was waiting; then the first delay applies.
+//! The count is reset when a Machine that was created after the last replacement is Running, or when no replacement was
+//! necessary for a while. After a restart, the condition of the MachineSet shows that it was waiting; then the first
+//! delay applies.
 //!
 //! Only the replacement of Failed Machines is delayed. Scaling down and marked Machines are not affected.
 
-use api::names::conditions::ours::REPLACEMENT_DELAYED;
+use api::names::conditions::millwright::REPLACEMENT_DELAYED;
 use api::names::conditions::set::REPLICA_FAILURE;
 use api::{GoDuration, MachinePhase, MachineSet, Object};
 use backoff::Exponential;
@@ -17,16 +19,16 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::member::Member;
 use super::policy::SetPolicy;
-use crate::wake::later;
+use meta::time::later;
 
-/// Replacements in a row of Machines that failed early.
+/// Consecutive replacements of Machines that failed early.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlyFailures {
     replacements: u32,
     last: Option<Timestamp>,
 }
 
-/// A replacement that is not due yet.
+/// A delay that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Delay {
     replacements: u32,
@@ -35,7 +37,7 @@ pub(super) struct Delay {
 }
 
 impl EarlyFailures {
-    /// What is known of a set that this process has not planned before.
+    /// Returns the count for a MachineSet that this process has not planned before.
     #[must_use]
     pub fn restored(set: &MachineSet, policy: &SetPolicy) -> Self {
         let is_delayed = |kind: &str, reason: &str| kind == REPLICA_FAILURE && reason == REPLACEMENT_DELAYED;
@@ -48,19 +50,19 @@ impl EarlyFailures {
         }
     }
 
-    /// The count as it is now: zero again after a success, or after a time without a replacement.
+    /// Returns the current count: zero after a success, or after a time without replacements.
     pub(super) fn current(self, machines: &[&Member<'_>], policy: &SetPolicy, now: Timestamp) -> Self {
         let Some(last) = self.last else { return self };
         let succeeded = |member: &&Member<'_>| {
-            !member.is_leaving()
+            !member.is_terminating()
                 && *member.machine.phase() == MachinePhase::Running
                 && member.machine.created_at().is_some_and(|created| created > last)
         };
-        let forgotten = later(last, policy.longest_replacement_delay + policy.early_failure) < now;
-        if forgotten || machines.iter().any(succeeded) { Self::default() } else { self }
+        let expired = later(last, policy.longest_replacement_delay + policy.early_failure) < now;
+        if expired || machines.iter().any(succeeded) { Self::default() } else { self }
     }
 
-    /// The delay of the next replacement, if it is not over.
+    /// Returns the delay of the next replacement, if it has not ended.
     pub(super) fn delay(self, policy: &SetPolicy, now: Timestamp) -> Option<Delay> {
         let counted = self.replacements.checked_sub(policy.undelayed_replacements)?;
         let delays = Exponential::new(policy.replacement_delay, policy.longest_replacement_delay);
@@ -69,14 +71,14 @@ impl EarlyFailures {
         (until > now).then_some(Delay { replacements: self.replacements, by, until })
     }
 
-    /// After one more replacement.
+    /// Returns the count after another replacement.
     pub(super) fn replaced(self, now: Timestamp) -> Self {
         Self { replacements: self.replacements.saturating_add(1), last: Some(now) }
     }
 }
 
 impl Delay {
-    /// The same text for the whole delay, so that it is reported once.
+    /// Returns the message. It is the same for the whole delay, so that it is reported once.
     pub(super) fn message(&self, policy: &SetPolicy) -> String {
         let (by, early) = (GoDuration::from(self.by), GoDuration::from(policy.early_failure));
         format!(
@@ -87,7 +89,7 @@ impl Delay {
     }
 }
 
-/// Whether a Failed Machine failed shortly after its creation.
+/// Returns whether a Failed Machine failed shortly after its creation.
 pub(super) fn failed_early(member: &Member<'_>, policy: &SetPolicy) -> bool {
     let machine = member.machine;
     let failed = machine.status.current_status.last_update_time.map(api::Time::timestamp);
@@ -116,8 +118,8 @@ mod tests {
     #[case::third(3, Some(20))]
     #[case::sixth(6, Some(160))]
     #[case::many(20, Some(600))]
-    #[case::without_end(u32::MAX, Some(600))]
-    fn replacement_delay_doubles_up_to_the_longest(#[case] replacements: u32, #[case] seconds: Option<u64>) {
+    #[case::maximum(u32::MAX, Some(600))]
+    fn replacement_delay_doubles_up_to_the_maximum(#[case] replacements: u32, #[case] seconds: Option<u64>) {
         let failures = EarlyFailures { replacements, last: Some(now()) };
         let delay = failures.delay(&SetPolicy::default(), now());
         assert_eq!(delay.map(|delay| delay.by), seconds.map(Duration::from_secs));
@@ -130,8 +132,8 @@ mod tests {
     #[case::running("Running", "2026-01-01T12:00:01Z", "2026-01-01T12:05:00Z", 0)]
     #[case::older("Running", "2026-01-01T11:59:59Z", "2026-01-01T12:05:00Z", 5)]
     #[case::not_joined("Pending", "2026-01-01T12:00:01Z", "2026-01-01T12:05:00Z", 5)]
-    #[case::long_ago("Pending", "2026-01-01T12:00:01Z", "2026-01-01T12:15:01Z", 0)]
-    fn early_failures_are_forgotten_after_a_success(
+    #[case::expired("Pending", "2026-01-01T12:00:01Z", "2026-01-01T12:15:01Z", 0)]
+    fn early_failures_are_reset_after_a_success(
         #[case] phase: &str,
         #[case] created: &str,
         #[case] later: &str,
@@ -149,11 +151,11 @@ mod tests {
 
     /// Shows MS-R26.
     #[rstest]
-    #[case::at_once("2026-01-01T12:00:00Z", true)]
-    #[case::in_its_first_minutes("2026-01-01T12:04:59Z", true)]
-    #[case::later("2026-01-01T12:05:00Z", false)]
-    #[case::before_its_creation("2026-01-01T11:00:00Z", true)]
-    fn machine_fails_early_when_it_fails_in_its_first_minutes(#[case] failed: &str, #[case] expected: bool) {
+    #[case::immediately("2026-01-01T12:00:00Z", true)]
+    #[case::within_five_minutes("2026-01-01T12:04:59Z", true)]
+    #[case::after_five_minutes("2026-01-01T12:05:00Z", false)]
+    #[case::before_creation("2026-01-01T11:00:00Z", true)]
+    fn failure_within_five_minutes_is_early(#[case] failed: &str, #[case] expected: bool) {
         let machine = serde_json::from_value(json!({
             "metadata": { "name": "m", "creationTimestamp": NOW },
             "status": { "currentStatus": { "phase": "Failed", "lastUpdateTime": failed } },

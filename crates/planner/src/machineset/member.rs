@@ -1,4 +1,4 @@
-//! The machines a set has to do with, as its decision sees them.
+//! The Machines of a MachineSet as planner input.
 
 use api::names::labels;
 use api::view::NodeView;
@@ -7,43 +7,44 @@ use api::{Machine, MachineName, MachinePhase, Object, TextMap, Uid, UpdateResult
 use super::Observed;
 use crate::Presence;
 
-/// A machine and its node.
+/// A Machine and its Node.
 #[derive(Clone, Debug)]
 pub struct Member<'a> {
-    /// The machine.
+    /// The Machine.
     pub machine: &'a Machine,
-    /// The node it is linked to. What is looked at is its word on preserving the machine, so it is looked up for a machine that has
-    /// failed only: a set's reconcile is made again and again over all its machines.
+    /// Its Node. Only the preserve annotation of the Node is read, so the Node is looked up for Failed Machines only.
     pub node: Presence<&'a NodeView>,
 }
 
-/// A machine of the set that cannot be read.
+/// A Machine of the MachineSet that cannot be decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unreadable {
-    /// Its name.
+pub struct UndecodableMachine {
+    /// Name of the Machine.
     pub name: MachineName,
-    /// Its uid.
+    /// UID of the Machine.
     pub uid: Uid,
-    /// The version of it that was seen.
+    /// Observed version of the Machine.
     pub resource_version: String,
-    /// Its labels, as far as they are text.
+    /// Labels of the Machine, as far as they are strings.
     pub labels: TextMap,
-    /// Whether its deletion was asked for.
-    pub leaving: bool,
+    /// Whether the Machine is being deleted.
+    pub is_deleting: bool,
 }
 
 impl Member<'_> {
-    /// Being deleted, whether or not its phase says so yet: what counts is that nobody can keep it any more.
-    pub(super) fn is_leaving(&self) -> bool {
+    /// Returns whether the Machine is being deleted, whether or not its phase shows it: the deletion cannot be
+    /// reverted.
+    pub(super) fn is_terminating(&self) -> bool {
         self.machine.is_deleting() || *self.machine.phase() == MachinePhase::Terminating
     }
 
-    /// Marked Failed, and still there.
+    /// Returns whether the Machine is Failed and not being deleted.
     pub(super) fn has_failed(&self) -> bool {
-        !self.is_leaving() && *self.machine.phase() == MachinePhase::Failed
+        !self.is_terminating() && *self.machine.phase() == MachinePhase::Failed
     }
 
-    /// Came here by an in-place update, before the set's number of replicas has followed.
+    /// Returns whether an in-place update moved the Machine here and the replicas of the MachineSet do not include it
+    /// yet.
     pub(super) fn was_updated_in_place(&self) -> bool {
         self.machine
             .label(labels::UPDATE_RESULT)
@@ -51,7 +52,7 @@ impl Member<'_> {
     }
 }
 
-/// The machines of the set that can be read: owned by it, and still selected by it.
+/// Returns the decodable Machines of the MachineSet: owned and selected.
 pub(super) fn claimed<'a>(seen: &Observed<'a>) -> impl Iterator<Item = &'a Member<'a>> {
     let (machines, set) = (seen.machines, seen.set);
     machines.iter().filter(move |member| owns(set, member.machine) && selects(set, member.machine))
@@ -61,7 +62,7 @@ pub(super) fn owns(set: &api::MachineSet, machine: &Machine) -> bool {
     machine.controller_owner().is_some_and(|owner| owner.uid == set.metadata.uid)
 }
 
-/// Whether the set wants the machine by its labels. A selector that is missing or broken lets go of nobody.
+/// Returns whether the MachineSet selects the Machine by its labels. A missing or invalid selector releases no Machine.
 pub(super) fn selects(set: &api::MachineSet, machine: &Machine) -> bool {
     let selector = set.spec.selector.as_ref();
     selector.is_none_or(|selector| selector.matches(&machine.metadata.labels).unwrap_or(true))

@@ -1,23 +1,24 @@
-//! What to do next with one set of machines, and why.
+//! Decides what to do next with a MachineSet, and why.
 //!
-//! A set keeps a number of machines of one template. That sounds like subtraction, and goes wrong in three ways: the cache is
-//! late, so that what was just made is counted as missing and made again; a request's answer is lost, so that nobody knows
-//! whether it happened; and one machine that cannot be written stands in the way of all others. So the set counts with what it
-//! has asked for and not yet seen ([`Outstanding`]), chooses the names of its machines itself, so that a create whose answer was
-//! lost is repeated under the same name, and goes on without a machine it cannot claim.
+//! A MachineSet keeps a number of Machines of one template. Three situations must be handled. The cache is behind, so
+//! that a Machine that was just created would be counted as missing. The response to a request is lost, so that its
+//! result is unknown. And a Machine that cannot be written must not block the others. So pending requests are part of
+//! the input ([`Outstanding`]), the planner chooses the names of new Machines, so that a create with a lost response is
+//! repeated under the same name, and a Machine that cannot be adopted is skipped.
 //!
-//! Counting is cautious in both directions. Whoever may exist counts when a machine is to be made, and whoever may already be
-//! gone does not count when one is to be deleted. So machines that are not being deleted never exceed what is wanted through our
-//! own doing, however late the cache is. Nor is a request repeated for its own sake: a delete without an answer is sent again only
-//! if the machine would be chosen again now, because meanwhile somebody may want it back.
+//! Counts are conservative in both directions. When scaling up, Machines with a pending create are counted. When
+//! scaling down, Machines with a pending delete are not. So the MachineSet itself never creates more Machines than
+//! desired, however far the cache is behind. A delete with a lost response is repeated only if the Machine would be
+//! selected again now, because it may be needed again.
 //!
-//! A reconcile has two components: [`plan`] says what to do, and after it was done [`status`](status()) says, from what came of it, what to
-//! write about it.
+//! A reconcile has two parts: [`plan`] decides what to do, and afterwards [`status`](status()) calculates the status
+//! from the result.
 
 mod claim;
 mod create;
+mod deletion;
+mod deletion_order;
 mod early_failures;
-mod ending;
 pub mod interest;
 mod member;
 mod policy;
@@ -27,7 +28,6 @@ mod replicas;
 mod status;
 mod step;
 mod template;
-mod victims;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,35 +39,35 @@ use crate::{Event, EventType};
 
 pub use claim::{OwnerChange, Ownership};
 pub use create::NameSeed;
+pub use deletion_order::DeletionReason;
 pub use early_failures::EarlyFailures;
-pub use member::{Member, Unreadable};
+pub use member::{Member, UndecodableMachine};
 pub use policy::{InPlaceRank, MinReady, Replacement, SetPolicy};
 pub use reason::Reason;
 pub(crate) use status::available_at;
-pub use status::{Doing, Failure, StatusWrite, status, with_counts};
-pub use step::{Asked, MachineCreate, MachineDelete, MachinePatch, Mark, Plan, Step};
-pub use victims::Why;
+pub use status::{Failure, Operation, StatusWrite, status, with_counts};
+pub use step::{Attempt, MachineCreate, MachineDelete, Plan, Step};
 
-/// Everything the decision may look at.
+/// Input of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// The set itself.
+    /// The MachineSet.
     pub set: &'a MachineSet,
-    /// The machines it owns and those that nobody manages, by name.
+    /// The Machines that it owns and those without a controller, sorted by name.
     pub machines: &'a [Member<'a>],
-    /// Machines it owns that cannot be read: they count, and nobody plans on them.
-    pub unreadable: &'a [Unreadable],
-    /// What it has asked for and the cache has not shown yet.
+    /// Machines that it owns and that cannot be decoded. They are counted, but not selected.
+    pub undecodable: &'a [UndecodableMachine],
+    /// Requests whose result is not in the cache yet.
     pub outstanding: &'a Outstanding,
-    /// Machines whose claim did not go through, and when that was tried.
+    /// Machines whose adoption or release failed, and when it was tried.
     pub refused: &'a BTreeMap<Uid, Timestamp>,
-    /// Replacements in a row that failed early.
+    /// Number of consecutive replacements that failed early.
     pub early_failures: EarlyFailures,
-    /// Randomness for names.
+    /// Random seed for names.
     pub name_seed: NameSeed,
     /// Whether the clock agrees with the API server's.
     pub clock: ClockTrust,
-    /// Limits and periods.
+    /// Settings.
     pub policy: &'a Policy,
     /// The time of the decision.
     pub now: Timestamp,
@@ -76,45 +76,45 @@ pub struct Observed<'a> {
 /// Whether the clock of this process agrees with the API server's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClockTrust {
-    /// It does, as far as is known.
+    /// The clocks agree, as far as is known.
     #[default]
     Trusted,
-    /// It differs by more than the limit. No Machine is created, and no Failed Machine is replaced: its preservation only seems to
-    /// have expired.
+    /// The clocks differ by more than the limit. No Machine is created, and no Failed Machine is replaced, because the
+    /// end of its preservation cannot be determined.
     Skewed,
 }
 
-/// Requests of the set whose result nobody has seen: an answer was lost, or the watch is late.
+/// Requests of the MachineSet whose result is unknown: a response was lost, or the cache is behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outstanding {
-    /// Machines that may or may not have been made, and that nobody has seen.
+    /// Machines that may have been created and are not in the cache.
     pub creates: BTreeSet<MachineName>,
     /// Machines that may or may not have been deleted.
     pub deletes: BTreeSet<Uid>,
-    /// When the last of them is no longer waited for.
+    /// When the last request is considered lost.
     pub until: Option<Timestamp>,
 }
 
 impl Outstanding {
-    /// Whether the deletion of this machine was asked for before, and nobody knows what came of it.
-    pub(crate) fn asked(&self, uid: &Uid) -> Asked {
-        if self.deletes.contains(uid) { Asked::Again } else { Asked::First }
+    /// Returns whether the delete of this Machine repeats one whose result is unknown.
+    pub(crate) fn attempt(&self, uid: &Uid) -> Attempt {
+        if self.deletes.contains(uid) { Attempt::Repeat } else { Attempt::First }
     }
 }
 
-/// Decides what to do next with a set.
+/// Decides what to do next with a MachineSet.
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Plan {
     if seen.set.is_deleting() {
-        return ending::plan(seen);
+        return deletion::plan(seen);
     }
     let errors = api::validation::machine_set(seen.set);
     if !errors.is_empty() {
-        return refusal(seen, api::validation::joined(&errors));
+        return invalid(seen, api::validation::joined(&errors));
     }
     let finalizers = &seen.set.metadata.finalizers;
     if let Some(finalizers) = api::lists::finalizers_with(finalizers, api::names::finalizers::MACHINE) {
-        return Plan::of(vec![Step::Finalizers(finalizers)], Wake::Again, Reason::FinalizerFirst);
+        return Plan::of(vec![Step::Finalizers(finalizers)], Wake::Again, Reason::FinalizerMissing);
     }
     let claims = claim::due(seen);
     if !claims.is_empty() {
@@ -123,16 +123,17 @@ pub fn plan(seen: &Observed<'_>) -> Plan {
     replicas::plan(seen)
 }
 
-/// The set cannot be acted on. The condition is the status' affair; the Event is sent once per message.
-fn refusal(seen: &Observed<'_>, what: String) -> Plan {
-    let told = status::invalid(seen.set).is_some_and(|condition| condition.message == what);
-    let steps = if told {
+/// Returns the plan for an invalid MachineSet. [`status`](status()) sets the condition. The Event is emitted once per
+/// message.
+fn invalid(seen: &Observed<'_>, error: String) -> Plan {
+    let reported = status::invalid(seen.set).is_some_and(|condition| condition.message == error);
+    let steps = if reported {
         Vec::new()
     } else {
-        let reason = api::names::events::ours::INVALID;
-        vec![Step::Tell(Event { event_type: EventType::Warning, reason, message: what.clone() })]
+        let reason = api::names::events::millwright::INVALID;
+        vec![Step::EmitEvent(Event { event_type: EventType::Warning, reason, message: error.clone() })]
     };
-    Plan::of(steps, Wake::On(Awaited::Change), Reason::Invalid(what))
+    Plan::of(steps, Wake::On(Awaited::Change), Reason::Invalid(error))
 }
 
 #[cfg(test)]

@@ -1,25 +1,25 @@
-//! How sets keep their machines, where users may choose.
+//! Settings of the MachineSet controller.
 
 use std::time::Duration;
 
-/// Limits and choices of the MachineSet controller. Defaults are the reference's.
+/// Settings of the MachineSet controller. The defaults are those of MCM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SetPolicy {
-    /// How many machines one reconcile makes, deletes or changes.
+    /// Maximum number of Machines that one reconcile creates, deletes or changes.
     pub batch: usize,
-    /// How many requests of one set are under way at once.
+    /// Maximum number of concurrent requests of one MachineSet.
     pub requests: usize,
-    /// When a machine that goes is replaced (`--replace-machines-once-gone`).
+    /// When a terminating Machine is replaced (`--replace-machines-once-gone`).
     pub replacement: Replacement,
-    /// Whether `minReadySeconds` are awaited (`--await-min-ready-seconds`).
+    /// Whether `minReadySeconds` has an effect (`--await-min-ready-seconds`).
     pub min_ready: MinReady,
-    /// Where machines in an in-place update stand when a set shrinks (`--spare-in-place-updates`).
+    /// Position of Machines in an in-place update when a MachineSet scales down (`--spare-in-place-updates`).
     pub in_place_rank: InPlaceRank,
     /// A Machine that fails within this time after its creation failed early.
     pub early_failure: Duration,
-    /// Number of replacements in a row of early failures that are not delayed.
+    /// Number of consecutive replacements of early failures that are not delayed.
     pub undelayed_replacements: u32,
-    /// Delay of the next such replacement; each further one is delayed twice as long.
+    /// Delay of the next such replacement. Each further delay is twice as long.
     pub replacement_delay: Duration,
     /// Maximum delay of a replacement.
     pub longest_replacement_delay: Duration,
@@ -41,32 +41,32 @@ impl Default for SetPolicy {
     }
 }
 
-/// When a machine that goes is replaced.
+/// When a terminating Machine is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Replacement {
-    /// At once: its drain may take hours, and its place is wanted now.
+    /// Immediately: its drain may take hours.
     #[default]
-    AtOnce,
-    /// When it is gone, for quotas that have no room for both.
+    Immediate,
+    /// When it is gone, for quotas that do not allow both.
     OnceGone,
 }
 
-/// What `minReadySeconds` are worth.
+/// Effect of `minReadySeconds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MinReady {
-    /// Stored and shown, as the reference does: manifests in the field carry large values because they have no effect.
+    /// None, as in MCM. Existing manifests contain large values because the field has no effect there.
     #[default]
     Stored,
-    /// A machine is available once it has been ready for that long.
+    /// A Machine is available once it has been ready for that long.
     Awaited,
 }
 
-/// Where machines in an in-place update stand when a set shrinks.
+/// Position of Machines in an in-place update when a MachineSet scales down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum InPlaceRank {
-    /// With those that are being deleted, as in the reference.
+    /// With terminating Machines, as in MCM.
     #[default]
     First,
-    /// After all others: an update that was paid for is not thrown away.
+    /// After all others, so that a started update is not wasted.
     Last,
 }

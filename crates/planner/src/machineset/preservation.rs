@@ -1,32 +1,55 @@
-//! Failed machines that are kept for a look.
+//! Preserves Failed Machines on behalf of a MachineSet.
 //!
-//! A Failed machine is normally replaced. Users may ask to preserve one, on the machine or on its node, and a set may ask for a
-//! few by itself (`autoPreserveFailedMachineMax`). The annotation is only a request: the machine controller carries it out and
-//! writes until when. Which wish counts is decided in one place for both ([`crate::preservation`]). How many the set has asked for is
-//! counted on the machines as they are now, never taken from the status before: that one is late, and a lower limit would release
-//! more than it must.
+//! A Failed Machine is normally replaced. Users may request its preservation on the Machine or its Node, and a
+//! MachineSet may request it for a few Machines (`autoPreserveFailedMachineMax`). The annotation is only a request: the
+//! machine controller acts on it and writes the expiry. [`crate::preservation`] decides for both controllers which
+//! request is effective. The requests of the MachineSet are counted on the current Machines and not taken from its
+//! status, which may be behind.
 //!
-//! A set asks once for a machine. When the time is up the machine controller takes the annotation away, and a set that was frozen or
-//! away at that moment would find a Failed machine about which nobody says anything, and keep it for another four days. So both note
-//! on the machine that it was preserved before.
+//! A MachineSet requests the preservation of a Machine once. When it expires, the machine controller removes the
+//! annotation. A MachineSet that was frozen or not reconciled at that moment would find a Failed Machine without
+//! request and preserve it for another four days. So both controllers record on the Machine that it was preserved
+//! before.
 
 use std::collections::BTreeMap;
 
-use api::names::annotations;
-use api::{Preservable, Machine, Object, PreserveValue};
+use api::names::annotations::{PRESERVE, PRESERVED_BEFORE, PRESERVED_BEFORE_VALUE};
+use api::{Machine, Object, Preservable, PreserveValue};
 use jiff::Timestamp;
 
 use super::member::Member;
-use super::step::Mark;
 use crate::preservation::{effective_value, is_preserved};
 
-/// Which preserve annotations change, by machine: the newest failures are kept, the oldest kept ones are let go first.
+/// Change of a Machine's preserve annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mark {
+    /// Preserve the Machine on behalf of the MachineSet.
+    AutoPreserve,
+    /// Stop preserving the Machine.
+    Release,
+}
+
+impl Mark {
+    pub(super) fn write(self, annotations: &mut BTreeMap<&'static str, Option<String>>) {
+        match self {
+            Self::AutoPreserve => {
+                let value = PreserveValue::AutoPreserved.as_str().to_owned();
+                annotations.insert(PRESERVE, Some(value));
+                annotations.insert(PRESERVED_BEFORE, Some(PRESERVED_BEFORE_VALUE.to_owned()));
+            }
+            Self::Release => drop(annotations.insert(PRESERVE, None)),
+        }
+    }
+}
+
+/// Returns the changes of preserve annotations by Machine name. The newest failures are preserved, and the oldest
+/// preserved ones are released first.
 pub(super) fn marks<'a>(claimed: &[&'a Member<'a>], limit: i32) -> BTreeMap<&'a str, Mark> {
     let limit = usize::try_from(limit).unwrap_or_default();
     let mut kept: Vec<&Member<'_>> = claimed.iter().copied().filter(|member| is_auto_preserved(member)).collect();
     if kept.len() > limit {
         kept.sort_by_key(|member| (member.machine.created_at(), member.machine.name()));
-        return kept.iter().take(kept.len() - limit).map(|member| (member.machine.name(), Mark::LetGo)).collect();
+        return kept.iter().take(kept.len() - limit).map(|member| (member.machine.name(), Mark::Release)).collect();
     }
     let free = limit - kept.len();
     if free == 0 {
@@ -40,24 +63,23 @@ pub(super) fn marks<'a>(claimed: &[&'a Member<'a>], limit: i32) -> BTreeMap<&'a 
     failed.iter().take(free).map(|member| (member.machine.name(), Mark::AutoPreserve)).collect()
 }
 
-/// Whether it was preserved before, or is until the machine controller has taken its expiry back.
+/// Returns whether the Machine was preserved before, or is until the machine controller removes its expiry.
 fn was_preserved(machine: &Machine) -> bool {
-    machine.annotation(annotations::PRESERVED_BEFORE).is_some()
-        || machine.status.current_status.preserve_expiry_time.is_some()
+    machine.annotation(PRESERVED_BEFORE).is_some() || machine.status.current_status.preserve_expiry_time.is_some()
 }
 
-/// Whether the set itself asked to preserve it.
+/// Returns whether the MachineSet requested the preservation.
 pub(super) fn is_auto_preserved(member: &Member<'_>) -> bool {
     member.machine.preserve() == Some(PreserveValue::AutoPreserved)
 }
 
-/// Whether a Failed machine is kept; `mark` is what this very reconcile asks for.
+/// Returns whether a Failed Machine is preserved. `mark` is the change of this reconcile.
 pub(super) fn is_kept(member: &Member<'_>, mark: Option<Mark>, now: Timestamp) -> bool {
     if mark != Some(Mark::AutoPreserve) {
         return is_preserved(member.machine, member.node, now);
     }
     let mut asked = member.machine.clone();
     let value = PreserveValue::AutoPreserved.as_str().to_owned();
-    asked.metadata.annotations.insert(annotations::PRESERVE, value);
+    asked.metadata.annotations.insert(PRESERVE, value);
     is_preserved(&asked, member.node, now)
 }

@@ -1,96 +1,101 @@
-//! Why a set's plan is what it is.
+//! Reasons of plans.
 
 use std::fmt;
 
-/// The reason of a plan, for people.
+/// The reason of a plan. Its `Display` is shown to users.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// Our finalizer comes before the first machine.
-    FinalizerFirst,
-    /// The spec cannot be acted on.
+    /// The finalizer is added before the first Machine is created.
+    FinalizerMissing,
+    /// The spec is invalid.
     Invalid(String),
-    /// Machines without a manager match, or machines of its own no longer do.
+    /// Machines without controller are selected, or owned Machines are not selected any more.
     Ownership {
-        /// How many are taken in.
+        /// Number of Machines to adopt.
         adopted: usize,
-        /// How many are let go.
+        /// Number of Machines to release.
         released: usize,
     },
-    /// There are fewer machines than wanted.
+    /// There are fewer Machines than desired.
     TooFew {
-        /// How many there are.
+        /// Number of Machines.
         present: usize,
-        /// How many there are to be.
+        /// Desired number of Machines.
         wanted: usize,
     },
-    /// There are fewer machines than wanted, and it is frozen.
+    /// There are fewer Machines than desired, but the MachineSet is frozen.
     Frozen,
-    /// There are fewer machines than wanted, and an in-place update is moving its machines away.
+    /// There are fewer Machines than desired, but an in-place update is moving Machines to another MachineSet.
     ScaleUpDisabled,
-    /// There are fewer machines than wanted, and the template makes none that the set would own.
+    /// There are fewer Machines than desired, but the MachineSet would not own Machines of its template.
     InvalidTemplate(&'static str),
-    /// Some machines are to go.
+    /// Machines are to be deleted.
     Surplus {
-        /// How many.
+        /// Number of Machines to delete.
         leaving: usize,
-        /// How many there are.
+        /// Number of Machines.
         present: usize,
-        /// How many there are to be.
+        /// Desired number of Machines.
         wanted: usize,
     },
-    /// Machines are to be created or replaced, and the clock differs from the API server's.
+    /// Machines are to be created or replaced, but the clock differs from the API server's.
     ClockSkewed,
-    /// Failed Machines are to be replaced, and replacements have kept failing early.
+    /// Failed Machines are to be replaced, but the last replacements failed early.
     ReplacementDelayed(String),
-    /// Some machines differ from the template, or their preservation has to change.
-    Differs(usize),
-    /// Requests were sent whose result nobody has seen.
-    Unseen(usize),
-    /// Everything is as it should be.
+    /// Machines differ from the template, or their preservation changes.
+    MachinesOutdated(usize),
+    /// The results of requests are unknown.
+    ResultsPending(usize),
+    /// Nothing to do.
     Converged,
-    /// The set was deleted, and its machines go with it.
-    DeletionAsked {
-        /// How many are left.
+    /// The MachineSet is being deleted together with its Machines.
+    Deleting {
+        /// Number of remaining Machines.
         left: usize,
     },
-    /// The set was deleted, and its machines are to stay: they are being let go.
-    LettingGo,
-    /// The set was deleted, and its machines are gone.
-    NothingLeft,
-    /// The set was deleted, and someone else's finalizer holds it.
-    NotOurs,
+    /// The MachineSet is being deleted, and its Machines are orphaned.
+    Orphaning,
+    /// The MachineSet is being deleted, and its Machines are gone.
+    MachinesGone,
+    /// The MachineSet is being deleted, and another finalizer remains.
+    OtherFinalizer,
 }
 
 impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::FinalizerFirst => f.write_str("it must not vanish while it has machines"),
-            Self::Invalid(what) => write!(f, "its spec cannot be acted on: {what}"),
+            Self::FinalizerMissing => f.write_str("adding the finalizer before creating Machines"),
+            Self::Invalid(what) => write!(f, "spec is invalid: {what}"),
             Self::Ownership { adopted, released: 0 } => {
-                write!(f, "{adopted} of the machines it selects have no manager")
+                write!(f, "{adopted} selected Machines have no controller")
             }
-            Self::Ownership { adopted: 0, released } => write!(f, "{released} of its machines are no longer selected"),
+            Self::Ownership { adopted: 0, released } => write!(f, "{released} owned Machines are no longer selected"),
             Self::Ownership { adopted, released } => {
-                write!(f, "{adopted} machines it selects have no manager, {released} of its own are no longer selected")
+                write!(
+                    f,
+                    "{adopted} selected Machines have no controller, {released} owned Machines are no longer selected"
+                )
             }
-            Self::TooFew { present, wanted } => write!(f, "{present} of {wanted} machines are there"),
-            Self::Frozen => f.write_str("it is frozen, so no machine is made"),
-            Self::ScaleUpDisabled => f.write_str("an in-place update is moving its machines away, so none is made"),
+            Self::TooFew { present, wanted } => write!(f, "{present} of {wanted} Machines exist"),
+            Self::Frozen => f.write_str("the MachineSet is frozen; no Machines are created"),
+            Self::ScaleUpDisabled => f.write_str("an in-place update is in progress; no Machines are created"),
             Self::InvalidTemplate(why) => f.write_str(why),
             Self::Surplus { leaving, present, wanted } => {
-                write!(f, "{present} machines are there and {wanted} wanted, {leaving} must go")
+                write!(f, "{present} Machines exist, {wanted} are desired; deleting {leaving}")
             }
             Self::ClockSkewed => f.write_str(
-                "the clock of the controller differs from the API server's, so no Machine is created or replaced",
+                "the clock of the controller differs from the API server's; no Machine is created or replaced",
             ),
             Self::ReplacementDelayed(why) => f.write_str(why),
-            Self::Differs(machines) => write!(f, "{machines} of its machines are not as they should be"),
-            Self::Unseen(requests) => write!(f, "the result of {requests} requests has not been seen yet"),
-            Self::Converged => f.write_str("everything is as it should be"),
-            Self::DeletionAsked { left } => write!(f, "someone deleted it, and {left} of its machines are left"),
-            Self::LettingGo => f.write_str("someone deleted it without its machines, which are being let go"),
-            Self::NothingLeft => f.write_str("its machines are gone"),
-            Self::NotOurs => f.write_str("our part of its deletion is done; another finalizer holds it"),
+            Self::MachinesOutdated(machines) => write!(f, "{machines} Machines are out of date"),
+            Self::ResultsPending(requests) => write!(f, "waiting for the result of {requests} requests"),
+            Self::Converged => f.write_str("up to date"),
+            Self::Deleting { left } => write!(f, "the MachineSet is being deleted; {left} Machines remain"),
+            Self::Orphaning => {
+                f.write_str("the MachineSet is being deleted; the garbage collector is orphaning its Machines")
+            }
+            Self::MachinesGone => f.write_str("all Machines are deleted"),
+            Self::OtherFinalizer => f.write_str("waiting for other finalizers of the MachineSet to be removed"),
         }
     }
 }

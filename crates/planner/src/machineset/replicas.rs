@@ -1,23 +1,24 @@
-//! Keeping the wanted number of machines.
+//! Keeps the desired number of Machines.
 //!
-//! A reconcile makes machines or deletes some, never both: what is missing comes first. It makes and deletes no more than a hundred,
-//! and makes them in batches that double, so that a quota that is used up is found out with one request and not with fifty.
+//! A reconcile either creates or deletes Machines. Missing Machines are created first. It creates or deletes at most a
+//! hundred, and creates them in batches that double, so that an exceeded quota costs one failed request and not fifty.
 
 use std::collections::BTreeSet;
 
 use api::names::{annotations, labels};
-use api::{MachineSet, Object, Uid};
+use api::{Object, Uid};
 
 use super::create::{InvalidTemplate, creates};
+use super::deletion_order::{DeletionReason, is_marked, sort};
 use super::early_failures::failed_early;
 use super::member::{Member, claimed};
 use super::policy::Replacement;
-use super::status::{Doing, Failure};
-use super::step::{Asked, MachineDelete, MachinePatch, Mark, Plan, Step};
-use super::victims::{Why, is_marked, sort};
+use super::preservation::Mark;
+use super::status::{Failure, Operation};
+use super::step::{Attempt, MachineDelete, Plan, Step};
 use super::{ClockTrust, Observed, Reason, preservation, status, template};
-use crate::wake::later;
-use crate::{Awaited, Event, EventType, Wake};
+use crate::{Awaited, Event, EventType, GuardedPatch, MachinePatch, Wake};
+use meta::time::later;
 
 pub(super) fn plan(seen: &Observed<'_>) -> Plan {
     let machines: Vec<&Member<'_>> = claimed(seen).collect();
@@ -28,13 +29,13 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
     let count = Count::of(seen, &machines);
     let replicas = usize::try_from(seen.set.spec.replicas).unwrap_or_default();
     let mut plan = if count.present < replicas {
-        make(seen, &count, replicas)
+        scale_up(seen, &count, replicas)
     } else {
-        take(seen, &machines, &count, replicas, &mark)
+        scale_down(seen, &machines, &count, replicas, &mark)
     };
     if !patches.is_empty() {
         if plan.steps.is_empty() {
-            plan.because = Reason::Differs(patches.len());
+            plan.because = Reason::MachinesOutdated(patches.len());
         }
         if patches.len() >= seen.policy.set.batch {
             plan.wake = Wake::Again;
@@ -44,30 +45,30 @@ pub(super) fn plan(seen: &Observed<'_>) -> Plan {
     plan
 }
 
-/// The machines of the set, counted for both questions.
+/// The number of Machines.
 struct Count {
-    /// Machines that are not going, as far as we know: those whose deletion was asked for without an answer are still among them.
+    /// Machines that are not terminating, including those with a pending delete.
     present: usize,
-    /// Creates and deletes whose result nobody has seen.
-    unseen: usize,
+    /// Creates and deletes whose result is unknown.
+    pending: usize,
 }
 
 impl Count {
     fn of(seen: &Observed<'_>, machines: &[&Member<'_>]) -> Self {
-        let unreadable = seen.unreadable.iter().filter(|machine| counts(seen, machine.leaving)).count();
-        let readable = machines.iter().filter(|member| counts(seen, member.is_leaving())).count();
-        let unseen = seen.outstanding.creates.len() + seen.outstanding.deletes.len();
-        Self { present: readable + unreadable, unseen }
+        let undecodable = seen.undecodable.iter().filter(|machine| counts(seen, machine.is_deleting)).count();
+        let decoded = machines.iter().filter(|member| counts(seen, member.is_terminating())).count();
+        let pending = seen.outstanding.creates.len() + seen.outstanding.deletes.len();
+        Self { present: decoded + undecodable, pending }
     }
 }
 
-/// Whether a machine takes up one of the wanted places. One that is going does only where there is no room for its successor.
-fn counts(seen: &Observed<'_>, leaving: bool) -> bool {
-    !leaving || seen.policy.set.replacement == Replacement::OnceGone
+/// Returns whether a Machine counts as a replica. A terminating Machine counts only with [`Replacement::OnceGone`].
+fn counts(seen: &Observed<'_>, terminating: bool) -> bool {
+    !terminating || seen.policy.set.replacement == Replacement::OnceGone
 }
 
-fn make(seen: &Observed<'_>, count: &Count, replicas: usize) -> Plan {
-    let waiting = |because| Plan::of(Vec::new(), rest(seen), because);
+fn scale_up(seen: &Observed<'_>, count: &Count, replicas: usize) -> Plan {
+    let waiting = |because| Plan::of(Vec::new(), idle_wake(seen), because);
     if seen.set.label(labels::FREEZE) == Some(labels::FREEZE_VALUE) {
         return waiting(Reason::Frozen);
     }
@@ -76,24 +77,24 @@ fn make(seen: &Observed<'_>, count: &Count, replicas: usize) -> Plan {
     }
     if seen.clock == ClockTrust::Skewed {
         let until = later(seen.now, seen.policy.short_retry);
-        return Plan { wake: rest(seen).no_later_than(Some(until)), ..waiting(Reason::ClockSkewed) };
+        return Plan { wake: idle_wake(seen).no_later_than(Some(until)), ..waiting(Reason::ClockSkewed) };
     }
     if let Some(invalid_template) = InvalidTemplate::of(seen.set) {
         let why = match invalid_template {
             InvalidTemplate::NoLabels => status::NO_LABELS,
             InvalidTemplate::NotSelected => status::NOT_SELECTED,
         };
-        let failure = Failure { doing: Doing::Create, message: why.to_owned() };
+        let failure = Failure { operation: Operation::Create, message: why.to_owned() };
         return Plan { failure: Some(failure), ..waiting(Reason::InvalidTemplate(why)) };
     }
     let missing = replicas - count.present;
     let wanted = missing.min(seen.policy.set.batch);
     let step = Step::Create(batches(creates(seen, wanted)));
-    let wake = if wanted < missing { Wake::Again } else { rest(seen) };
+    let wake = if wanted < missing { Wake::Again } else { idle_wake(seen) };
     Plan::of(vec![step], wake, Reason::TooFew { present: count.present, wanted: replicas })
 }
 
-/// Batches of one, two, four and so on.
+/// Splits into batches of one, two, four and so on.
 fn batches<T>(items: Vec<T>) -> Vec<Vec<T>> {
     let (mut batches, mut size, mut items) = (Vec::new(), 1, items.into_iter().peekable());
     while items.peek().is_some() {
@@ -103,17 +104,17 @@ fn batches<T>(items: Vec<T>) -> Vec<Vec<T>> {
     batches
 }
 
-fn take(
+fn scale_down(
     seen: &Observed<'_>,
     machines: &[&Member<'_>],
     count: &Count,
     replicas: usize,
     mark: &impl Fn(&Member<'_>) -> Option<Mark>,
 ) -> Plan {
-    let staying = machines.iter().copied().filter(|member| !member.is_leaving());
+    let staying = machines.iter().copied().filter(|member| !member.is_terminating());
     let mut candidates: Vec<&Member<'_>> = staying.filter(|member| !member.was_updated_in_place()).collect();
-    let unreadable = seen.unreadable.iter().filter(|machine| !machine.leaving).count();
-    let surplus = Surplus::of(seen, &mut candidates, unreadable, replicas);
+    let undecodable = seen.undecodable.iter().filter(|machine| !machine.is_deleting).count();
+    let surplus = Surplus::of(seen, &mut candidates, undecodable, replicas);
     let changed = seen.set.annotation(annotations::LAST_REPLICA_CHANGE_BY_SCALER).and_then(|text| text.parse().ok());
     let policy = &seen.policy.set;
     let failures = seen.early_failures.current(machines, policy, seen.now);
@@ -125,28 +126,29 @@ fn take(
     let is_delayed = |member: &Member<'_>| delay.is_some() && failed_early(member, policy);
     let why = |member: &Member<'_>| {
         if surplus.has(member) {
-            Some(Why::Surplus)
+            Some(DeletionReason::Surplus)
         } else if is_marked(member.machine, changed) {
-            Some(Why::Marked)
+            Some(DeletionReason::Marked)
         } else {
-            (is_replaced(member) && !is_delayed(member)).then_some(Why::Failed)
+            (is_replaced(member) && !is_delayed(member)).then_some(DeletionReason::Failed)
         }
     };
     let waiting = candidates.iter().any(|member| why(member).is_none() && is_replaced(member));
     let delay = delay.filter(|_| waiting).map(|delay| (delay.until, delay.message(policy)));
-    let replaced = candidates.iter().any(|member| why(member) == Some(Why::Failed) && failed_early(member, policy));
+    let replaced =
+        candidates.iter().any(|member| why(member) == Some(DeletionReason::Failed) && failed_early(member, policy));
     let mut deletes: Vec<MachineDelete> =
         candidates.iter().copied().filter_map(|member| Some(delete(seen, member, why(member)?))).collect();
     deletes.sort_by_key(|delete| delete.why); // the surplus first, then the marked, then the failed: matters for the limit only
     if deletes.is_empty() {
-        let because = if count.unseen > 0 { Reason::Unseen(count.unseen) } else { Reason::Converged };
+        let because = if count.pending > 0 { Reason::ResultsPending(count.pending) } else { Reason::Converged };
         let skewed = !is_trusted && machines.iter().any(|member| member.has_failed());
         let (because, again) = if skewed {
             (Reason::ClockSkewed, Some(later(seen.now, seen.policy.short_retry)))
         } else {
             (because, None)
         };
-        let plan = Plan::of(Vec::new(), rest_of(seen, machines).no_later_than(again), because);
+        let plan = Plan::of(Vec::new(), wake(seen, machines).no_later_than(again), because);
         return match delay {
             Some((until, why)) => delayed(seen, Plan { wake: plan.wake.no_later_than(Some(until)), ..plan }, why),
             None => plan,
@@ -154,41 +156,42 @@ fn take(
     }
     let because = Reason::Surplus { leaving: deletes.len(), present: count.present, wanted: replicas };
     let deletes = deletes.into_iter().take(seen.policy.set.batch).collect();
-    // Who goes is replaced at once: the deletion leaves a place.
+    // A deleted Machine is replaced in the next reconcile.
     let plan = Plan::of(vec![Step::Delete(deletes)], Wake::Again, because);
-    let failure = delay.map(|(_, message)| Failure { doing: Doing::Replace, message });
+    let failure = delay.map(|(_, message)| Failure { operation: Operation::Replace, message });
     Plan { failure, early_failures: replaced.then(|| failures.replaced(seen.now)), ..plan }
 }
 
-/// A plan that replaces no Failed Machine yet. The condition is the status' affair; the Event is sent once per message.
+/// Returns a plan that does not replace Failed Machines yet. [`status`](super::status()) sets the condition. The Event
+/// is emitted once per message.
 fn delayed(seen: &Observed<'_>, mut plan: Plan, why: String) -> Plan {
     if !status::is_reported(seen.set, &why) {
-        let reason = api::names::events::ours::REPLACEMENT_DELAYED;
-        plan.steps.push(Step::Tell(Event { event_type: EventType::Warning, reason, message: why.clone() }));
+        let reason = api::names::events::millwright::REPLACEMENT_DELAYED;
+        plan.steps.push(Step::EmitEvent(Event { event_type: EventType::Warning, reason, message: why.clone() }));
     }
-    let failure = Some(Failure { doing: Doing::Replace, message: why.clone() });
+    let failure = Some(Failure { operation: Operation::Replace, message: why.clone() });
     Plan { failure, because: Reason::ReplacementDelayed(why), ..plan }
 }
 
-/// The machines beyond the number wanted.
+/// The surplus Machines.
 ///
-/// A machine whose deletion was asked for without an answer may be there or gone. So its deletion is repeated only if it would be
-/// chosen again now, and of the others no more go than are too many without it.
+/// A Machine with a pending delete may exist or not. So its delete is repeated only if it would be selected again now,
+/// and only as many others are deleted as are surplus without it.
 struct Surplus(BTreeSet<Uid>);
 
 impl Surplus {
-    /// Sorts the candidates, those to go first to the front, and chooses among them.
-    fn of(seen: &Observed<'_>, candidates: &mut [&Member<'_>], unreadable: usize, replicas: usize) -> Self {
-        let asked = |member: &Member<'_>| seen.outstanding.asked(&member.machine.uid()) == Asked::Again;
-        let there = candidates.iter().filter(|member| !asked(member)).count();
-        let surplus_of = |machines: usize| (machines + unreadable).saturating_sub(replicas);
+    /// Sorts the candidates by deletion order and selects the surplus.
+    fn of(seen: &Observed<'_>, candidates: &mut [&Member<'_>], undecodable: usize, replicas: usize) -> Self {
+        let is_repeated = |member: &Member<'_>| seen.outstanding.attempt(&member.machine.uid()) == Attempt::Repeat;
+        let there = candidates.iter().filter(|member| !is_repeated(member)).count();
+        let surplus_of = |machines: usize| (machines + undecodable).saturating_sub(replicas);
         let (surplus, certain) = (surplus_of(candidates.len()), surplus_of(there));
         if surplus == 0 {
             return Self(BTreeSet::new());
         }
         sort(candidates, seen.policy.set.in_place_rank, seen.now);
-        let again = candidates.iter().take(surplus).filter(|member| asked(member));
-        let others = candidates.iter().filter(|member| !asked(member)).take(certain);
+        let again = candidates.iter().take(surplus).filter(|member| is_repeated(member));
+        let others = candidates.iter().filter(|member| !is_repeated(member)).take(certain);
         Self(again.chain(others).map(|member| member.machine.uid()).collect())
     }
 
@@ -197,13 +200,13 @@ impl Surplus {
     }
 }
 
-pub(super) fn delete(seen: &Observed<'_>, member: &Member<'_>, why: Why) -> MachineDelete {
+pub(super) fn delete(seen: &Observed<'_>, member: &Member<'_>, why: DeletionReason) -> MachineDelete {
     MachineDelete {
         name: member.machine.name().into(),
         uid: member.machine.uid(),
         resource_version: member.machine.resource_version().to_owned(),
         why,
-        asked: seen.outstanding.asked(&member.machine.uid()),
+        attempt: seen.outstanding.attempt(&member.machine.uid()),
     }
 }
 
@@ -211,36 +214,31 @@ fn patches(
     seen: &Observed<'_>,
     machines: &[&Member<'_>],
     mark: &impl Fn(&Member<'_>) -> Option<Mark>,
-) -> Vec<MachinePatch> {
-    let MachineSet { spec, .. } = seen.set;
+) -> Vec<GuardedPatch> {
     let patch = |member: &&Member<'_>| {
-        let (difference, preserve) = (template::difference(member, &spec.template), mark(member));
-        let max_replacements = template::new_limit(member, seen.set).map(str::to_owned);
-        if difference.is_none() && preserve.is_none() && max_replacements.is_none() {
-            return None;
+        let spec = template::difference(member, &seen.set.spec.template).unwrap_or_default();
+        let mut patch = MachinePatch { spec, ..MachinePatch::default() };
+        if let Some(mark) = mark(member) {
+            mark.write(&mut patch.annotations);
         }
-        Some(MachinePatch {
-            name: member.machine.name().into(),
-            uid: member.machine.uid(),
-            resource_version: member.machine.resource_version().to_owned(),
-            spec: difference,
-            preserve,
-            max_replacements,
-        })
+        if let Some(limit) = template::new_limit(member, seen.set) {
+            patch.annotations.insert(annotations::MAX_REPLACEMENTS, Some(limit.to_owned()));
+        }
+        (patch != MachinePatch::default()).then(|| GuardedPatch::as_seen(member.machine, patch))
     };
     machines.iter().filter_map(patch).take(seen.policy.set.batch).collect()
 }
 
-/// What a set without anything to do waits for.
-pub(super) fn rest(seen: &Observed<'_>) -> Wake {
+/// Returns what a MachineSet without anything to do waits for.
+pub(super) fn idle_wake(seen: &Observed<'_>) -> Wake {
     match seen.outstanding.until {
         Some(at) => Wake::By { awaited: Awaited::Machines, at },
         None => Wake::On(Awaited::Change),
     }
 }
 
-/// Also for the end of a preservation and for a machine that becomes available by waiting.
-fn rest_of(seen: &Observed<'_>, machines: &[&Member<'_>]) -> Wake {
+/// Like [`idle_wake`], and also waits for the end of preservations and for Machines that become available.
+fn wake(seen: &Observed<'_>, machines: &[&Member<'_>]) -> Wake {
     let expiries = machines
         .iter()
         .filter(|member| member.has_failed())

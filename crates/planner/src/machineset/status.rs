@@ -1,14 +1,14 @@
-//! The status of a set, from what is there and from what came of the reconcile.
+//! The status of a MachineSet, calculated from its Machines and the result of the reconcile.
 //!
-//! It counts all machines of the set, those being deleted too, because a machine that still has a VM is still there for whoever
-//! pays for it. It is written only when it changed, and touches its own fields only: a `Frozen` condition belongs to the
-//! overshoot safety and stays as it is.
+//! All Machines of the MachineSet are counted, including those that are being deleted, because their VMs still exist.
+//! The status is written only if it changed, and contains only fields of this controller: the condition `Frozen` is set
+//! by the overshoot protection.
 //!
-//! An invalid set gets its condition and nothing else. `observedGeneration` in particular stays behind, because those who judge
-//! health by it must not take a spec that nobody acts on for one that is done.
+//! For an invalid MachineSet only the condition is written. In particular, `observedGeneration` is not updated, so that
+//! health checks do not consider an ignored spec as processed.
 
 use api::names::annotations::DESIRED_REPLICAS;
-use api::names::conditions::ours::{INVALID, INVALID_SPEC, REPLACEMENT_DELAYED};
+use api::names::conditions::millwright::{INVALID, INVALID_SPEC, REPLACEMENT_DELAYED};
 use api::names::conditions::set::{FAILED_CREATE, FAILED_DELETE, REPLICA_FAILURE};
 use api::{
     ConditionStatus, MachinePhase, MachineSet, MachineSetCondition, MachineSetStatus, MachineSummary, Object,
@@ -21,32 +21,32 @@ use super::Observed;
 use super::member::{Member, claimed};
 use super::policy::MinReady;
 use super::preservation::is_auto_preserved;
-use crate::reporting::{Unreported, furthest};
+use crate::reporting::{Unreported, largest_difference};
 use crate::{Due, Policy};
 
-/// Why nothing can be created: to the letter, as others may look for it.
+/// DeletionReason no Machine can be created: MCM's text.
 pub(super) const NO_LABELS: &str = "unable to create machines, no labels";
-/// Why nothing can be created: each machine would be released and made again, without end.
+/// DeletionReason no Machine can be created: each Machine would be released and created again.
 pub(super) const NOT_SELECTED: &str =
     "unable to create machines, spec.selector does not select spec.template.metadata.labels";
 
-/// Something the reconcile could not do.
+/// An operation that failed in a reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// What it was about.
-    pub doing: Doing,
-    /// What went wrong.
+    /// The operation.
+    pub operation: Operation,
+    /// The error.
     pub message: String,
 }
 
-/// What a reconcile does to machines.
+/// An operation on Machines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Doing {
-    /// Making one.
+pub enum Operation {
+    /// Create a Machine.
     Create,
-    /// Deleting one.
+    /// Delete a Machine.
     Delete,
-    /// Replacing one that failed.
+    /// Replace a Failed Machine.
     Replace,
 }
 
@@ -57,7 +57,7 @@ pub struct StatusWrite {
     due: Due,
 }
 
-/// What to write about the set after a reconcile; `None` if nothing changed. `seen` is from after the reconcile.
+/// Returns the status to write after a reconcile, or `None` if nothing changed. `seen` is observed after the reconcile.
 #[must_use]
 pub fn status(seen: &Observed<'_>, failures: &[Failure]) -> Option<StatusWrite> {
     let before = &seen.set.status;
@@ -72,8 +72,8 @@ pub fn status(seen: &Observed<'_>, failures: &[Failure]) -> Option<StatusWrite> 
         };
         status
     } else {
-        let told = condition(INVALID, INVALID_SPEC, api::validation::joined(&errors), seen.now);
-        MachineSetStatus { conditions: with(&before.conditions, told), ..before.clone() }
+        let invalid = condition(INVALID, INVALID_SPEC, api::validation::joined(&errors), seen.now);
+        MachineSetStatus { conditions: with(&before.conditions, invalid), ..before.clone() }
     };
     (status != MachineSetStatus { last_operation: status.last_operation.clone(), ..before.clone() }).then(|| {
         let mut status = status;
@@ -84,7 +84,7 @@ pub fn status(seen: &Observed<'_>, failures: &[Failure]) -> Option<StatusWrite> 
 }
 
 impl StatusWrite {
-    /// The body of a merge patch on the status subresource, without its guard.
+    /// Returns the body of the merge patch of the status subresource, without preconditions.
     #[must_use]
     pub fn to_patch(&self) -> Value {
         let status = &self.status;
@@ -105,32 +105,32 @@ impl StatusWrite {
         })
     }
 
-    /// When it is to be written.
+    /// When to write it.
     pub fn due(&self) -> Due {
         self.due
     }
 
-    /// The status as it will be.
+    /// The new status.
     pub fn status(&self) -> &MachineSetStatus {
         &self.status
     }
 }
 
-/// Whether the set's ReplicaFailure condition has this message.
+/// Returns whether the condition ReplicaFailure of the MachineSet has this message.
 pub(super) fn is_reported(set: &MachineSet, message: &str) -> bool {
     set.status.conditions.iter().any(|condition| condition.kind == REPLICA_FAILURE && condition.message == message)
 }
 
-/// The condition that says what is wrong with the spec.
+/// Returns the condition that reports an invalid spec.
 pub(super) fn invalid(set: &MachineSet) -> Option<&MachineSetCondition> {
     set.status.conditions.iter().find(|condition| condition.kind == INVALID)
 }
 
-/// When a machine becomes available; `None` if it is not on its way there. Its phase is enough, unless the set's
-/// `minReadySeconds` are to be awaited.
+/// Returns when a Machine becomes available, or `None` if it is not going to. The phase suffices, unless
+/// `minReadySeconds` has an effect.
 pub(crate) fn available_at(set: &MachineSet, member: &Member<'_>, policy: &Policy) -> Option<Timestamp> {
     let current = &member.machine.status.current_status;
-    if member.is_leaving() || !matches!(current.phase, MachinePhase::Running | MachinePhase::Available) {
+    if member.is_terminating() || !matches!(current.phase, MachinePhase::Running | MachinePhase::Available) {
         return None;
     }
     let since = current.last_update_time.map_or(Timestamp::MIN, Time::timestamp);
@@ -143,7 +143,7 @@ pub(crate) fn available_at(set: &MachineSet, member: &Member<'_>, policy: &Polic
     }
 }
 
-/// When a status that differs from the written one is to be written.
+/// Returns when a changed status is written.
 fn due(seen: &Observed<'_>, status: &MachineSetStatus) -> Due {
     let (set, before) = (seen.set, &seen.set.status);
     if with_counts(before, status) != *status || is_settled(seen) {
@@ -154,20 +154,20 @@ fn due(seen: &Observed<'_>, status: &MachineSetStatus) -> Due {
         [status.replicas, status.fully_labeled_replicas, status.ready_replicas, status.available_replicas]
     };
     let unreported = Unreported {
-        moved: furthest(counts(before), counts(status)),
-        of: set.spec.replicas.max(before.replicas).max(desired),
+        change: largest_difference(counts(before), counts(status)),
+        replicas: set.spec.replicas.max(before.replicas).max(desired),
         written: before.last_operation.last_update_time.map(Time::timestamp),
     };
     unreported.due(seen.policy.report_delay, seen.now)
 }
 
-/// Whether no machine is known to be coming or going.
+/// Returns whether no Machine is being created or deleted.
 fn is_settled(seen: &Observed<'_>) -> bool {
-    let mut count = seen.unreadable.len();
+    let mut count = seen.undecodable.len();
     for member in claimed(seen) {
-        let comes = matches!(member.machine.phase(), MachinePhase::New | MachinePhase::Pending)
+        let is_new = matches!(member.machine.phase(), MachinePhase::New | MachinePhase::Pending)
             || available_at(seen.set, member, seen.policy).is_some_and(|at| at > seen.now);
-        if comes || member.is_leaving() {
+        if is_new || member.is_terminating() {
             return false;
         }
         count += 1;
@@ -177,7 +177,7 @@ fn is_settled(seen: &Observed<'_>) -> bool {
         && seen.outstanding.deletes.is_empty()
 }
 
-/// A written status with counts that are yet to be written, and with the generation that they were counted for.
+/// Returns a written status with counts that are not written yet, and with the generation for which they were counted.
 #[must_use]
 pub fn with_counts(written: &MachineSetStatus, counted: &MachineSetStatus) -> MachineSetStatus {
     MachineSetStatus {
@@ -199,7 +199,7 @@ fn counted(seen: &Observed<'_>) -> MachineSetStatus {
     let mut status = MachineSetStatus { last_operation: set.status.last_operation.clone(), ..Default::default() };
     for member in claimed(seen) {
         let machine = member.machine;
-        let is_running = !member.is_leaving() && *machine.phase() == MachinePhase::Running;
+        let is_running = !member.is_terminating() && *machine.phase() == MachinePhase::Running;
         let is_available = available_at(set, member, seen.policy).is_some_and(|at| at <= seen.now);
         let expiry = machine.status.current_status.preserve_expiry_time;
         let is_preserved = *machine.phase() == MachinePhase::Failed && expiry.is_some();
@@ -218,7 +218,7 @@ fn counted(seen: &Observed<'_>) -> MachineSetStatus {
             });
         }
     }
-    for machine in seen.unreadable {
+    for machine in seen.undecodable {
         status.replicas += 1;
         status.fully_labeled_replicas += i32::from(labelled(&machine.labels));
     }
@@ -226,10 +226,10 @@ fn counted(seen: &Observed<'_>) -> MachineSetStatus {
 }
 
 fn replica_failure(failure: &Failure, now: Timestamp) -> MachineSetCondition {
-    let reason = match failure.doing {
-        Doing::Create => FAILED_CREATE,
-        Doing::Delete => FAILED_DELETE,
-        Doing::Replace => REPLACEMENT_DELAYED,
+    let reason = match failure.operation {
+        Operation::Create => FAILED_CREATE,
+        Operation::Delete => FAILED_DELETE,
+        Operation::Replace => REPLACEMENT_DELAYED,
     };
     condition(REPLICA_FAILURE, reason, failure.message.clone(), now)
 }
@@ -240,22 +240,21 @@ fn condition(kind: &str, reason: &str, message: String, now: Timestamp) -> Machi
         status: ConditionStatus::True,
         last_transition_time: Some(Time::from(now)),
         reason: reason.to_owned(),
-        message: api::descriptions::bounded(message),
+        message: api::texts::bounded(message),
     }
 }
 
-/// The conditions with this one among them. While status and reason stay the same it keeps its place and its time, and only the
-/// message is the newest.
-fn with(conditions: &[MachineSetCondition], ours: MachineSetCondition) -> Vec<MachineSetCondition> {
+/// Returns the conditions with this one added or updated. While status and reason stay the same, it keeps its position
+/// and time, and only the message is updated.
+fn with(conditions: &[MachineSetCondition], new: MachineSetCondition) -> Vec<MachineSetCondition> {
     let mut list = conditions.to_vec();
-    let same = |old: &&mut MachineSetCondition| {
-        old.kind == ours.kind && old.status == ours.status && old.reason == ours.reason
-    };
+    let same =
+        |old: &&mut MachineSetCondition| old.kind == new.kind && old.status == new.status && old.reason == new.reason;
     if let Some(old) = list.iter_mut().find(same) {
-        old.message = ours.message;
+        old.message = new.message;
     } else {
-        list.retain(|old| old.kind != ours.kind);
-        list.push(ours);
+        list.retain(|old| old.kind != new.kind);
+        list.push(new);
     }
     list
 }

@@ -1,30 +1,31 @@
-//! What a machine takes over from the template while it lives.
+//! Template fields that are applied to existing Machines.
 //!
-//! A new class name means a new machine, but how long a drain may take, or which labels a node is to have, reaches the machines
-//! that are there: the node template, the configuration and the kind of the class are kept as the template has them. The patch
-//! of a machine holds what differs and nothing else, and what is the same is not written at all. So is the annotation that says how
-//! many may be replaced at once: whoever raises it for a deployment has sick machines now, and they read it on themselves.
+//! A new class name requires new Machines. The node template, the configuration (for example the drain timeout) and the
+//! class kind are applied to existing Machines. The patch of a Machine contains only the fields that differ. The
+//! annotation for the maximum number of replacements is applied too: a user who raises it for a MachineDeployment has
+//! unhealthy Machines now, and the limit is read from the Machine.
 
 use api::names::annotations;
-use api::{GoDuration, Machine, MachinePhase, MachineSet, MachineTemplateSpec, Object, merge, same_meaning};
-use serde_json::Value;
+use api::{GoDuration, Machine, MachinePhase, MachineSet, MachineTemplateSpec, Object, merge, semantically_equal};
+use serde_json::{Map, Value};
 
 use super::member::Member;
 
-/// What differs in the machine's spec from the template, as a merge patch; `None` if nothing does.
-pub(super) fn difference(member: &Member<'_>, template: &MachineTemplateSpec) -> Option<Value> {
+/// Returns the merge patch of the Machine's spec, or `None` if nothing differs.
+pub(super) fn difference(member: &Member<'_>, template: &MachineTemplateSpec) -> Option<Map<String, Value>> {
     let (machine, wanted) = (member.machine, &template.spec);
     let mut spec = None;
     if is_active(member) {
-        if !same_meaning(&machine.spec.node_template, &wanted.node_template) {
+        if !semantically_equal(&machine.spec.node_template, &wanted.node_template) {
             spec.get_or_insert_with(|| machine.spec.clone()).node_template = wanted.node_template.clone();
         }
         let mut configuration = wanted.configuration.clone();
-        if has_timeout_of_its_own(machine) {
-            // The annotation beats the field, and the reference writes the annotation's value into it: not worth a write.
+        if has_own_creation_timeout(machine) {
+            // The annotation takes precedence over the field, and MCM writes the annotation's value into the field. A
+            // write has no effect.
             configuration.creation_timeout.clone_from(&machine.spec.configuration.creation_timeout);
         }
-        if !same_meaning(&machine.spec.configuration, &configuration) {
+        if !semantically_equal(&machine.spec.configuration, &configuration) {
             spec.get_or_insert_with(|| machine.spec.clone()).configuration = configuration;
         }
     }
@@ -32,21 +33,24 @@ pub(super) fn difference(member: &Member<'_>, template: &MachineTemplateSpec) ->
         spec.get_or_insert_with(|| machine.spec.clone()).class.kind.clone_from(&wanted.class.kind);
     }
     let spec = spec?;
-    merge::changes(&machine.spec, &spec)
+    match merge::changes(&machine.spec, &spec)? {
+        Value::Object(changes) => Some(changes),
+        _ => None,
+    }
 }
 
-/// How many of its deployment may be replaced at once, if the set says otherwise than the machine. A set that says nothing leaves the
-/// machine what a person may have written on it.
+/// Returns the maximum number of replacements if the annotation of the MachineSet differs from the Machine's. If the
+/// MachineSet has no annotation, the one on the Machine stays, because a user may have set it.
 pub(super) fn new_limit<'a>(member: &Member<'_>, set: &'a MachineSet) -> Option<&'a str> {
     let wanted = set.annotation(annotations::MAX_REPLACEMENTS)?;
     (is_active(member) && member.machine.annotation(annotations::MAX_REPLACEMENTS) != Some(wanted)).then_some(wanted)
 }
 
-/// A machine that has failed or is going needs no new orders.
+/// Returns whether changes are applied to a Machine. Failed and terminating Machines are not changed.
 fn is_active(member: &Member<'_>) -> bool {
-    !member.is_leaving() && *member.machine.phase() != MachinePhase::Failed
+    !member.is_terminating() && *member.machine.phase() != MachinePhase::Failed
 }
 
-fn has_timeout_of_its_own(machine: &Machine) -> bool {
+fn has_own_creation_timeout(machine: &Machine) -> bool {
     machine.annotation(annotations::EFFECTIVE_CREATION_TIMEOUT).is_some_and(|text| text.parse::<GoDuration>().is_ok())
 }

@@ -1,12 +1,14 @@
-//! Whose node it is.
+//! Decides to which Machine a Node belongs.
 //!
-//! A machine finds its Node by a label of its own, and nothing keeps two machines from naming the same one: an edit by hand, a copied
-//! manifest, a cloud that gives a freed name to the next VM. If both wrote to it, they would undo each other for ever, and a Node
-//! deleted by a person would take two machines with it. So the VM decides: the machine whose VM the Node says it runs on has it. If
-//! the Node does not say, only a machine that has a VM can be its owner; if there are several, nobody is.
+//! A Machine finds its Node by a label of its own, and several Machines may name the same Node: because of a manual
+//! edit, a copied manifest, or a cloud that reuses a name for the next VM. If all of them wrote to the Node, they would
+//! revert each other's changes, and the deletion of the Node by a user would delete all of them. So the VM decides: the
+//! Node belongs to the Machine whose VM it runs on. If the Node has no provider ID, only a Machine with a VM can own
+//! it; if there are several, none does.
 //!
-//! Two kinds of Nodes are never the Node of a Machine, whatever its label says ([`mismatch`]): a Node that runs on another VM, and a Node
-//! of the control plane. Otherwise the permission to label a Machine would be the permission to delete every Node.
+//! Two kinds of Nodes never belong to a Machine, whatever its label says ([`mismatch`]): a Node that runs on another
+//! VM, and a Node of the control plane. Otherwise the permission to label a Machine would be the permission to delete
+//! every Node.
 
 use std::fmt;
 
@@ -17,27 +19,27 @@ use api::{Machine, Object, ProviderId};
 use super::vm::{is_other_vm, is_same_vm};
 use crate::Presence;
 
-/// Whose node it is, as one of the machines that name it sees it.
+/// To which Machine a Node belongs, from the view of one of the Machines that name it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeAssignment {
-    /// Its own, and nobody else names it.
+    /// To this Machine. No other Machine names it.
     Undisputed,
-    /// Its own, though others name it too.
-    Won {
-        /// Who, in order.
-        from: Vec<String>,
+    /// To this Machine, although others name it too.
+    OwnDisputed {
+        /// Names of the others, sorted.
+        rivals: Vec<String>,
     },
-    /// It runs on the VM of another machine.
-    Lost {
-        /// Whose.
-        to: String,
+    /// To another Machine, because it runs on that Machine's VM.
+    Other {
+        /// Name of that Machine.
+        machine: String,
     },
-    /// Nobody can tell.
-    Open {
-        /// Who names it too, in order.
-        with: Vec<String>,
+    /// Unknown.
+    Unknown {
+        /// Names of the other Machines that name it, sorted.
+        rivals: Vec<String>,
     },
-    /// It cannot be the Node of this Machine.
+    /// To none, or at least not to this Machine.
     Foreign(Mismatch),
 }
 
@@ -95,13 +97,13 @@ pub fn select<N: AsRef<NodeView>>(
 }
 
 impl NodeAssignment {
-    /// Whether the machine may write to the node, and follows it when it goes.
-    pub fn holds(&self) -> bool {
-        matches!(self, Self::Undisputed | Self::Won { .. })
+    /// Returns whether the Node belongs to this Machine, so that the Machine may write to it and is deleted with it.
+    pub fn is_own(&self) -> bool {
+        matches!(self, Self::Undisputed | Self::OwnDisputed { .. })
     }
 }
 
-/// Whose node it is; `rivals` are the other machines that name it.
+/// Decides to which Machine a Node belongs. `rivals` are the other Machines that name it.
 #[must_use]
 pub fn assignment<'a>(
     machine: &Machine,
@@ -120,23 +122,23 @@ pub fn assignment<'a>(
     let all: Vec<&Machine> = std::iter::once(machine).chain(rivals.iter().copied()).collect();
     let names = || rivals.iter().map(|rival| rival.name().to_owned()).collect();
     match owner(&node.spec.provider_id, &all) {
-        Some(owner) if std::ptr::eq(owner, machine) => NodeAssignment::Won { from: names() },
-        Some(owner) => NodeAssignment::Lost { to: owner.name().to_owned() },
-        None => mismatch.map_or_else(|| NodeAssignment::Open { with: names() }, NodeAssignment::Foreign),
+        Some(owner) if std::ptr::eq(owner, machine) => NodeAssignment::OwnDisputed { rivals: names() },
+        Some(owner) => NodeAssignment::Other { machine: owner.name().to_owned() },
+        None => mismatch.map_or_else(|| NodeAssignment::Unknown { rivals: names() }, NodeAssignment::Foreign),
     }
 }
 
-/// The machine on whose VM a node runs, if that can be told. Two VMs may have the same name in different places: then the id has to be
-/// the same to the letter.
+/// Returns the Machine on whose VM a Node runs, if there is exactly one. If several VMs have the same name in different
+/// locations, the complete IDs must be equal.
 fn owner<'a>(vm: &ProviderId, claimants: &[&'a Machine]) -> Option<&'a Machine> {
-    let alone = |may_be: &dyn Fn(&Machine) -> bool| {
-        let mut found = claimants.iter().copied().filter(|claimant| may_be(claimant));
+    let only = |matches: &dyn Fn(&Machine) -> bool| {
+        let mut found = claimants.iter().copied().filter(|claimant| matches(claimant));
         found.next().filter(|_| found.next().is_none())
     };
     if vm.is_empty() {
-        return alone(&|claimant| !claimant.spec.provider_id.is_empty());
+        return only(&|claimant| !claimant.spec.provider_id.is_empty());
     }
-    alone(&|claimant| is_same_vm(vm, &claimant.spec.provider_id)).or_else(|| alone(&|c| c.spec.provider_id == *vm))
+    only(&|claimant| is_same_vm(vm, &claimant.spec.provider_id)).or_else(|| only(&|c| c.spec.provider_id == *vm))
 }
 
 #[cfg(test)]
@@ -152,24 +154,24 @@ mod tests {
     /// Shows MC-W43.
     #[rstest]
     #[case::alone("vm-1", "vm-1", &[], NodeAssignment::Undisputed)]
-    #[case::alone_with_an_id_that_proves_nothing("vm-1", "another", &[], NodeAssignment::Undisputed)]
+    #[case::alone_with_an_id_without_scheme("vm-1", "another", &[], NodeAssignment::Undisputed)]
     #[case::alone_without_a_vm("", "aws:///a/vm-2", &[], NodeAssignment::Undisputed)]
     #[case::alone_on_a_node_without_an_id("aws:///a/vm-1", "", &[], NodeAssignment::Undisputed)]
     #[case::alone_on_the_node_of_another_vm("aws:///a/vm-1", "aws:///a/vm-2", &[], NodeAssignment::Foreign(Mismatch::OtherVm("aws:///a/vm-2".into())))]
     #[case::neither_has_its_vm("aws:///a/vm-1", "aws:///a/vm-3", &[("b", "aws:///a/vm-2")], NodeAssignment::Foreign(Mismatch::OtherVm("aws:///a/vm-3".into())))]
-    #[case::the_vm_decides_for_it("vm-1", "vm-1", &[("b", "vm-2"), ("a", "")], NodeAssignment::Won { from: vec!["a".into(), "b".into()] })]
-    #[case::the_vm_decides_for_another("vm-1", "vm-2", &[("b", "vm-2")], NodeAssignment::Lost { to: "b".into() })]
-    #[case::spelled_differently("aws:///a/vm-1", "aws:///a1/VM-1", &[("b", "aws:///a/vm-2")], NodeAssignment::Won { from: vec!["b".into()] })]
-    #[case::anothers_spelled_differently("aws:///a/vm-1", "aws:///a1/vm-2", &[("b", "aws:///a/vm-2")], NodeAssignment::Lost { to: "b".into() })]
-    #[case::same_name_elsewhere("gce:///a/vm-1", "gce:///a/vm-1", &[("b", "gce:///b/vm-1")], NodeAssignment::Won { from: vec!["b".into()] })]
-    #[case::same_name_and_no_place("gce:///a/vm-1", "vm-1", &[("b", "gce:///b/vm-1")], NodeAssignment::Open { with: vec!["b".into()] })]
-    #[case::the_node_does_not_say("vm-1", "", &[("b", "vm-2")], NodeAssignment::Open { with: vec!["b".into()] })]
-    #[case::only_it_has_a_vm("vm-1", "", &[("b", "")], NodeAssignment::Won { from: vec!["b".into()] })]
-    #[case::only_another_has_a_vm("", "", &[("b", "vm-2")], NodeAssignment::Lost { to: "b".into() })]
-    #[case::nobody_has_a_vm("", "", &[("b", "")], NodeAssignment::Open { with: vec!["b".into()] })]
-    #[case::the_node_names_nobodys_vm("vm-1", "vm-3", &[("b", "vm-2")], NodeAssignment::Open { with: vec!["b".into()] })]
-    fn of_two_machines_that_name_a_node_the_one_with_its_vm_has_it(
-        #[case] ours: &str,
+    #[case::runs_on_own_vm("vm-1", "vm-1", &[("b", "vm-2"), ("a", "")], NodeAssignment::OwnDisputed { rivals: vec!["a".into(), "b".into()] })]
+    #[case::runs_on_vm_of_other("vm-1", "vm-2", &[("b", "vm-2")], NodeAssignment::Other { machine: "b".into() })]
+    #[case::runs_on_own_vm_in_another_notation("aws:///a/vm-1", "aws:///a1/VM-1", &[("b", "aws:///a/vm-2")], NodeAssignment::OwnDisputed { rivals: vec!["b".into()] })]
+    #[case::runs_on_vm_of_other_in_another_notation("aws:///a/vm-1", "aws:///a1/vm-2", &[("b", "aws:///a/vm-2")], NodeAssignment::Other { machine: "b".into() })]
+    #[case::same_vm_name_in_another_zone("gce:///a/vm-1", "gce:///a/vm-1", &[("b", "gce:///b/vm-1")], NodeAssignment::OwnDisputed { rivals: vec!["b".into()] })]
+    #[case::same_vm_name_and_no_zone("gce:///a/vm-1", "vm-1", &[("b", "gce:///b/vm-1")], NodeAssignment::Unknown { rivals: vec!["b".into()] })]
+    #[case::node_without_provider_id("vm-1", "", &[("b", "vm-2")], NodeAssignment::Unknown { rivals: vec!["b".into()] })]
+    #[case::only_this_machine_has_a_vm("vm-1", "", &[("b", "")], NodeAssignment::OwnDisputed { rivals: vec!["b".into()] })]
+    #[case::only_the_other_has_a_vm("", "", &[("b", "vm-2")], NodeAssignment::Other { machine: "b".into() })]
+    #[case::no_machine_has_a_vm("", "", &[("b", "")], NodeAssignment::Unknown { rivals: vec!["b".into()] })]
+    #[case::runs_on_an_unknown_vm("vm-1", "vm-3", &[("b", "vm-2")], NodeAssignment::Unknown { rivals: vec!["b".into()] })]
+    fn disputed_node_belongs_to_the_machine_with_its_vm(
+        #[case] own_vm: &str,
         #[case] on_node: &str,
         #[case] rivals: &[(&str, &str)],
         #[case] expected: NodeAssignment,
@@ -177,7 +179,7 @@ mod tests {
         let node: NodeView =
             serde_json::from_value(json!({ "metadata": { "name": "n" }, "spec": { "providerID": on_node } })).unwrap();
         let rivals: Vec<Machine> = rivals.iter().map(|(name, vm)| machine(name, vm)).collect();
-        assert_eq!(assignment(&machine("m", ours), &node, &rivals), expected);
+        assert_eq!(assignment(&machine("m", own_vm), &node, &rivals), expected);
     }
 
     fn node(name: &str, vm: &str) -> NodeView {
@@ -197,7 +199,7 @@ mod tests {
         let rivals = if disputed { vec![machine("b", "aws:///a/vm-1")] } else { Vec::new() };
         let assignment = assignment(&machine("m", "aws:///a/vm-1"), &node, &rivals);
         assert_eq!(assignment, NodeAssignment::Foreign(Mismatch::ControlPlane));
-        assert!(!assignment.holds());
+        assert!(!assignment.is_own());
     }
 
     /// Shows MC-S6.

@@ -1,9 +1,9 @@
-//! Virtual capacity: resources that a class says its Nodes have, though no kubelet knows of them.
+//! Virtual capacity: resources that a MachineClass declares for its Nodes, but that the kubelet does not report.
 //!
-//! What we put into a Node's capacity is ours to take away again, so an annotation on the Node claims it. The claim lies in the
-//! Node's metadata and the capacity in its status; no single write holds both, and between two writes the process may die. So the
-//! claim is made before the capacity is written and given up only after the capacity is gone: at any moment it covers everything of
-//! ours that is there.
+//! An annotation on the Node records which capacities Millwright has set, so that they can be removed. The annotation
+//! is in the metadata and the capacity in the status, which cannot be written together, and the process may exit
+//! between the two writes. So the annotation is written before the capacity is set, and removed only after the capacity
+//! is gone. At any time it covers every capacity that Millwright has set.
 
 use std::collections::BTreeMap;
 
@@ -12,36 +12,36 @@ use api::{MachineClass, Object, Quantity};
 use serde_json::json;
 
 use super::draft::Draft;
-use super::oddity::Oddity;
+use super::problem::Problem;
 
-/// Makes the Node's capacity show what its class wants, and nothing that only an earlier class wanted. A class without a node
-/// template wants nothing.
+/// Sets the capacities that the MachineClass declares, and removes those that only an earlier version declared. A
+/// MachineClass without a node template declares none.
 #[must_use]
-pub fn keep_capacity(draft: &mut Draft<'_>, class: &MachineClass) -> Option<Oddity> {
+pub fn keep_capacity(draft: &mut Draft<'_>, class: &MachineClass) -> Option<Problem> {
     let node = draft.node();
-    let nothing = BTreeMap::new();
-    let wanted = class.node_template.as_ref().map_or(&nothing, |template| &template.virtual_capacity);
+    let none = BTreeMap::new();
+    let wanted = class.node_template.as_ref().map_or(&none, |template| &template.virtual_capacity);
     let record = node.annotation(LAST_APPLIED_VIRTUAL_CAPACITY);
-    let (claimed, oddity) = match record.map(serde_json::from_str::<BTreeMap<String, Quantity>>) {
+    let (recorded, problem) = match record.map(serde_json::from_str::<BTreeMap<String, Quantity>>) {
         None => (BTreeMap::new(), None),
-        Some(Ok(claimed)) => (claimed, None),
-        Some(Err(_)) => (BTreeMap::new(), Some(Oddity::UnreadableRecord(LAST_APPLIED_VIRTUAL_CAPACITY))),
+        Some(Ok(recorded)) => (recorded, None),
+        Some(Err(_)) => (BTreeMap::new(), Some(Problem::UndecodableRecord(LAST_APPLIED_VIRTUAL_CAPACITY))),
     };
-    let mut claim = wanted.clone();
-    for (key, amount) in claimed.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
+    let mut record = wanted.clone();
+    for (key, amount) in recorded.iter().filter(|(key, _)| !wanted.contains_key(*key)) {
         if node.status.capacity.contains_key(key) {
             draft.capacity(key, None);
-            claim.insert(key.clone(), amount.clone());
+            record.insert(key.clone(), amount.clone());
         }
     }
     for (key, amount) in wanted {
         draft.capacity(key, Some(amount));
     }
-    if oddity.is_some() || !same(&claim, &claimed) {
-        let text = (!claim.is_empty()).then(|| json!(claim).to_string());
+    if problem.is_some() || !same(&record, &recorded) {
+        let text = (!record.is_empty()).then(|| json!(record).to_string());
         draft.annotate(LAST_APPLIED_VIRTUAL_CAPACITY, text.as_deref());
     }
-    oddity
+    problem
 }
 
 fn same(a: &BTreeMap<String, Quantity>, b: &BTreeMap<String, Quantity>) -> bool {
@@ -64,55 +64,55 @@ mod tests {
             .unwrap()
     }
 
-    fn node(capacity: &Value, claim: &Value) -> NodeView {
-        let annotations = match claim {
+    fn node(capacity: &Value, record: &Value) -> NodeView {
+        let annotations = match record {
             Value::Null => json!({}),
             Value::String(text) => json!({ LAST_APPLIED_VIRTUAL_CAPACITY: text }),
-            claim => json!({ LAST_APPLIED_VIRTUAL_CAPACITY: claim.to_string() }),
+            record => json!({ LAST_APPLIED_VIRTUAL_CAPACITY: record.to_string() }),
         };
         let node =
             json!({ "metadata": { "name": "n", "annotations": annotations }, "status": { "capacity": capacity } });
         serde_json::from_value(node).unwrap()
     }
 
-    /// The claim to write (null: to remove), if any, and the capacities.
-    fn kept(node: &NodeView, wanted: &Value) -> (Option<Value>, Value) {
+    /// Returns the record to write (null to remove it), if any, and the capacities to write.
+    fn changes(node: &NodeView, wanted: &Value) -> (Option<Value>, Value) {
         let mut draft = Draft::of(node);
         let _ = keep_capacity(&mut draft, &class(wanted));
         let Some(write) = draft.finish() else { return (None, json!({})) };
-        let claim = write.annotations.get(LAST_APPLIED_VIRTUAL_CAPACITY);
-        let claim = claim.map(|text| text.as_ref().map_or(Value::Null, |text| serde_json::from_str(text).unwrap()));
-        (claim, json!(write.capacity))
+        let record = write.annotations.get(LAST_APPLIED_VIRTUAL_CAPACITY);
+        let record = record.map(|text| text.as_ref().map_or(Value::Null, |text| serde_json::from_str(text).unwrap()));
+        (record, json!(write.capacity))
     }
 
     /// Shows MC-W39.
     #[rstest]
-    #[case::wanted_and_not_there(json!({ "cpu": "4" }), json!(null), json!({ "hc.x/m": "1Gi" }), Some(json!({ "hc.x/m": "1Gi" })), json!({ "hc.x/m": "1Gi" }))]
-    #[case::wanted_and_there_in_another_notation(json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1024Mi" }), None, json!({}))]
-    #[case::another_amount(json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "2Gi" }), Some(json!({ "hc.x/m": "2Gi" })), json!({ "hc.x/m": "2Gi" }))]
-    #[case::no_longer_wanted_the_claim_stays_until_it_is_gone(json!({ "hc.x/m": "1Gi", "cpu": "4" }), json!({ "hc.x/m": "1Gi" }), json!({}), None, json!({ "hc.x/m": null }))]
-    #[case::gone_and_the_claim_with_it(json!({ "cpu": "4" }), json!({ "hc.x/m": "1Gi" }), json!({}), Some(json!(null)), json!({}))]
-    #[case::the_class_lost_its_template(json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1Gi" }), json!(null), None, json!({ "hc.x/m": null }))]
-    #[case::there_but_never_claimed(json!({ "hc.x/m": "1Gi" }), json!(null), json!({ "hc.x/m": "1Gi" }), Some(json!({ "hc.x/m": "1Gi" })), json!({}))]
-    #[case::someone_removed_it(json!({}), json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1Gi" }), None, json!({ "hc.x/m": "1Gi" }))]
-    #[case::nothing_wanted_nothing_there(json!({ "cpu": "4" }), json!(null), json!(null), None, json!({}))]
-    #[case::a_claim_that_cannot_be_read_is_written_anew(json!({ "hc.x/m": "1" }), json!("{broken"), json!({ "hc.x/m": "1" }), Some(json!({ "hc.x/m": "1" })), json!({}))]
-    fn capacity_is_claimed_before_it_comes_and_until_it_is_gone(
-        #[case] there: Value,
-        #[case] claimed: Value,
-        #[case] wanted: Value,
-        #[case] claim: Option<Value>,
+    #[case::declared_and_missing(json!({ "cpu": "4" }), json!(null), json!({ "hc.x/m": "1Gi" }), Some(json!({ "hc.x/m": "1Gi" })), json!({ "hc.x/m": "1Gi" }))]
+    #[case::declared_and_set_in_another_notation(json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1024Mi" }), None, json!({}))]
+    #[case::amount_changed(json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "2Gi" }), Some(json!({ "hc.x/m": "2Gi" })), json!({ "hc.x/m": "2Gi" }))]
+    #[case::no_longer_declared_keeps_the_record_at_first(json!({ "hc.x/m": "1Gi", "cpu": "4" }), json!({ "hc.x/m": "1Gi" }), json!({}), None, json!({ "hc.x/m": null }))]
+    #[case::record_is_removed_after_the_capacity(json!({ "cpu": "4" }), json!({ "hc.x/m": "1Gi" }), json!({}), Some(json!(null)), json!({}))]
+    #[case::class_without_node_template(json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1Gi" }), json!(null), None, json!({ "hc.x/m": null }))]
+    #[case::set_without_record(json!({ "hc.x/m": "1Gi" }), json!(null), json!({ "hc.x/m": "1Gi" }), Some(json!({ "hc.x/m": "1Gi" })), json!({}))]
+    #[case::removed_by_another_writer(json!({}), json!({ "hc.x/m": "1Gi" }), json!({ "hc.x/m": "1Gi" }), None, json!({ "hc.x/m": "1Gi" }))]
+    #[case::nothing_declared_or_set(json!({ "cpu": "4" }), json!(null), json!(null), None, json!({}))]
+    #[case::undecodable_record_is_replaced(json!({ "hc.x/m": "1" }), json!("{broken"), json!({ "hc.x/m": "1" }), Some(json!({ "hc.x/m": "1" })), json!({}))]
+    fn capacity_is_recorded_before_it_is_set_until_it_is_gone(
+        #[case] set: Value,
+        #[case] recorded: Value,
+        #[case] declared: Value,
+        #[case] record: Option<Value>,
         #[case] capacity: Value,
     ) {
-        assert_eq!(kept(&node(&there, &claimed), &wanted), (claim, capacity));
+        assert_eq!(changes(&node(&set, &recorded), &declared), (record, capacity));
     }
 
     #[test]
-    fn an_unreadable_claim_is_told() {
+    fn undecodable_record_is_reported() {
         let node = node(&json!({}), &json!("[]"));
         let mut draft = Draft::of(&node);
-        let oddity = keep_capacity(&mut draft, &class(&json!(null)));
-        assert_eq!(oddity, Some(Oddity::UnreadableRecord(LAST_APPLIED_VIRTUAL_CAPACITY)));
+        let problem = keep_capacity(&mut draft, &class(&json!(null)));
+        assert_eq!(problem, Some(Problem::UndecodableRecord(LAST_APPLIED_VIRTUAL_CAPACITY)));
         assert_eq!(draft.finish().unwrap().annotations[LAST_APPLIED_VIRTUAL_CAPACITY], None);
     }
 
@@ -121,38 +121,39 @@ mod tests {
     }
 
     proptest! {
-        /// The process may die after the claim and before the capacity, and the class may change meanwhile.
+        /// The process may exit after the record is written and before the capacity is, and the MachineClass may change
+        /// meanwhile.
         /// Shows MC-W39.
         #[test]
-        fn whatever_is_interrupted_nothing_of_ours_is_left_behind(
+        fn no_capacity_is_left_behind_after_interruptions(
             theirs in amounts(),
-            wishes in prop::collection::vec((amounts(), any::<bool>()), 1..6),
+            declared in prop::collection::vec((amounts(), any::<bool>()), 1..6),
         ) {
             let theirs: BTreeMap<String, String> = theirs.into_iter().map(|(k, v)| (format!("their-{k}"), v)).collect();
-            let (mut there, mut claim) = (json!(theirs), Value::Null);
-            let mut pass = |wanted: &Value, dies: bool| {
-                let (written, capacity) = kept(&node(&there, &claim), wanted);
+            let (mut set, mut record) = (json!(theirs), Value::Null);
+            let mut reconcile = |wanted: &Value, exits: bool| {
+                let (written, capacity) = changes(&node(&set, &record), wanted);
                 let idle = written.is_none() && capacity == json!({});
                 if let Some(written) = written {
-                    claim = written;
+                    record = written;
                 }
-                if !dies {
+                if !exits {
                     for (key, value) in capacity.as_object().unwrap() {
                         if value.is_null() {
-                            there.as_object_mut().unwrap().remove(key);
+                            set.as_object_mut().unwrap().remove(key);
                         } else {
-                            there[key] = value.clone();
+                            set[key] = value.clone();
                         }
                     }
                 }
-                (idle, there.clone())
+                (idle, set.clone())
             };
-            for (wanted, dies) in &wishes {
-                let _ = pass(&json!(wanted), *dies);
+            for (wanted, exits) in &declared {
+                let _ = reconcile(&json!(wanted), *exits);
             }
-            let last = json!(wishes.last().unwrap().0);
-            let mut passes = (0..5).map(|_| pass(&last, false)).skip_while(|(idle, _)| !idle);
-            let (_, rest) = passes.next().expect("it comes to rest");
+            let last = json!(declared.last().unwrap().0);
+            let mut reconciles = (0..5).map(|_| reconcile(&last, false)).skip_while(|(idle, _)| !idle);
+            let (_, rest) = reconciles.next().expect("it converges");
             let mut expected = json!(theirs);
             expected.as_object_mut().unwrap().extend(last.as_object().unwrap().clone());
             prop_assert_eq!(rest, expected);

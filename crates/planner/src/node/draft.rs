@@ -1,15 +1,15 @@
-//! Several wishes about one Node, gathered into one write.
+//! Collects all changes of one Node in one reconcile into a single write.
 //!
-//! The mark, the template, a cordon, a taint: each part of a machine's plan has its own wish, and each would conflict with the one
-//! before it if they were written one after the other. So they write into one draft. A later wish sees the earlier ones, and a wish
-//! that the node fulfils already leaves no trace: an empty draft is no write at all.
+//! The labels, the node template, a cordon and a taint are decided by different parts of a Machine's plan. Separate
+//! writes would conflict with each other, so all of them change one draft. Later changes see earlier ones, and a change
+//! that the Node already has is dropped: an empty draft results in no write.
 
 use api::view::NodeView;
 use api::{NodeCondition, Object, Quantity, Taint, Text, lists};
 
 use super::write::{NodeWrite, Scheduling};
 
-/// What a Node is to become.
+/// The pending changes of a Node.
 #[derive(Clone, Debug)]
 pub struct Draft<'a> {
     node: &'a NodeView,
@@ -17,7 +17,7 @@ pub struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    /// The node as it is.
+    /// Creates an empty draft for a Node.
     #[must_use]
     pub fn of(node: &'a NodeView) -> Self {
         let write = NodeWrite {
@@ -29,18 +29,18 @@ impl<'a> Draft<'a> {
         Self { node, write }
     }
 
-    /// The node that is written about, as it was seen.
+    /// The Node as it was observed.
     pub fn node(&self) -> &'a NodeView {
         self.node
     }
 
-    /// The write, unless everything is as it should be.
+    /// Returns the write, or `None` if nothing changes.
     #[must_use]
     pub fn finish(self) -> Option<NodeWrite> {
         (self.write.object_patch().is_some() || self.write.status_patch().is_some()).then_some(self.write)
     }
 
-    /// The value of an annotation, earlier wishes included.
+    /// Returns the value of an annotation, including pending changes.
     pub fn annotation(&self, key: &str) -> Option<&str> {
         match self.write.annotations.get(key) {
             Some(pending) => pending.as_deref(),
@@ -48,17 +48,17 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The taints, earlier wishes included.
+    /// Returns the taints, including pending changes.
     pub fn taints(&self) -> &[Taint] {
         self.write.taints.as_deref().unwrap_or(&self.node.spec.taints)
     }
 
-    /// The condition of a type, earlier wishes included.
+    /// Returns the condition of a type, including pending changes.
     pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
         self.write.conditions.get(kind).or_else(|| self.node.condition(kind))
     }
 
-    /// Sets a label, or removes it.
+    /// Sets or removes a label.
     pub fn label(&mut self, key: &str, value: Option<&str>) {
         let value = value.map(str::to_owned);
         if self.node.label(key) == value.as_deref() {
@@ -68,7 +68,7 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Sets an annotation, or removes it.
+    /// Sets or removes an annotation.
     pub fn annotate(&mut self, key: &str, value: Option<&str>) {
         let value = value.map(str::to_owned);
         if self.node.annotation(key) == value.as_deref() {
@@ -78,8 +78,8 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Adds a finalizer. A node that is going gets none: the API server would refuse the whole write.
-    pub fn hold(&mut self, finalizer: &str) {
+    /// Adds a finalizer, unless the Node is being deleted: the API server would reject the complete write.
+    pub fn add_finalizer(&mut self, finalizer: &str) {
         if !self.node.is_deleting()
             && let Some(list) = lists::finalizers_with(self.finalizers(), finalizer)
         {
@@ -88,13 +88,13 @@ impl<'a> Draft<'a> {
     }
 
     /// Removes a finalizer.
-    pub fn release(&mut self, finalizer: &str) {
+    pub fn remove_finalizer(&mut self, finalizer: &str) {
         if let Some(list) = lists::finalizers_without(self.finalizers(), finalizer) {
             self.write.finalizers = Some(list);
         }
     }
 
-    /// Puts a taint in the place of the one with the same key and effect, else at the end.
+    /// Sets a taint: replaces the one with the same key and effect, or appends it.
     pub fn taint(&mut self, taint: &Taint) {
         self.set_taints(lists::taints_with(self.taints(), taint));
     }
@@ -104,19 +104,19 @@ impl<'a> Draft<'a> {
         self.set_taints(lists::taints_without(self.taints(), taint));
     }
 
-    /// Keeps new pods away.
+    /// Makes the Node unschedulable.
     pub fn cordon(&mut self) {
         self.write.scheduling = (!self.node.spec.unschedulable).then_some(Scheduling::Cordoned);
     }
 
-    /// Lets new pods come again. Only for whoever cordoned: a person's cordon is not ours to lift.
+    /// Makes the Node schedulable. Call this only to revert Millwright's own cordon, not a user's.
     pub fn uncordon(&mut self) {
         self.write.scheduling = self.node.spec.unschedulable.then_some(Scheduling::Open);
     }
 
-    /// States a condition. One that already says the same, its time of confirmation aside, is left alone; while status and reason
-    /// stay, so does the time of the last transition.
-    pub fn state(&mut self, mut condition: NodeCondition) {
+    /// Sets a condition. If only its heartbeat time differs, nothing is written. While status and reason stay the same,
+    /// the last transition time is kept.
+    pub fn set_condition(&mut self, mut condition: NodeCondition) {
         let old = self.node.condition(&condition.kind);
         if let Some(old) = old {
             let same = old.status == condition.status && old.reason == condition.reason;
@@ -131,7 +131,7 @@ impl<'a> Draft<'a> {
         self.write.conditions.insert(condition.kind.clone(), condition);
     }
 
-    /// Sets a capacity, or removes it. Amounts are compared, not texts: the API server has its own way of writing them.
+    /// Sets or removes a capacity. Amounts are compared by value, because the API server normalizes their notation.
     pub fn capacity(&mut self, key: &str, amount: Option<&Quantity>) {
         let there = self.node.status.capacity.get(key);
         let same = match (there, amount) {
@@ -192,52 +192,52 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_that_is_already_fulfilled_is_no_write() {
+    fn change_that_the_node_already_has_is_not_written() {
         let node = node();
         let mut draft = Draft::of(&node);
         draft.label("l", Some("1"));
         draft.label("absent", None);
         draft.annotate("a", Some("1"));
-        draft.hold("z/theirs");
-        draft.release("never/there");
+        draft.add_finalizer("z/theirs");
+        draft.remove_finalizer("never/there");
         draft.taint(&node.spec.taints[0]);
         draft.untaint(&Taint { key: "theirs".into(), effect: TaintEffect::NoSchedule, ..Taint::default() });
         draft.uncordon();
-        draft.state(condition("R", "M"));
+        draft.set_condition(condition("R", "M"));
         draft.capacity("cpu", Some(&"4000m".into()));
         draft.capacity("gpu", None);
         assert_eq!(draft.finish(), None);
     }
 
     #[test]
-    fn a_wish_that_is_taken_back_is_no_write_either() {
+    fn change_that_is_reverted_is_not_written() {
         let node = node();
-        let ours = Taint { key: "ours".into(), effect: TaintEffect::NoSchedule, ..Taint::default() };
+        let own = Taint { key: "ours".into(), effect: TaintEffect::NoSchedule, ..Taint::default() };
         let mut draft = Draft::of(&node);
         draft.label("l", Some("2"));
-        draft.taint(&ours);
+        draft.taint(&own);
         draft.cordon();
-        draft.state(condition("Other", "M"));
+        draft.set_condition(condition("Other", "M"));
         draft.label("l", Some("1"));
-        draft.untaint(&ours);
+        draft.untaint(&own);
         draft.uncordon();
-        draft.state(condition("R", "M"));
+        draft.set_condition(condition("R", "M"));
         assert_eq!(draft.finish(), None);
     }
 
     /// Shows MC-W38.
     #[test]
-    fn all_wishes_become_one_write_and_later_ones_see_earlier_ones() {
+    fn changes_become_one_write_and_see_earlier_changes() {
         let node = node();
-        let ours = |key: &str| Taint { key: key.into(), effect: TaintEffect::NoSchedule, ..Taint::default() };
+        let own = |key: &str| Taint { key: key.into(), effect: TaintEffect::NoSchedule, ..Taint::default() };
         let mut draft = Draft::of(&node);
         draft.annotate("b", Some("2"));
-        draft.hold("a/ours");
-        draft.taint(&ours("one"));
-        draft.taint(&ours("two"));
-        draft.untaint(&ours("one"));
+        draft.add_finalizer("a/ours");
+        draft.taint(&own("one"));
+        draft.taint(&own("two"));
+        draft.untaint(&own("one"));
         draft.cordon();
-        draft.state(condition("R", "another"));
+        draft.set_condition(condition("R", "another"));
         assert_eq!(draft.annotation("b"), Some("2"));
         let write = draft.finish().unwrap();
         assert_eq!((write.name.as_str(), write.uid.as_str(), write.resource_version.as_deref()), ("n", "u", Some("7")));
@@ -263,21 +263,21 @@ mod tests {
 
     /// Shows MC-W53.
     #[test]
-    fn another_reason_is_another_transition() {
+    fn new_reason_sets_the_last_transition_time() {
         let node = node();
         let mut draft = Draft::of(&node);
-        draft.state(condition("Other", "M"));
+        draft.set_condition(condition("Other", "M"));
         let write = draft.finish().unwrap();
         assert_eq!(write.conditions["Ours"].last_transition_time, Some("2026-02-02T00:00:00Z".parse().unwrap()));
     }
 
     #[test]
-    fn a_node_that_is_going_gets_no_new_finalizer() {
+    fn deleting_node_gets_no_new_finalizer() {
         let mut node = node();
         node.metadata.deletion_timestamp =
             node.metadata.creation_timestamp.or_else(|| Some(jiff::Timestamp::UNIX_EPOCH.into()));
         let mut draft = Draft::of(&node);
-        draft.hold("a/ours");
+        draft.add_finalizer("a/ours");
         assert_eq!(draft.finish(), None);
     }
 }

@@ -1,4 +1,4 @@
-//! The marks that make a node ours: a label that names its machine, and a finalizer that lets us notice its deletion.
+//! The marks of a managed Node: a label that names its Machine, and a finalizer that makes its deletion visible.
 
 use api::Object;
 use api::names::{finalizers, labels};
@@ -7,19 +7,20 @@ use api::view::NodeView;
 use super::draft::Draft;
 use super::write::NodeWrite;
 
-/// The label and the finalizer that make the node ours. A node that is going is left as it is.
+/// Adds the label and the finalizer. A Node that is being deleted is not changed.
 pub fn mark(draft: &mut Draft<'_>, machine: &str) {
     if draft.node().is_deleting() {
         return;
     }
     draft.label(labels::MACHINE_NAME, Some(machine));
-    draft.hold(finalizers::NODE);
+    draft.add_finalizer(finalizers::NODE);
 }
 
-/// The write that takes our finalizer from a node, if it is there; its label stays, for whoever reads the node's last state.
+/// Returns the write that removes the finalizer, or `None` if the Node does not have it. The label stays for readers of
+/// the Node's last state.
 #[must_use]
-pub fn let_go(node: &NodeView) -> Option<NodeWrite> {
+pub fn release(node: &NodeView) -> Option<NodeWrite> {
     let mut draft = Draft::of(node);
-    draft.release(finalizers::NODE);
+    draft.remove_finalizer(finalizers::NODE);
     draft.finish()
 }

@@ -1,23 +1,23 @@
-//! What we write on Nodes, and what belongs to others there.
+//! Changes of Nodes.
 
 mod assignment;
 mod autoscaler;
 mod capacity;
 mod draft;
 mod mark;
-mod oddity;
+mod problem;
 mod template;
 mod terminating;
 mod vm;
 mod write;
 
 pub use assignment::{Mismatch, NodeAssignment, assignment, mismatch, select};
-pub use autoscaler::{is_left_to_autoscaler, keep_from_autoscaler};
+pub use autoscaler::{allows_scale_down, disable_scale_down};
 pub use capacity::keep_capacity;
 pub use draft::Draft;
-pub use mark::{let_go, mark};
-pub use oddity::Oddity;
-pub use template::keep_template;
-pub use terminating::{Departure, announce_departure};
+pub use mark::{mark, release};
+pub use problem::Problem;
+pub use template::apply_template;
+pub use terminating::{TerminationReason, set_terminating};
 pub use vm::{is_other_vm, is_same_vm, vm_name};
 pub use write::{NodeWrite, Scheduling};

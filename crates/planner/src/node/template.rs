@@ -1,58 +1,58 @@
-//! Keeping a machine's node template on its Node.
+//! Applies a Machine's node template to its Node.
 //!
-//! The template names labels, annotations and taints that the Node is to have. The Node has many more, from its kubelet and from
-//! people, and those are none of our business. What is ours is what we put there, so that is written down on the Node itself, in an
-//! annotation with the template as it was last applied: an entry that stands there and is no longer wanted is removed, an entry that
-//! is wanted is put back whoever changed it, and everything else is left alone.
+//! The template specifies labels, annotations and taints of the Node. The Node has many more from its kubelet and from
+//! users, and those are not changed. An annotation on the Node records the template as it was last applied. An entry
+//! that is recorded and no longer specified is removed, a specified entry is restored after any change, and
+//! everything else stays.
 //!
-//! The record goes out in the same write as the entries, so the two never disagree. A record that cannot be read tells nothing of
-//! what we once put there: it is replaced, and people are told that something old may have stayed.
+//! The record is written together with the entries, so that they agree. If the record cannot be decoded, earlier
+//! entries are unknown: the record is replaced, and the problem is reported.
 
 use api::names::annotations::{LAST_APPLIED_TEMPLATE, LAST_APPLIED_VIRTUAL_CAPACITY};
 use api::{NodeTemplateSpec, Object, Taint, TextMap};
 use serde_json::{Value, json};
 
 use super::draft::Draft;
-use super::oddity::{Oddity, is_label_value, is_qualified_name};
+use super::problem::{Problem, is_label_value, is_qualified_name};
 
-/// Makes the Node carry what the template wants, and nothing that only an earlier template wanted. Answers with what was odd about it.
+/// Applies the template to the Node, and removes entries that only an earlier template specified. Returns the problems.
 #[must_use]
-pub fn keep_template(draft: &mut Draft<'_>, template: &NodeTemplateSpec) -> Vec<Oddity> {
+pub fn apply_template(draft: &mut Draft<'_>, template: &NodeTemplateSpec) -> Vec<Problem> {
     let node = draft.node();
     let record = node.annotation(LAST_APPLIED_TEMPLATE);
-    let (applied, unreadable) = match record.map(serde_json::from_str::<NodeTemplateSpec>) {
+    let (applied, undecodable) = match record.map(serde_json::from_str::<NodeTemplateSpec>) {
         None => (NodeTemplateSpec::default(), None),
         Some(Ok(applied)) => (applied, None),
-        Some(Err(_)) => (NodeTemplateSpec::default(), Some(Oddity::UnreadableRecord(LAST_APPLIED_TEMPLATE))),
+        Some(Err(_)) => (NodeTemplateSpec::default(), Some(Problem::UndecodableRecord(LAST_APPLIED_TEMPLATE))),
     };
-    let mut oddities = Vec::new();
-    let wanted = Wanted::of(template, &mut oddities);
-    let mut news = unreadable.is_some() || (record.is_none() && !wanted.is_empty());
+    let mut problems = Vec::new();
+    let wanted = Wanted::of(template, &mut problems);
+    let mut changed = undecodable.is_some() || (record.is_none() && !wanted.is_empty());
     for (key, value) in changes(&wanted.labels, applied.metadata.labels.as_ref(), |key| node.label(key)) {
         draft.label(&key, value);
-        news = true;
+        changed = true;
     }
     for (key, value) in changes(&wanted.annotations, applied.metadata.annotations.as_ref(), |key| node.annotation(key))
     {
         draft.annotate(&key, value);
-        news = true;
+        changed = true;
     }
     for stale in applied.spec.taints.iter().filter(|old| !wanted.taints.iter().any(|taint| taint.is_same_as(old))) {
         draft.untaint(stale);
-        news = true;
+        changed = true;
     }
-    for taint in wanted.taints.iter().filter(|taint| !node.spec.taints.iter().any(|there| fulfils(there, taint))) {
+    for taint in wanted.taints.iter().filter(|taint| !node.spec.taints.iter().any(|there| matches(there, taint))) {
         draft.taint(taint);
-        news = true;
+        changed = true;
     }
-    if news {
+    if changed {
         draft.annotate(LAST_APPLIED_TEMPLATE, Some(&record_of(template)));
     }
-    unreadable.into_iter().chain(oddities).collect()
+    undecodable.into_iter().chain(problems).collect()
 }
 
-/// What the template wants, as far as an API server takes it. One bad entry would make it refuse the whole write, and with it the
-/// good entries and the mark that makes the node ours.
+/// The valid entries of the template. The API server would reject the complete write for one invalid entry, including
+/// the marks of the Node.
 #[derive(Default)]
 struct Wanted<'a> {
     labels: Vec<(&'a str, &'a str)>,
@@ -61,32 +61,32 @@ struct Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn of(template: &'a NodeTemplateSpec, oddities: &mut Vec<Oddity>) -> Self {
+    fn of(template: &'a NodeTemplateSpec, problems: &mut Vec<Problem>) -> Self {
         let mut wanted = Self::default();
         for (key, value) in template.metadata.labels.iter().flat_map(TextMap::texts) {
             if is_qualified_name(key) && is_label_value(value) {
                 wanted.labels.push((key, value));
             } else {
-                oddities.push(Oddity::InvalidEntry(format!("label {key:?} with value {value:?}")));
+                problems.push(Problem::InvalidEntry(format!("label {key:?} with value {value:?}")));
             }
         }
         for (key, value) in template.metadata.annotations.iter().flat_map(TextMap::texts) {
-            let ours = [LAST_APPLIED_TEMPLATE, LAST_APPLIED_VIRTUAL_CAPACITY].contains(&key);
-            if is_qualified_name(&key.to_lowercase()) && !ours {
+            let is_record = [LAST_APPLIED_TEMPLATE, LAST_APPLIED_VIRTUAL_CAPACITY].contains(&key);
+            if is_qualified_name(&key.to_lowercase()) && !is_record {
                 wanted.annotations.push((key, value));
             } else {
-                oddities.push(Oddity::InvalidEntry(format!("annotation {key:?}")));
+                problems.push(Problem::InvalidEntry(format!("annotation {key:?}")));
             }
         }
         for taint in &template.spec.taints {
             let known = api::TaintEffect::KNOWN.contains(&taint.effect);
             if is_qualified_name(&taint.key) && is_label_value(&taint.value) && known {
-                wanted.taints.retain(|earlier| !earlier.is_same_as(taint)); // of two the last one counts, as everywhere
+                wanted.taints.retain(|earlier| !earlier.is_same_as(taint)); // the last one counts
                 wanted.taints.push(taint);
             } else {
                 let Taint { key, value, effect, .. } = taint;
-                oddities
-                    .push(Oddity::InvalidEntry(format!("taint {key:?} with value {value:?} and effect {effect:?}")));
+                problems
+                    .push(Problem::InvalidEntry(format!("taint {key:?} with value {value:?} and effect {effect:?}")));
             }
         }
         wanted
@@ -97,7 +97,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// The entries to set, and those to remove because only an earlier template wanted them.
+/// Returns the entries to set, and those to remove because only an earlier template specified them.
 fn changes<'a>(
     wanted: &[(&'a str, &'a str)],
     applied: Option<&TextMap>,
@@ -109,15 +109,15 @@ fn changes<'a>(
     stale.map(|key| (key.to_owned(), None)).chain(missing).collect()
 }
 
-/// Whether the taint is on the node as it is wanted, all that is said of it compared by value.
-fn fulfils(there: &Taint, wanted: &Taint) -> bool {
+/// Returns whether the taint of the Node is as specified.
+fn matches(there: &Taint, wanted: &Taint) -> bool {
     there.is_same_as(wanted)
         && there.value == wanted.value
         && there.time_added == wanted.time_added
         && (wanted.extra.is_empty() || there.extra == wanted.extra)
 }
 
-/// The template in the form that is kept on the Node: both parts always there, whatever is empty left out.
+/// Returns the template as it is recorded on the Node: with both parts, and without empty fields.
 fn record_of(template: &NodeTemplateSpec) -> String {
     let mut record = json!({ "metadata": {}, "spec": {} });
     if let (Value::Object(record), Ok(Value::Object(template))) = (&mut record, serde_json::to_value(template)) {
@@ -146,10 +146,10 @@ mod tests {
         serde_json::from_value(value.clone()).unwrap()
     }
 
-    fn kept(node: &NodeView, template: &NodeTemplateSpec) -> (Option<NodeWrite>, Vec<Oddity>) {
+    fn applied(node: &NodeView, template: &NodeTemplateSpec) -> (Option<NodeWrite>, Vec<Problem>) {
         let mut draft = Draft::of(node);
-        let oddities = keep_template(&mut draft, template);
-        (draft.finish(), oddities)
+        let problems = apply_template(&mut draft, template);
+        (draft.finish(), problems)
     }
 
     fn record(value: &Value) -> Value {
@@ -158,37 +158,37 @@ mod tests {
 
     /// Shows MC-W39, MC-W40.
     #[rstest]
-    #[case::a_label_is_missing(
+    #[case::label_is_missing(
         json!({}), json!({ "metadata": { "labels": { "a": "1" } } }),
         json!({ "labels": { "a": "1" } }), json!(null))]
-    #[case::a_person_changed_an_owned_annotation(
+    #[case::user_changed_a_recorded_annotation(
         json!({ "annotations": { "a": "2" }, "record": { "metadata": { "annotations": { "a": "1" } }, "spec": {} } }),
         json!({ "metadata": { "annotations": { "a": "1" } } }),
         json!({ "annotations": { "a": "1" } }), json!(null))]
-    #[case::an_entry_is_no_longer_wanted(
+    #[case::entry_is_no_longer_specified(
         json!({ "labels": { "a": "1", "theirs": "x" }, "record": { "metadata": { "labels": { "a": "1" } }, "spec": {} } }),
         json!({}),
         json!({ "labels": { "a": null } }), json!(null))]
-    #[case::an_entry_is_no_longer_wanted_and_already_gone(
+    #[case::entry_is_no_longer_specified_and_already_gone(
         json!({ "record": { "metadata": { "labels": { "a": "1" } }, "spec": {} } }), json!({}),
         json!({}), json!(null))]
-    #[case::a_taint_is_missing(
+    #[case::taint_is_missing(
         json!({ "taints": [{ "key": "theirs", "effect": "NoExecute" }] }),
         json!({ "spec": { "taints": [{ "key": "a", "effect": "NoSchedule" }] } }),
         json!({}), json!([{ "key": "theirs", "effect": "NoExecute" }, { "key": "a", "effect": "NoSchedule" }]))]
-    #[case::a_taint_has_another_value_and_keeps_its_place(
+    #[case::taint_has_another_value_and_keeps_its_position(
         json!({ "taints": [{ "key": "a", "effect": "NoSchedule", "value": "2" }, { "key": "theirs", "effect": "NoExecute" }] }),
         json!({ "spec": { "taints": [{ "key": "a", "effect": "NoSchedule", "value": "1" }] } }),
         json!({}),
         json!([{ "key": "a", "effect": "NoSchedule", "value": "1" }, { "key": "theirs", "effect": "NoExecute" }]))]
-    #[case::the_same_key_with_another_effect_is_another_taint(
+    #[case::same_key_with_another_effect_is_another_taint(
         json!({
             "taints": [{ "key": "a", "effect": "NoSchedule" }],
             "record": { "metadata": {}, "spec": { "taints": [{ "key": "a", "effect": "NoSchedule" }] } },
         }),
         json!({ "spec": { "taints": [{ "key": "a", "effect": "NoExecute" }] } }),
         json!({}), json!([{ "key": "a", "effect": "NoExecute" }]))]
-    fn owned_entries_are_kept_as_the_template_wants_them(
+    fn template_entries_are_applied_to_the_node(
         #[case] there: Value,
         #[case] wanted: Value,
         #[case] metadata: Value,
@@ -202,23 +202,23 @@ mod tests {
             "metadata": { "name": "n", "labels": there["labels"], "annotations": annotations },
             "spec": { "taints": there["taints"] },
         }));
-        let (write, oddities) = kept(&node, &template(&wanted));
+        let (write, problems) = applied(&node, &template(&wanted));
         let mut patch = write.unwrap().object_patch().unwrap();
         let text = patch["metadata"]["annotations"].as_object_mut().unwrap().remove(LAST_APPLIED_TEMPLATE);
         let text = text.unwrap_or_else(|| json!(there["record"].to_string()));
         let mut whole = json!({ "metadata": {}, "spec": {} });
         whole.as_object_mut().unwrap().extend(wanted.as_object().unwrap().clone());
-        assert_eq!(serde_json::from_str::<Value>(text.as_str().unwrap()).unwrap(), whole, "and it is written down");
+        assert_eq!(serde_json::from_str::<Value>(text.as_str().unwrap()).unwrap(), whole, "the template is recorded");
         assert_eq!(patch["metadata"]["labels"], metadata["labels"]);
         let annotations = &patch["metadata"]["annotations"];
         assert_eq!(annotations, metadata.get("annotations").unwrap_or(&json!({})));
         assert_eq!(patch["spec"]["taints"], taints);
-        assert_eq!(oddities, []);
+        assert_eq!(problems, []);
     }
 
     /// Shows MC-W40.
     #[test]
-    fn a_node_that_the_reference_has_served_is_left_as_it_is() {
+    fn node_written_by_mcm_is_unchanged() {
         let wanted = json!({
             "metadata": { "labels": { "a": "1" }, "annotations": { "b": "2" } },
             "spec": { "taints": [{ "key": "t", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00Z" }] },
@@ -229,53 +229,53 @@ mod tests {
             "metadata": { "name": "n", "labels": { "a": "1" }, "annotations": { "b": "2", LAST_APPLIED_TEMPLATE: older.to_string() } },
             "spec": { "taints": [{ "key": "t", "effect": "NoSchedule", "timeAdded": "2026-01-01T00:00:00.000Z" }] },
         }));
-        assert_eq!(kept(&node, &template(&wanted)), (None, vec![]));
+        assert_eq!(applied(&node, &template(&wanted)), (None, vec![]));
     }
 
     #[test]
-    fn a_record_that_lacks_what_the_node_already_carries_is_no_reason_to_write() {
+    fn incomplete_record_is_not_updated_while_the_node_matches() {
         let node = node(&json!({ "metadata": {
             "name": "n", "labels": { "a": "1" }, "annotations": record(&json!({ "metadata": {}, "spec": {} })),
         } }));
-        assert_eq!(kept(&node, &template(&json!({ "metadata": { "labels": { "a": "1" } } }))), (None, vec![]));
+        assert_eq!(applied(&node, &template(&json!({ "metadata": { "labels": { "a": "1" } } }))), (None, vec![]));
     }
 
     /// Shows MC-W39.
     #[test]
-    fn a_record_that_cannot_be_read_is_replaced_and_told_once() {
+    fn undecodable_record_is_replaced_and_reported_once() {
         let mut there = json!({ "metadata": {
             "name": "n", "labels": { "a": "1", "old": "1" }, "annotations": { LAST_APPLIED_TEMPLATE: "{broken" },
         } });
         let wanted = template(&json!({ "metadata": { "labels": { "a": "1" } } }));
-        let (write, oddities) = kept(&node(&there), &wanted);
+        let (write, problems) = applied(&node(&there), &wanted);
         let write = write.unwrap();
-        assert_eq!(oddities, [Oddity::UnreadableRecord(LAST_APPLIED_TEMPLATE)]);
-        assert!(write.labels.is_empty(), "nobody knows whose label it is");
+        assert_eq!(problems, [Problem::UndecodableRecord(LAST_APPLIED_TEMPLATE)]);
+        assert!(write.labels.is_empty(), "the origin of the label is unknown");
         there["metadata"]["annotations"][LAST_APPLIED_TEMPLATE] = json!(write.annotations[LAST_APPLIED_TEMPLATE]);
-        assert_eq!(kept(&node(&there), &wanted), (None, vec![]));
+        assert_eq!(applied(&node(&there), &wanted), (None, vec![]));
     }
 
     #[rstest]
     #[case::label(json!({ "metadata": { "labels": { "ok": "1", "bad key": "1" } } }), r#"label "bad key" with value "1""#)]
     #[case::label_value(json!({ "metadata": { "labels": { "ok": "1", "a": "no/slash" } } }), r#"label "a" with value "no/slash""#)]
     #[case::annotation(json!({ "metadata": { "labels": { "ok": "1" }, "annotations": { "a/b/c": "1" } } }), r#"annotation "a/b/c""#)]
-    #[case::our_own_record(json!({ "metadata": { "labels": { "ok": "1" }, "annotations": { LAST_APPLIED_TEMPLATE: "{}" } } }), "annotation \"node.machine.sapcloud.io/last-applied-anno-labels-taints\"")]
+    #[case::reserved_annotation(json!({ "metadata": { "labels": { "ok": "1" }, "annotations": { LAST_APPLIED_TEMPLATE: "{}" } } }), "annotation \"node.machine.sapcloud.io/last-applied-anno-labels-taints\"")]
     #[case::taint(json!({ "metadata": { "labels": { "ok": "1" } }, "spec": { "taints": [{ "key": "k", "effect": "Never" }] } }), r#"taint "k" with value "" and effect Other("Never")"#)]
-    fn an_entry_that_no_api_server_takes_does_not_stop_the_others(#[case] wanted: Value, #[case] told: &str) {
-        let (write, oddities) = kept(&node(&json!({ "metadata": { "name": "n" } })), &template(&wanted));
+    fn invalid_entry_does_not_block_the_others(#[case] wanted: Value, #[case] reported: &str) {
+        let (write, problems) = applied(&node(&json!({ "metadata": { "name": "n" } })), &template(&wanted));
         let write = write.unwrap();
         assert_eq!(write.labels.into_iter().collect::<Vec<_>>(), [("ok".to_owned(), Some("1".to_owned()))]);
         assert_eq!(write.taints, None);
-        let [Oddity::InvalidEntry(entry)] = oddities.as_slice() else { panic!("{oddities:?}") };
-        assert!(entry.starts_with(told) || told == entry, "{entry}");
+        let [Problem::InvalidEntry(entry)] = problems.as_slice() else { panic!("{problems:?}") };
+        assert!(entry.starts_with(reported) || reported == entry, "{entry}");
     }
 
     #[test]
-    fn nobody_but_us_says_whose_node_it_is() {
+    fn template_cannot_change_the_machine_name_label() {
         let there = node(&json!({ "metadata": { "name": "n" } }));
         let wanted = template(&json!({ "metadata": { "labels": { labels::MACHINE_NAME: "someone-else" } } }));
         let mut draft = Draft::of(&there);
-        let _ = keep_template(&mut draft, &wanted);
+        let _ = apply_template(&mut draft, &wanted);
         mark(&mut draft, "m");
         let write = draft.finish().unwrap();
         assert_eq!(write.labels[labels::MACHINE_NAME].as_deref(), Some("m"));
@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Taints of a Node: the API server takes no two of the same key and effect.
+    /// Taints of a Node: the API server rejects two with the same key and effect.
     fn unique(taints: Vec<(String, bool, String)>) -> Vec<(String, bool, String)> {
         let mut seen = std::collections::BTreeSet::new();
         taints.into_iter().filter(|(key, hard, _)| seen.insert((key.clone(), *hard))).collect()
@@ -314,7 +314,7 @@ mod tests {
     proptest! {
         /// Shows MC-W40.
         #[test]
-        fn what_is_not_ours_is_never_touched_and_one_write_is_enough(
+        fn foreign_entries_are_unchanged_and_one_write_suffices(
             (their_labels, their_annotations, their_taints) in (texts(), texts(), taints()),
             (old_labels, old_annotations, old_taints) in (texts(), texts(), taints()),
             (new_labels, new_annotations, new_taints) in (texts(), texts(), taints()),
@@ -329,7 +329,7 @@ mod tests {
                 "spec": { "taints": written(&their_taints) },
             });
             let before = node(&there);
-            let (write, _) = kept(&before, &wanted);
+            let (write, _) = applied(&before, &wanted);
             let mut after = there.clone();
             if let Some(write) = &write {
                 for (key, value) in &write.labels {
@@ -345,11 +345,11 @@ mod tests {
                 }
             }
             let after = node(&after);
-            let ours = |key: &str, hard: bool| old_taints.iter().chain(&new_taints).any(|(k, h, _)| k == key && *h == hard);
+            let managed = |key: &str, hard: bool| old_taints.iter().chain(&new_taints).any(|(k, h, _)| k == key && *h == hard);
             let foreign = |view: &NodeView| -> Vec<Taint> {
-                view.spec.taints.iter().filter(|t| !ours(&t.key, t.effect == api::TaintEffect::NoExecute)).cloned().collect()
+                view.spec.taints.iter().filter(|t| !managed(&t.key, t.effect == api::TaintEffect::NoExecute)).cloned().collect()
             };
-            prop_assert_eq!(foreign(&before), foreign(&after), "in their order, too");
+            prop_assert_eq!(foreign(&before), foreign(&after), "in the same order");
             for (key, value) in &new_labels {
                 prop_assert_eq!(after.label(key), Some(value.as_str()));
             }
@@ -360,7 +360,7 @@ mod tests {
                 let (_, _, value) = new_taints.iter().rfind(|(k, h, _)| k == key && h == hard).unwrap();
                 prop_assert!(after.spec.taints.iter().any(|t| t.key == *key && (t.effect == api::TaintEffect::NoExecute) == *hard && t.value == *value));
             }
-            prop_assert_eq!(kept(&after, &wanted).0, None, "a second reconcile finds nothing to do");
+            prop_assert_eq!(applied(&after, &wanted).0, None, "a second reconcile finds nothing to do");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What a node is told when its machine goes.
+//! The condition `Terminating` of a Node whose Machine is being deleted.
 //!
-//! Others ask why a node is leaving: the autoscaler's and the operator's dashboards tell a node that was no longer wanted from one
-//! that was marked Failed. So the condition is written once, before the drain, and whoever finds it there does not change its reason.
+//! The cluster-autoscaler and dashboards distinguish a scaled-down Node from one whose Machine was marked Failed. So
+//! the condition is written once, before the drain, and the reason of an existing condition is kept.
 
 use api::names::conditions::terminating::{SCALE_DOWN, SCALE_DOWN_MESSAGE, TYPE, UNHEALTHY, UNHEALTHY_MESSAGE};
 use api::{ConditionStatus, NodeCondition, Time};
@@ -9,26 +9,26 @@ use jiff::Timestamp;
 
 use super::draft::Draft;
 
-/// Why a machine goes.
+/// Why a Machine is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Departure {
-    /// Nobody wants it any more.
+pub enum TerminationReason {
+    /// The Machine is no longer needed.
     ScaleDown,
-    /// It had failed.
+    /// The Machine was Failed.
     Unhealthy,
 }
 
-/// States on the node that its machine is going. A statement that is already there stands, whatever its reason.
-pub fn announce_departure(draft: &mut Draft<'_>, departure: Departure, now: Timestamp) {
-    if draft.condition(TYPE).is_some_and(|there| there.status == ConditionStatus::True) {
+/// Sets the condition `Terminating` on the Node. A condition that is `True` already is kept, whatever its reason.
+pub fn set_terminating(draft: &mut Draft<'_>, reason: TerminationReason, now: Timestamp) {
+    if draft.condition(TYPE).is_some_and(|existing| existing.status == ConditionStatus::True) {
         return;
     }
-    let (reason, message) = match (draft.condition(TYPE), departure) {
-        (Some(there), _) => (there.reason.clone(), there.message.clone()),
-        (None, Departure::ScaleDown) => (SCALE_DOWN.into(), SCALE_DOWN_MESSAGE.into()),
-        (None, Departure::Unhealthy) => (UNHEALTHY.into(), UNHEALTHY_MESSAGE.into()),
+    let (reason, message) = match (draft.condition(TYPE), reason) {
+        (Some(existing), _) => (existing.reason.clone(), existing.message.clone()),
+        (None, TerminationReason::ScaleDown) => (SCALE_DOWN.into(), SCALE_DOWN_MESSAGE.into()),
+        (None, TerminationReason::Unhealthy) => (UNHEALTHY.into(), UNHEALTHY_MESSAGE.into()),
     };
-    draft.state(NodeCondition {
+    draft.set_condition(NodeCondition {
         kind: TYPE.into(),
         status: ConditionStatus::True,
         last_heartbeat_time: Some(Time::from(now)),
@@ -48,24 +48,24 @@ mod tests {
 
     /// Shows DR-Q3.
     #[rstest]
-    #[case::unwanted(json!([]), Departure::ScaleDown, Some(("ScaleDown", "Machine Controller is scaling down machine")))]
-    #[case::failed(json!([]), Departure::Unhealthy, Some(("Unhealthy", "Machine Controller is terminating failed machine")))]
-    #[case::said_before(json!([{ "type": "Terminating", "status": "True", "reason": "ScaleDown", "message": "m" }]), Departure::Unhealthy, None)]
-    #[case::taken_back(json!([{ "type": "Terminating", "status": "False", "reason": "R", "message": "m" }]), Departure::Unhealthy, Some(("R", "m")))]
-    fn a_node_is_told_once_why_its_machine_goes(
+    #[case::scaled_down(json!([]), TerminationReason::ScaleDown, Some(("ScaleDown", "Machine Controller is scaling down machine")))]
+    #[case::failed(json!([]), TerminationReason::Unhealthy, Some(("Unhealthy", "Machine Controller is terminating failed machine")))]
+    #[case::condition_is_true(json!([{ "type": "Terminating", "status": "True", "reason": "ScaleDown", "message": "m" }]), TerminationReason::Unhealthy, None)]
+    #[case::condition_is_false(json!([{ "type": "Terminating", "status": "False", "reason": "R", "message": "m" }]), TerminationReason::Unhealthy, Some(("R", "m")))]
+    fn terminating_condition_is_set_once(
         #[case] conditions: Value,
-        #[case] departure: Departure,
-        #[case] told: Option<(&str, &str)>,
+        #[case] reason: TerminationReason,
+        #[case] expected: Option<(&str, &str)>,
     ) {
         let node: NodeView =
             serde_json::from_value(json!({ "metadata": { "name": "n" }, "status": { "conditions": conditions } }))
                 .unwrap();
         let mut draft = Draft::of(&node);
-        announce_departure(&mut draft, departure, Timestamp::UNIX_EPOCH);
+        set_terminating(&mut draft, reason, Timestamp::UNIX_EPOCH);
         let write = draft.finish();
-        let said = write
+        let written = write
             .as_ref()
             .map(|write| (&*write.conditions["Terminating"].reason, &*write.conditions["Terminating"].message));
-        assert_eq!(said, told);
+        assert_eq!(written, expected);
     }
 }

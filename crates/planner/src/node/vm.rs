@@ -1,12 +1,12 @@
-//! Whether two provider ids mean the same VM.
+//! Whether two provider IDs name the same VM.
 //!
-//! The id on a Node comes from its kubelet or cloud controller, the id on a Machine from its driver, and they differ in how they spell
-//! a VM's place (zone or region, with or without the project, upper or lower case). What they agree on is the last part, the VM's own
-//! name, so only that is compared. Everybody who has to know whose VM a Node runs on asks here.
+//! The ID on a Node is set by its kubelet or cloud controller, and the ID on a Machine by its driver. They may differ
+//! in the location of the VM (zone or region, with or without the project, upper or lower case), but not in the last
+//! part, the name of the VM. So only that part is compared.
 
 use api::ProviderId;
 
-/// Whether both name the same VM. An id that says nothing is nobody's proof.
+/// Returns whether both IDs name the same VM. An empty ID names none.
 #[must_use]
 pub fn is_same_vm(one: &ProviderId, other: &ProviderId) -> bool {
     !one.is_empty() && vm_name(one) == vm_name(other)
@@ -51,11 +51,11 @@ mod tests {
         "azure:///westeurope/m-1",
         true
     )]
-    #[case::another("aws:///eu-west-1a/i-0abc", "aws:///eu-west-1/i-0def", false)]
-    #[case::silent("", "aws:///eu-west-1/i-0abc", false)]
-    #[case::both_silent("", "", false)]
-    #[case::without_a_name("aws:///", "gce:///", false)]
-    fn a_vm_is_known_by_the_last_part_of_its_id(#[case] node: &str, #[case] vm: &str, #[case] same: bool) {
+    #[case::another_vm("aws:///eu-west-1a/i-0abc", "aws:///eu-west-1/i-0def", false)]
+    #[case::empty("", "aws:///eu-west-1/i-0abc", false)]
+    #[case::both_empty("", "", false)]
+    #[case::no_name("aws:///", "gce:///", false)]
+    fn vms_are_compared_by_the_last_part_of_their_ids(#[case] node: &str, #[case] vm: &str, #[case] same: bool) {
         assert_eq!(is_same_vm(&node.into(), &vm.into()), same);
         assert_eq!(is_same_vm(&vm.into(), &node.into()), same);
     }
@@ -78,7 +78,7 @@ mod tests {
     #[case::both_empty("", "", false)]
     #[case::no_name("aws:///", "aws:///eu-west-1/i-0abc", false)]
     #[case::no_name_of_the_scheme(":///a", ":///b", false)]
-    fn ids_differ_for_certain_only_within_one_scheme(#[case] one: &str, #[case] other: &str, #[case] differ: bool) {
+    fn ids_differ_certainly_only_within_one_scheme(#[case] one: &str, #[case] other: &str, #[case] differ: bool) {
         assert_eq!(is_other_vm(&one.into(), &other.into()), differ);
         assert_eq!(is_other_vm(&other.into(), &one.into()), differ);
         assert!(!differ || !is_same_vm(&one.into(), &other.into()));

@@ -1,11 +1,11 @@
-//! What is to be written on one Node, as data.
+//! A write to one Node, as data.
 //!
-//! A Node has many writers: its kubelet, the cloud controller, the autoscaler, people. So a write names only what is ours. Labels,
-//! annotations and capacities are sent key by key, conditions one by one; the kubelet's stay out of it. Taints and finalizers can
-//! only be sent as whole lists, made by [`api::lists`] from the list that was seen, so such a write holds for the version that was
-//! seen and for no other.
+//! A Node has many writers: its kubelet, the cloud controller, the cluster-autoscaler, users. So a write contains only
+//! Millwright's fields. Labels, annotations and capacities are sent by key, and conditions by type. Taints and
+//! finalizers can only be sent as complete lists, which [`api::lists`] creates from the observed list, so such a write
+//! has the observed version as precondition.
 //!
-//! Metadata and spec go out in one request, the status in another, and only if there is something to say.
+//! Metadata and spec are sent in one request and the status in another, each only if it changes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,49 +14,49 @@ use api::names::{annotations, finalizers, labels};
 use api::{NodeCondition, Quantity, Taint, Text, Uid};
 use serde_json::{Map, Value, json};
 
-/// The parts of a Node to write; whatever is empty or `None` is left alone. A value of `None` removes its key.
+/// Fields of a Node to write. Empty fields and `None` stay unchanged. A value of `None` removes its key.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NodeWrite {
-    /// Which node.
+    /// Name of the Node.
     pub name: String,
-    /// The very one the decision was about.
+    /// UID of the Node.
     pub uid: Uid,
-    /// The version the decision was about; `None` where no list is rewritten whole and the fields are nobody else's, so that any version
-    /// of this very node will do.
+    /// The version that the decision was based on; `None` if the write contains no complete list and only Millwright's
+    /// own fields, so that it applies to any version.
     pub resource_version: Option<String>,
     /// Labels to set or remove.
     pub labels: BTreeMap<String, Option<String>>,
     /// Annotations to set or remove.
     pub annotations: BTreeMap<String, Option<String>>,
-    /// The whole list of finalizers.
+    /// The complete list of finalizers.
     pub finalizers: Option<Vec<Text>>,
-    /// The whole list of taints.
+    /// The complete list of taints.
     pub taints: Option<Vec<Taint>>,
-    /// Whether new pods may come.
+    /// Whether the Node is schedulable.
     pub scheduling: Option<Scheduling>,
-    /// Conditions to set, by type; all others stay.
+    /// Conditions to set, by type. All others stay.
     pub conditions: BTreeMap<Text, NodeCondition>,
     /// Capacities to set or remove.
     pub capacity: BTreeMap<String, Option<Quantity>>,
 }
 
-/// Whether new pods may come to a node.
+/// Whether new pods are scheduled to a Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
-    /// They may.
+    /// Schedulable.
     Open,
-    /// They may not.
+    /// Unschedulable.
     Cordoned,
 }
 
 impl NodeWrite {
-    /// The same to this very node, whatever was written to it meanwhile.
+    /// Returns the same write for any version of the Node.
     #[must_use]
     pub fn in_any_version(self) -> Self {
         Self { resource_version: None, ..self }
     }
 
-    /// The body of a merge patch on the Node, without its guard; `None` if metadata and spec stay as they are.
+    /// Returns the body of the merge patch of metadata and spec, without preconditions; `None` if they stay unchanged.
     pub fn object_patch(&self) -> Option<Value> {
         let (mut metadata, mut spec) = (Map::new(), Map::new());
         if !self.labels.is_empty() {
@@ -88,8 +88,8 @@ impl NodeWrite {
         (!body.is_empty()).then_some(Value::Object(body))
     }
 
-    /// The body of a strategic merge patch on the Node's status, without its guard; `None` if the status stays as it is. In this
-    /// language conditions are merged by type, so that the kubelet's are neither sent nor lost.
+    /// Returns the body of the strategic merge patch of the status, without preconditions; `None` if it stays
+    /// unchanged. A strategic merge patch merges conditions by type, so that the kubelet's are neither sent nor lost.
     pub fn status_patch(&self) -> Option<Value> {
         let mut status = Map::new();
         if !self.conditions.is_empty() {
@@ -108,15 +108,15 @@ impl NodeWrite {
         if let Some(list) = &self.finalizers {
             let held = list.iter().any(|finalizer| finalizer == finalizers::NODE);
             changes.push(if held {
-                format!("mark node {node:?} as its own")
+                format!("label node {node:?} with its Machine")
             } else {
-                format!("let go of node {node:?}")
+                format!("remove the finalizer from node {node:?}")
             });
         } else if self.labels.contains_key(labels::MACHINE_NAME) {
-            changes.push(format!("mark node {node:?} as its own"));
+            changes.push(format!("label node {node:?} with its Machine"));
         }
         if self.annotations.contains_key(annotations::LAST_APPLIED_TEMPLATE) {
-            changes.push(format!("keep its template on node {node:?}"));
+            changes.push(format!("apply the node template to node {node:?}"));
         }
         match self.scheduling {
             Some(Scheduling::Cordoned) => changes.push(format!("cordon node {node:?}")),
@@ -124,14 +124,14 @@ impl NodeWrite {
             None => {}
         }
         if !self.capacity.is_empty() {
-            changes.push(format!("write its virtual capacity to node {node:?}"));
+            changes.push(format!("set the virtual capacity of node {node:?}"));
         }
         changes.extend(self.conditions.values().map(|condition| {
             let NodeCondition { kind, status, reason, .. } = condition;
-            format!("say {kind} {status} ({reason}) on node {node:?}")
+            format!("set condition {kind}={status} ({reason}) on node {node:?}")
         }));
         if changes.is_empty() {
-            changes.push(format!("keep its marks on node {node:?}"));
+            changes.push(format!("update the metadata or taints of node {node:?}"));
         }
         changes
     }
@@ -143,7 +143,8 @@ impl fmt::Display for NodeWrite {
     }
 }
 
-/// A condition with every key present, `null` where it has no value: an element is merged, and nothing of an older one may stay.
+/// Returns a condition with every key present, and `null` for a key without value. Otherwise the merge would keep old
+/// values.
 fn whole(condition: &NodeCondition) -> Value {
     let mut value = json!(condition);
     if let Some(object) = value.as_object_mut() {
@@ -160,7 +161,7 @@ mod tests {
     use api::{ConditionStatus, TaintEffect};
 
     #[test]
-    fn what_is_not_ours_is_not_in_the_patch() {
+    fn patch_contains_only_set_fields() {
         let write = NodeWrite {
             labels: [("a".to_owned(), Some("1".to_owned())), ("b".to_owned(), None)].into(),
             ..NodeWrite::default()
@@ -171,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_node_and_an_empty_list_of_taints_are_written_as_absent() {
+    fn schedulable_node_and_empty_taints_are_written_as_null() {
         let write = NodeWrite { taints: Some(vec![]), scheduling: Some(Scheduling::Open), ..NodeWrite::default() };
         assert_eq!(write.object_patch().unwrap(), json!({ "spec": { "taints": null, "unschedulable": null } }));
         let taint = Taint { key: "k".into(), effect: TaintEffect::NoSchedule, ..Taint::default() };
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_sent_alone_and_leaves_nothing_of_the_one_before() {
+    fn condition_patch_resets_all_fields_of_the_condition() {
         let condition =
             NodeCondition { kind: "Preserved".into(), status: ConditionStatus::False, ..NodeCondition::default() };
         let write = NodeWrite { conditions: [("Preserved".into(), condition)].into(), ..NodeWrite::default() };

@@ -1,23 +1,24 @@
-//! Whether a set has more machines than it can ever be meant to have.
+//! Freezes MachineSets that have more Machines than their specification can require.
 //!
-//! A fault somewhere, in a cache, in a second controller, in someone's script, can make machines faster than anybody notices, and
-//! machines cost money. So apart from all other logic machines are simply counted. A set that has reached a limit it could never
-//! reach in earnest is *frozen*: it makes no more machines, and its deployment shows it too. It thaws by itself when enough are gone,
-//! or when someone says so.
+//! A fault in a cache, in a second controller or in a script can create Machines quickly, and Machines cost money. So
+//! the Machines of each MachineSet are counted independently of all other logic. A MachineSet whose count reaches a
+//! limit that it never reaches in normal operation is *frozen*: it creates no more Machines, and its MachineDeployment
+//! reports it. It is unfrozen when enough Machines are gone, or by a user.
 //!
-//! By default all machines of a set count, those that are being deleted too, as in the reference: a rapid scale-down then freezes a set
-//! while the cloud is busy. Where that is not wanted ([`OvershootCount::NotDeleting`]) these are left out, and nothing is judged before
-//! the controllers have acted on a change.
+//! By default all Machines of a MachineSet are counted, including those that are being deleted, as in MCM: a rapid
+//! scale-down then freezes a MachineSet while the cloud is busy. With [`OvershootCount::NotDeleting`] those are not
+//! counted, and nothing is frozen before the controllers have processed a change.
 //!
-//! All sets are judged in one reconcile, each by itself and once, so that one deployment nobody can make sense of does not leave the others
-//! unwatched.
+//! One reconcile checks every MachineSet once and independently, so that one invalid MachineDeployment does not affect
+//! the others.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use api::names::conditions::{deployment as words, set as set_words};
-use api::names::events::{messages, reference};
+use api::names::events::mcm;
 use api::names::{annotations, labels};
+use api::texts::events as messages;
 use api::{
     ConditionStatus, MachineDeployment, MachineDeploymentCondition, MachineSet, MachineSetCondition, Object, Rounding,
     StrategyType, TextMap, Time, Uid, merge,
@@ -29,34 +30,34 @@ use crate::Policy;
 use crate::deployment::OvershootCount;
 use crate::{Event, EventType};
 
-/// Everything the decision may look at.
+/// Input of the decision.
 #[derive(Clone, Copy, Debug)]
 pub struct Observed<'a> {
-    /// All sets, each with its deployment and the number of its machines.
+    /// All MachineSets, each with its MachineDeployment and the number of its Machines.
     pub sets: &'a [SeenSet<'a>],
-    /// All deployments.
+    /// All MachineDeployments.
     pub deployments: &'a [&'a MachineDeployment],
-    /// The limits.
+    /// Settings.
     pub policy: &'a Policy,
     /// The time of the decision.
     pub now: Timestamp,
 }
 
-/// A set and what backs it.
+/// A MachineSet with its owner and the number of its Machines.
 #[derive(Clone, Copy, Debug)]
 pub struct SeenSet<'a> {
-    /// The set.
+    /// The MachineSet.
     pub set: &'a MachineSet,
-    /// The deployment that owns it.
+    /// The MachineDeployment that owns it.
     pub deployment: Option<&'a MachineDeployment>,
-    /// How many machines it owns.
+    /// Number of Machines that it owns.
     pub machines: i32,
-    /// How many of them are being deleted.
+    /// Number of them that are being deleted.
     pub deleting: i32,
 }
 
 impl SeenSet<'_> {
-    /// How many of its machines count.
+    /// Returns the number of Machines that are counted.
     fn counted(&self, count: OvershootCount) -> i32 {
         match count {
             OvershootCount::All => self.machines,
@@ -64,46 +65,46 @@ impl SeenSet<'_> {
         }
     }
 
-    /// The uid of the deployment that owns it.
+    /// Returns the UID of the MachineDeployment that owns it.
     fn owner(&self) -> Option<Uid> {
         #[cfg(test)]
-        tests::LOOKS.with(|looks| looks.set(looks.get() + 1));
+        tests::LOOKUPS.with(|lookups| lookups.set(lookups.get() + 1));
         self.deployment.map(Object::uid)
     }
 }
 
-/// One write, or one thing to tell.
+/// A step of the plan.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Change an object.
+    /// Changes an object.
     Write(Edit),
-    /// Tell people, as an Event on a set.
-    Tell {
-        /// The set's name.
+    /// Emits an Event on a MachineSet.
+    EmitEvent {
+        /// Name of the MachineSet.
         set: String,
         /// The Event.
         event: Event,
     },
 }
 
-/// A merge patch, guarded by uid and version: conditions are a list that is rewritten whole.
+/// A merge patch with UID and version as preconditions, because it contains the complete list of conditions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Edit {
-    /// What kind of object it is.
+    /// Kind of the object.
     pub kind: Kind,
-    /// Its name.
+    /// Name of the object.
     pub name: String,
-    /// The very one the decision was about.
+    /// UID of the object.
     pub uid: Uid,
-    /// Whether its status is written.
+    /// The part of the object.
     pub part: Part,
-    /// What for.
+    /// The purpose.
     pub change: Change,
-    /// The patch, without guards.
+    /// The patch, without preconditions.
     pub changes: Value,
 }
 
-/// Which kind of object is written.
+/// The kind of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// A MachineSet.
@@ -112,7 +113,7 @@ pub enum Kind {
     Deployment,
 }
 
-/// Which part of an object is written.
+/// The part of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// Labels and annotations.
@@ -121,36 +122,36 @@ pub enum Part {
     Status,
 }
 
-/// What an object is written for.
+/// The purpose of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// It makes no more machines.
+    /// Freezes the object.
     Freeze,
-    /// It does again.
-    Thaw,
-    /// The wish to thaw its deployment is handed down to it.
-    HandDown,
+    /// Unfreezes the object.
+    Unfreeze,
+    /// Copies the unfreeze annotation of the MachineDeployment to its MachineSet.
+    CopyUnfreeze,
 }
 
-/// What is to be true of an object.
+/// The desired state of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum FreezeDecision {
-    /// As it is.
+    /// Unchanged.
     Keep,
     /// Frozen, with this reason and message.
     Freeze(&'static str, String),
-    Thaw,
+    Unfreeze,
 }
 
-/// Judges all sets and deployments.
+/// Checks all MachineSets and MachineDeployments.
 #[must_use]
 pub fn plan(seen: &Observed<'_>) -> Vec<Step> {
     let mut steps = Vec::new();
     let now = Time::from(seen.now);
-    let judged: Vec<(&SeenSet<'_>, FreezeDecision)> =
-        seen.sets.iter().map(|set| (set, judge(set, seen.policy))).collect();
+    let checked: Vec<(&SeenSet<'_>, FreezeDecision)> =
+        seen.sets.iter().map(|set| (set, check(set, seen.policy))).collect();
     let mut by_owner: BTreeMap<Uid, Vec<&(&SeenSet<'_>, FreezeDecision)>> = BTreeMap::new();
-    for child in &judged {
+    for child in &checked {
         let (candidate, decision) = child;
         steps.extend(set_steps(candidate.set, decision, now));
         if let Some(owner) = candidate.owner() {
@@ -159,32 +160,33 @@ pub fn plan(seen: &Observed<'_>) -> Vec<Step> {
     }
     for deployment in seen.deployments {
         let children = || by_owner.get(&deployment.uid()).into_iter().flatten().copied();
-        let asked = deployment.annotation(annotations::UNFREEZE).is_some();
-        if asked {
+        let unfreeze = deployment.annotation(annotations::UNFREEZE).is_some();
+        if unfreeze {
             let lacking = || children().filter(|(set, _)| set.set.annotation(annotations::UNFREEZE).is_none());
-            steps.extend(lacking().map(|(set, _)| hand_down(set.set)));
-            // It keeps the wish until each frozen set of its own has it: one that it lost first would be handed down by nobody.
+            steps.extend(lacking().map(|(set, _)| copy_unfreeze(set.set)));
+            // The annotation stays until each frozen MachineSet has it. If it were removed earlier, it could not be
+            // copied any more.
             if lacking().any(|(set, _)| is_labelled(set.set) || has_condition(set.set)) {
                 continue;
             }
         }
-        let decision = if asked { FreezeDecision::Thaw } else { judge_deployment(deployment, children()) };
+        let decision = if unfreeze { FreezeDecision::Unfreeze } else { check_deployment(deployment, children()) };
         steps.extend(deployment_steps(deployment, &decision, now));
     }
     steps
 }
 
-/// Where a set is frozen, and where it thaws.
-fn limits(seen: &SeenSet<'_>, policy: &Policy) -> (i32, i32) {
-    let most = match seen.deployment {
+/// Returns the number of Machines at which a MachineSet is frozen, and the number at which it is unfrozen.
+fn limits(candidate: &SeenSet<'_>, policy: &Policy) -> (i32, i32) {
+    let maximum = match candidate.deployment {
         Some(deployment) => deployment.spec.replicas.max(0).saturating_add(surge(deployment)),
-        None => seen.set.spec.replicas.max(0).saturating_mul(2),
+        None => candidate.set.spec.replicas.max(0).saturating_mul(2),
     };
-    let upper = most.saturating_add(policy.fleet.safety_up);
-    (upper, upper.saturating_sub(policy.fleet.safety_down))
+    let upper = maximum.saturating_add(policy.deployment.safety_up);
+    (upper, upper.saturating_sub(policy.deployment.safety_down))
 }
 
-/// What the strategy in use allows beyond the replicas; nothing where that cannot be read.
+/// Returns the surge of the strategy; zero if it cannot be parsed.
 fn surge(deployment: &MachineDeployment) -> i32 {
     let strategy = &deployment.spec.strategy;
     let limits = match strategy.kind {
@@ -196,51 +198,51 @@ fn surge(deployment: &MachineDeployment) -> i32 {
     surge.and_then(|surge| surge.scaled(deployment.spec.replicas, Rounding::Up)).unwrap_or(0).max(0)
 }
 
-fn judge(seen: &SeenSet<'_>, policy: &Policy) -> FreezeDecision {
-    let (upper, lower) = limits(seen, policy);
-    let set = seen.set;
+fn check(candidate: &SeenSet<'_>, policy: &Policy) -> FreezeDecision {
+    let (upper, lower) = limits(candidate, policy);
+    let set = candidate.set;
     if set.annotation(annotations::UNFREEZE).is_some() {
-        return FreezeDecision::Thaw;
+        return FreezeDecision::Unfreeze;
     }
-    let count = policy.fleet.overshoot_count;
-    let machines = seen.counted(count);
-    let may_judge = count == OvershootCount::All || has_settled(seen);
-    if machines >= upper && may_judge && !(is_labelled(set) && has_condition(set)) {
+    let count = policy.deployment.overshoot_count;
+    let machines = candidate.counted(count);
+    let may_freeze = count == OvershootCount::All || is_observed(candidate);
+    if machines >= upper && may_freeze && !(is_labelled(set) && has_condition(set)) {
         return FreezeDecision::Freeze(set_words::OVERSHOOTING, words::overshooting(set.name(), machines, upper));
     }
     if machines <= lower && (is_labelled(set) || has_condition(set)) {
-        FreezeDecision::Thaw
+        FreezeDecision::Unfreeze
     } else {
         FreezeDecision::Keep
     }
 }
 
-/// Whether both controllers have acted on the numbers they were last given. In the moment after a large scale-down there are many more
-/// machines than wanted, and nothing is wrong.
-fn has_settled(seen: &SeenSet<'_>) -> bool {
-    seen.set.status.observed_generation >= seen.set.generation()
-        && seen.deployment.is_none_or(|owner| owner.status.observed_generation >= owner.generation())
+/// Returns whether both controllers have processed the current generation. Directly after a large scale-down there are
+/// many more Machines than desired, without a fault.
+fn is_observed(candidate: &SeenSet<'_>) -> bool {
+    candidate.set.status.observed_generation >= candidate.set.generation()
+        && candidate.deployment.is_none_or(|owner| owner.status.observed_generation >= owner.generation())
 }
 
-/// A deployment is frozen exactly if one of its sets is.
-fn judge_deployment<'a, 's: 'a>(
+/// A MachineDeployment is frozen if and only if one of its MachineSets is.
+fn check_deployment<'a, 's: 'a>(
     deployment: &MachineDeployment,
     children: impl Iterator<Item = &'a (&'s SeenSet<'s>, FreezeDecision)>,
 ) -> FreezeDecision {
     let labelled = deployment.label(labels::FREEZE) == Some(labels::FREEZE_VALUE);
     let condition = deployment.status.conditions.iter().any(|condition| condition.kind == words::FROZEN);
-    let (mut frozen, mut fresh) = (false, None);
+    let (mut frozen, mut new) = (false, None);
     for (set, decision) in children {
         match decision {
-            FreezeDecision::Freeze(reason, message) => fresh = fresh.or(Some((*reason, message.clone()))),
+            FreezeDecision::Freeze(reason, message) => new = new.or(Some((*reason, message.clone()))),
             FreezeDecision::Keep => frozen |= is_labelled(set.set) || has_condition(set.set),
-            FreezeDecision::Thaw => {}
+            FreezeDecision::Unfreeze => {}
         }
     }
-    match (fresh, frozen, labelled && condition, labelled || condition) {
+    match (new, frozen, labelled && condition, labelled || condition) {
         (Some((reason, message)), _, false, _) => FreezeDecision::Freeze(reason, message),
         (None, true, false, _) => FreezeDecision::Freeze(words::STATE_SYNC, words::STATE_SYNC_MESSAGE.to_owned()),
-        (None, false, _, true) => FreezeDecision::Thaw,
+        (None, false, _, true) => FreezeDecision::Unfreeze,
         _ => FreezeDecision::Keep,
     }
 }
@@ -253,7 +255,7 @@ fn has_condition(set: &MachineSet) -> bool {
     set.status.conditions.iter().any(|condition| condition.kind == set_words::FROZEN)
 }
 
-/// First what it says, then what it does: whoever sees the label finds the reason beside it.
+/// Writes the condition before the label, so that the reason is visible when the label takes effect.
 fn set_steps(set: &MachineSet, decision: &FreezeDecision, now: Time) -> Vec<Step> {
     let mut after = set.clone();
     let (change, reason, message) = match decision {
@@ -269,19 +271,19 @@ fn set_steps(set: &MachineSet, decision: &FreezeDecision, now: Time) -> Vec<Step
                 });
             }
             freeze(&mut after.metadata.labels);
-            (Change::Freeze, reference::FROZE_MACHINE_SET, messages::froze(set.name()))
+            (Change::Freeze, mcm::FROZE_MACHINE_SET, messages::froze(set.name()))
         }
-        FreezeDecision::Thaw => {
+        FreezeDecision::Unfreeze => {
             after.status.conditions.retain(|condition| condition.kind != set_words::FROZEN);
-            thaw(&mut after.metadata.labels, &mut after.metadata.annotations);
-            (Change::Thaw, reference::UNFROZE_MACHINE_SET, messages::unfroze(set.name()))
+            unfreeze(&mut after.metadata.labels, &mut after.metadata.annotations);
+            (Change::Unfreeze, mcm::UNFROZE_MACHINE_SET, messages::unfroze(set.name()))
         }
     };
-    let about = About { kind: Kind::Set, name: set.name(), uid: set.uid(), change };
-    let mut steps = about.edits(merge::changes(set, &after));
+    let target = Target { kind: Kind::Set, name: set.name(), uid: set.uid(), change };
+    let mut steps = target.edits(merge::changes(set, &after));
     if !steps.is_empty() {
         let event = Event { event_type: EventType::Normal, reason, message };
-        steps.push(Step::Tell { set: set.name().to_owned(), event });
+        steps.push(Step::EmitEvent { set: set.name().to_owned(), event });
     }
     steps
 }
@@ -304,31 +306,31 @@ fn deployment_steps(deployment: &MachineDeployment, decision: &FreezeDecision, n
             freeze(&mut after.metadata.labels);
             Change::Freeze
         }
-        FreezeDecision::Thaw => {
+        FreezeDecision::Unfreeze => {
             after.status.conditions.retain(|condition| condition.kind != words::FROZEN);
-            thaw(&mut after.metadata.labels, &mut after.metadata.annotations);
-            Change::Thaw
+            unfreeze(&mut after.metadata.labels, &mut after.metadata.annotations);
+            Change::Unfreeze
         }
     };
-    let about = About { kind: Kind::Deployment, name: deployment.name(), uid: deployment.uid(), change };
-    about.edits(merge::changes(deployment, &after))
+    let target = Target { kind: Kind::Deployment, name: deployment.name(), uid: deployment.uid(), change };
+    target.edits(merge::changes(deployment, &after))
 }
 
-fn hand_down(set: &MachineSet) -> Step {
-    let about = About { kind: Kind::Set, name: set.name(), uid: set.uid(), change: Change::HandDown };
-    let wish = json!({ "metadata": { "annotations": { annotations::UNFREEZE: annotations::UNFREEZE_VALUE } } });
-    about.edit(Part::Metadata, wish)
+fn copy_unfreeze(set: &MachineSet) -> Step {
+    let target = Target { kind: Kind::Set, name: set.name(), uid: set.uid(), change: Change::CopyUnfreeze };
+    let changes = json!({ "metadata": { "annotations": { annotations::UNFREEZE: annotations::UNFREEZE_VALUE } } });
+    target.edit(Part::Metadata, changes)
 }
 
-struct About<'a> {
+struct Target<'a> {
     kind: Kind,
     name: &'a str,
     uid: Uid,
     change: Change,
 }
 
-impl About<'_> {
-    /// Status and metadata are two requests.
+impl Target<'_> {
+    /// Returns separate writes of the status and of the metadata.
     fn edits(&self, changes: Option<Value>) -> Vec<Step> {
         let Some(Value::Object(mut changes)) = changes else { return Vec::new() };
         let status = changes.remove("status").map(|status| self.edit(Part::Status, json!({ "status": status })));
@@ -346,7 +348,7 @@ fn freeze(of: &mut TextMap) {
     of.insert(labels::FREEZE, labels::FREEZE_VALUE);
 }
 
-fn thaw(labels_of: &mut TextMap, annotations_of: &mut TextMap) {
+fn unfreeze(labels_of: &mut TextMap, annotations_of: &mut TextMap) {
     labels_of.remove(labels::FREEZE);
     annotations_of.remove(annotations::UNFREEZE);
 }
@@ -356,16 +358,16 @@ impl fmt::Display for Step {
         match self {
             Self::Write(Edit { kind, name, change, .. }) => {
                 let kind = match kind {
-                    Kind::Set => "set",
-                    Kind::Deployment => "deployment",
+                    Kind::Set => "MachineSet",
+                    Kind::Deployment => "MachineDeployment",
                 };
                 match change {
                     Change::Freeze => write!(f, "freeze {kind} {name:?}"),
-                    Change::Thaw => write!(f, "thaw {kind} {name:?}"),
-                    Change::HandDown => write!(f, "let {kind} {name:?} thaw with its deployment"),
+                    Change::Unfreeze => write!(f, "unfreeze {kind} {name:?}"),
+                    Change::CopyUnfreeze => write!(f, "copy the unfreeze annotation to {kind} {name:?}"),
                 }
             }
-            Self::Tell { event, .. } => write!(f, "tell: {}", event.reason),
+            Self::EmitEvent { event, .. } => write!(f, "emit Event {}", event.reason),
         }
     }
 }

@@ -27,28 +27,28 @@ fn rolling(surge: impl Into<Value>) -> Value {
 }
 
 thread_local! {
-    /// How often the deployment of a set was looked up.
-    pub(super) static LOOKS: Cell<usize> = const { Cell::new(0) };
+    /// Number of lookups of a MachineSet's MachineDeployment.
+    pub(super) static LOOKUPS: Cell<usize> = const { Cell::new(0) };
 }
 
 /// Some objects, and an API server that merges patches.
 struct OvershootFixture {
     deployment: Option<MachineDeployment>,
     sets: Vec<(MachineSet, i32)>,
-    /// How many of each set's machines are being deleted.
+    /// Number of Machines of each MachineSet that are being deleted.
     deleting: i32,
     policy: Policy,
-    told: Vec<String>,
+    events: Vec<String>,
 }
 
 impl OvershootFixture {
     fn new(deployment: Option<MachineDeployment>, sets: Vec<(MachineSet, i32)>) -> Self {
-        Self { deployment, sets, deleting: 0, policy: Policy::default(), told: Vec::new() }
+        Self { deployment, sets, deleting: 0, policy: Policy::default(), events: Vec::new() }
     }
 
-    /// The same where machines that are being deleted do not count.
+    /// The same, without counting Machines that are being deleted.
     fn ignoring_deleting_machines(mut self) -> Self {
-        self.policy.fleet.overshoot_count = OvershootCount::NotDeleting;
+        self.policy.deployment.overshoot_count = OvershootCount::NotDeleting;
         self
     }
 
@@ -71,7 +71,7 @@ impl OvershootFixture {
         self.reconcile_until(usize::MAX)
     }
 
-    /// A reconcile that ends after so many steps.
+    /// A reconcile that ends after this number of steps.
     fn reconcile_until(&mut self, end: usize) -> Vec<Step> {
         let steps = self.plan();
         for step in steps.iter().take(end) {
@@ -84,7 +84,7 @@ impl OvershootFixture {
                     let after = patched(self.deployment.as_ref().unwrap(), &edit.changes);
                     self.deployment = Some(after);
                 }
-                Step::Tell { event, .. } => self.told.push(event.message.clone()),
+                Step::EmitEvent { event, .. } => self.events.push(event.message.clone()),
             }
         }
         steps
@@ -113,8 +113,8 @@ fn patched<T: serde::Serialize + DeserializeOwned>(object: &T, changes: &Value) 
 #[case::percent(4, rolling("50%"), 8, 7)]
 #[case::recreate(3, json!({ "type": "Recreate" }), 5, 4)]
 #[case::in_place(3, json!({ "type": "InPlaceUpdate", "inPlaceUpdate": { "maxSurge": 2, "maxUnavailable": 1, "orchestrationType": "Manual" } }), 7, 6)]
-#[case::nonsense(3, json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "many" } }), 5, 4)]
-fn a_set_freezes_at_the_upper_limit_and_thaws_at_the_lower(
+#[case::invalid(3, json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": "many" } }), 5, 4)]
+fn set_freezes_at_the_upper_and_unfreezes_at_the_lower_limit(
     #[case] replicas: i32,
     #[case] strategy: Value,
     #[case] upper: i32,
@@ -130,17 +130,17 @@ fn a_set_freezes_at_the_upper_limit_and_thaws_at_the_lower(
     let message =
         format!("The number of machines backing MachineSet: s is {upper} >= {upper} which is the Max-ScaleUp-Limit");
     assert_eq!(fixture.sets[0].0.status.conditions[0].message, message);
-    assert_eq!(fixture.plan(), [], "once is enough");
+    assert_eq!(fixture.plan(), [], "written once");
     fixture.sets[0].1 = lower;
     fixture.reconcile();
     assert_eq!(fixture.frozen(), [false]);
     assert_eq!(fixture.deployment_frozen(), (false, None));
-    assert_eq!(fixture.told, [messages::froze("s"), messages::unfroze("s")]);
+    assert_eq!(fixture.events, [messages::froze("s"), messages::unfroze("s")]);
     assert_eq!(fixture.plan(), []);
 }
 
 #[test]
-fn a_set_of_its_own_may_have_twice_its_size() {
+fn limit_of_a_set_without_deployment_is_twice_its_replicas() {
     let mut fixture = OvershootFixture::new(None, vec![(set("s", 3), 7)]);
     assert_eq!(fixture.plan(), []);
     fixture.sets[0].1 = 8;
@@ -150,34 +150,34 @@ fn a_set_of_its_own_may_have_twice_its_size() {
 
 /// Shows MS-W13.
 #[test]
-fn a_rapid_scale_down_freezes_its_set_until_enough_machines_are_gone() {
+fn rapid_scale_down_freezes_the_set_until_machines_are_gone() {
     let mut fixture = OvershootFixture::new(Some(deployment(2, &rolling(2))), vec![(set("s", 2), 6)]);
-    fixture.deployment.as_mut().unwrap().metadata.generation = 2; // nobody has acted on the new number yet
+    fixture.deployment.as_mut().unwrap().metadata.generation = 2; // not observed yet
     fixture.reconcile();
-    assert_eq!(fixture.frozen(), [true], "six machines, and two more than four may be there");
+    assert_eq!(fixture.frozen(), [true], "six Machines; the limit is two more than four");
     fixture.deleting = 4;
-    assert_eq!(fixture.plan(), [], "those that are being deleted count");
+    assert_eq!(fixture.plan(), [], "Machines that are being deleted are counted");
     (fixture.sets[0].1, fixture.deleting) = (5, 3);
     fixture.reconcile();
     assert_eq!(fixture.frozen(), [false]);
-    assert_eq!(fixture.told, [messages::froze("s"), messages::unfroze("s")]);
+    assert_eq!(fixture.events, [messages::froze("s"), messages::unfroze("s")]);
 }
 
 /// Shows MS-R19.
 #[test]
-fn where_deleting_machines_do_not_count_a_rapid_scale_down_freezes_nothing() {
+fn rapid_scale_down_does_not_freeze_with_not_deleting() {
     let of = |generation, observed| {
         let mut fixture = OvershootFixture::new(None, vec![(set("s", 2), 50)]).ignoring_deleting_machines();
         fixture.sets[0].0.metadata.generation = generation;
         fixture.sets[0].0.status.observed_generation = observed;
         fixture
     };
-    assert_eq!(of(2, 1).plan(), [], "its controller has not looked yet");
+    assert_eq!(of(2, 1).plan(), [], "its controller has not observed the change");
     let mut fixture = of(2, 2);
     fixture.deleting = 48;
-    assert_eq!(fixture.plan(), [], "it has deleted what is too much");
+    assert_eq!(fixture.plan(), [], "the surplus is being deleted");
     fixture.deleting = 0;
-    assert!(!fixture.plan().is_empty(), "it has looked, and they are still there");
+    assert!(!fixture.plan().is_empty(), "observed, and the surplus still exists");
     let mut fixture =
         OvershootFixture::new(Some(deployment(2, &rolling(1))), vec![(set("s", 50), 50)]).ignoring_deleting_machines();
     fixture.deployment.as_mut().unwrap().metadata.generation = 2;
@@ -186,7 +186,7 @@ fn where_deleting_machines_do_not_count_a_rapid_scale_down_freezes_nothing() {
 
 /// Shows MS-W13.
 #[test]
-fn each_set_is_looked_at_once_however_many_deployments_there_are() {
+fn each_set_is_checked_once() {
     let deployments: Vec<MachineDeployment> = (0..100)
         .map(|n| {
             let mut one = deployment(3, &rolling(1));
@@ -202,25 +202,25 @@ fn each_set_is_looked_at_once_however_many_deployments_there_are() {
         .map(|(set, owner)| SeenSet { set, deployment: Some(owner), machines: 6, deleting: 0 })
         .collect();
     let all: Vec<&MachineDeployment> = deployments.iter().collect();
-    LOOKS.with(|looks| looks.set(0));
+    LOOKUPS.with(|lookups| lookups.set(0));
     let policy = Policy::default();
     let steps = plan(&Observed { sets: &seen, deployments: &all, policy: &policy, now: NOW.parse().unwrap() });
     let frozen =
         |step: &&Step| matches!(step, Step::Write(edit) if edit.kind == Kind::Deployment && edit.part == Part::Status);
-    assert_eq!(steps.iter().filter(frozen).count(), 50, "each deployment follows its own set");
-    assert_eq!(LOOKS.with(Cell::get), 100);
+    assert_eq!(steps.iter().filter(frozen).count(), 50, "each MachineDeployment is frozen with its own MachineSet");
+    assert_eq!(LOOKUPS.with(Cell::get), 100);
 }
 
 /// Shows MS-W13.
 #[test]
-fn all_sets_are_judged_in_one_reconcile() {
+fn all_sets_are_checked_in_one_reconcile() {
     let mut fixture = OvershootFixture::new(None, vec![(set("a", 1), 9), (set("b", 1), 9), (set("c", 1), 1)]);
     fixture.reconcile();
     assert_eq!(fixture.frozen(), [true, true, false]);
 }
 
 #[test]
-fn the_reason_is_there_before_the_label() {
+fn condition_is_written_before_the_label() {
     let fixture = OvershootFixture::new(None, vec![(set("a", 1), 9)]);
     let parts: Vec<Part> = fixture
         .plan()
@@ -232,7 +232,7 @@ fn the_reason_is_there_before_the_label() {
 
 /// Shows MD-D25.
 #[test]
-fn a_deployment_follows_its_sets() {
+fn deployment_is_frozen_with_its_sets() {
     let mut frozen = set("s", 3);
     frozen.metadata.labels = [(labels::FREEZE, "True")].into();
     let mut fixture = OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(frozen, 6)]);
@@ -245,7 +245,7 @@ fn a_deployment_follows_its_sets() {
 }
 
 #[test]
-fn a_label_without_its_condition_is_completed_and_a_condition_without_its_label_too() {
+fn incomplete_freeze_marks_are_completed() {
     let mut labelled = set("a", 1);
     labelled.metadata.labels = [(labels::FREEZE, "True")].into();
     let mut stated = set("b", 1);
@@ -256,9 +256,10 @@ fn a_label_without_its_condition_is_completed_and_a_condition_without_its_label_
     assert_eq!(fixture.plan(), []);
 }
 
-/// A process that ended between two writes, or somebody's hands, may leave a label without its condition or a condition without its label.
+/// A process that exits between two writes, or a manual change, may leave a label without its condition or a condition
+/// without its label.
 #[rstest]
-fn half_of_the_marks_of_a_freeze_are_completed_or_removed(
+fn incomplete_freeze_marks_are_completed_or_removed(
     #[values(false, true)] set_label: bool,
     #[values(false, true)] set_condition: bool,
     #[values(false, true)] label: bool,
@@ -266,13 +267,13 @@ fn half_of_the_marks_of_a_freeze_are_completed_or_removed(
     #[values(4, 5, 6)] machines: i32,
 ) {
     let marked = |label: bool| label.then_some((labels::FREEZE, "True")).into_iter().collect();
-    // A condition of somebody else is there in any case, and is no mark.
+    // A condition of another type always exists and is no freeze mark.
     let stated = |condition: bool| json!([{ "type": if condition { "Frozen" } else { "Other" }, "status": "True" }]);
     let (mut owner, mut child) = (deployment(3, &rolling(1)), set("s", 3));
     (owner.metadata.labels, child.metadata.labels) = (marked(label), marked(set_label));
     (owner.status.conditions, child.status.conditions) = (read(stated(condition)), read(stated(set_condition)));
     let mut fixture = OvershootFixture::new(Some(owner), vec![(child, machines)]);
-    fixture.policy.fleet.safety_down = 2; // frozen at 6, thawed at 4, and kept at 5
+    fixture.policy.deployment.safety_down = 2; // frozen at 6, unfrozen at 4, unchanged at 5
     fixture.reconcile();
 
     let (set, _) = &fixture.sets[0];
@@ -282,19 +283,19 @@ fn half_of_the_marks_of_a_freeze_are_completed_or_removed(
         6 => assert_eq!((of_set, of_deployment), ((true, true), (true, true))),
         4 => assert_eq!((of_set, of_deployment), ((false, false), (false, false))),
         _ => {
-            assert_eq!(of_set, (set_label, set_condition), "as it was");
+            assert_eq!(of_set, (set_label, set_condition), "unchanged");
             let frozen = set_label || set_condition;
-            assert_eq!(of_deployment, (frozen, frozen), "as its set");
+            assert_eq!(of_deployment, (frozen, frozen), "same as its MachineSet");
         }
     }
-    assert_eq!(fixture.plan(), [], "once is enough");
+    assert_eq!(fixture.plan(), [], "written once");
 }
 
-/// The wish stays on the deployment until the set has it, whichever mark of a freeze the set still has.
+/// The annotation stays on the MachineDeployment until the MachineSet has it, whichever freeze mark the MachineSet has.
 #[rstest]
 #[case::the_label(true, false)]
 #[case::the_condition(false, true)]
-fn a_wish_to_thaw_is_kept_until_a_set_with_half_of_the_marks_has_it(#[case] label: bool, #[case] condition: bool) {
+fn unfreeze_annotation_stays_until_a_partly_frozen_set_has_it(#[case] label: bool, #[case] condition: bool) {
     let (mut owner, mut child) = (deployment(3, &rolling(1)), set("s", 3));
     owner.metadata.annotations = [(names::annotations::UNFREEZE, "")].into();
     child.metadata.labels = label.then_some((labels::FREEZE, "True")).into_iter().collect();
@@ -302,29 +303,29 @@ fn a_wish_to_thaw_is_kept_until_a_set_with_half_of_the_marks_has_it(#[case] labe
         child.status.conditions = vec![read(json!({ "type": "Frozen", "status": "True" }))];
     }
     let mut fixture = OvershootFixture::new(Some(owner), vec![(child, 5)]);
-    fixture.policy.fleet.safety_down = 2;
+    fixture.policy.deployment.safety_down = 2;
     let steps: Vec<String> = fixture.reconcile().iter().map(ToString::to_string).collect();
-    assert_eq!(steps, ["let set \"s\" thaw with its deployment"]);
+    assert_eq!(steps, ["copy the unfreeze annotation to MachineSet \"s\""]);
     assert!(fixture.deployment.as_ref().unwrap().annotation(names::annotations::UNFREEZE).is_some());
     let steps: Vec<String> = fixture.reconcile().iter().map(ToString::to_string).collect();
-    let (tell, thaw) = ("tell: UnfrozeMachineSet".to_owned(), "thaw set \"s\"".to_owned());
-    assert!(steps.contains(&tell) && steps.contains(&thaw), "{steps:?}");
-    assert!(steps.contains(&"thaw deployment \"md\"".to_owned()), "{steps:?}");
+    let (event, unfreeze) = ("emit Event UnfrozeMachineSet".to_owned(), "unfreeze MachineSet \"s\"".to_owned());
+    assert!(steps.contains(&event) && steps.contains(&unfreeze), "{steps:?}");
+    assert!(steps.contains(&"unfreeze MachineDeployment \"md\"".to_owned()), "{steps:?}");
 }
 
 #[test]
-fn a_user_thaws_a_deployment_and_all_its_sets() {
+fn user_unfreezes_a_deployment_and_all_its_sets() {
     let mut fixture = OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
     fixture.reconcile();
     assert_eq!(fixture.frozen(), [true, true]);
     for (_, machines) in &mut fixture.sets {
         *machines = 5;
     }
-    // Between the limits nothing thaws by itself.
+    // Between the limits, nothing is unfrozen automatically.
     fixture.sets[0].1 = 6;
     fixture.sets[1].1 = 6;
-    let wish = TextMap::from([(names::annotations::UNFREEZE, "")]);
-    fixture.deployment.as_mut().unwrap().metadata.annotations = wish;
+    let unfreeze = TextMap::from([(names::annotations::UNFREEZE, "")]);
+    fixture.deployment.as_mut().unwrap().metadata.annotations = unfreeze;
     fixture.reconcile();
     fixture.reconcile();
     assert_eq!(fixture.deployment_frozen(), (false, None));
@@ -336,19 +337,19 @@ fn a_user_thaws_a_deployment_and_all_its_sets() {
     assert_eq!(fixture.plan(), []);
 }
 
-/// Be it a crash, a lost lease or a write that somebody else's came before.
+/// The reconcile may end because of a crash, a lost lease or a conflicting write.
 #[test]
-fn a_users_wish_to_thaw_outlives_a_reconcile_that_ends_after_any_step() {
+fn unfreeze_continues_after_a_reconcile_ends_at_any_step() {
     for first in 0..8 {
         for second in 0..8 {
             let mut fixture =
                 OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
             fixture.reconcile();
-            let wish = TextMap::from([(names::annotations::UNFREEZE, "")]);
-            fixture.deployment.as_mut().unwrap().metadata.annotations = wish;
+            let unfreeze = TextMap::from([(names::annotations::UNFREEZE, "")]);
+            fixture.deployment.as_mut().unwrap().metadata.annotations = unfreeze;
             fixture.reconcile_until(first);
             fixture.reconcile_until(second);
-            // Meanwhile one machine of each has gone, so that they do not freeze again.
+            // Meanwhile each MachineSet has lost a Machine, so that it does not freeze again.
             fixture.sets.iter_mut().for_each(|(_, machines)| *machines = 5);
             (0..4).for_each(|_| drop(fixture.reconcile()));
             assert_eq!((fixture.deployment_frozen(), fixture.frozen()), ((false, None), vec![false, false]));
@@ -360,28 +361,32 @@ fn a_users_wish_to_thaw_outlives_a_reconcile_that_ends_after_any_step() {
     }
 }
 
-/// They have as many machines as before, so that nothing but the wish can thaw them.
+/// The number of Machines is unchanged, so that only the annotation can unfreeze them.
 /// Shows MS-W13.
 #[test]
-fn every_set_hears_of_its_deployments_wish_wherever_the_reconcile_ends_that_hands_it_down() {
+fn unfreeze_reaches_every_set_when_reconciles_are_interrupted() {
     for end in 0..8 {
         let mut fixture =
             OvershootFixture::new(Some(deployment(3, &rolling(1))), vec![(set("a", 3), 6), (set("b", 3), 6)]);
         fixture.reconcile();
-        fixture.told.clear();
-        let wish = TextMap::from([(names::annotations::UNFREEZE, "")]);
-        fixture.deployment.as_mut().unwrap().metadata.annotations = wish;
+        fixture.events.clear();
+        let unfreeze = TextMap::from([(names::annotations::UNFREEZE, "")]);
+        fixture.deployment.as_mut().unwrap().metadata.annotations = unfreeze;
         fixture.reconcile_until(end);
         (0..3).for_each(|_| drop(fixture.reconcile()));
         for name in ["a", "b"] {
-            let thawed = messages::unfroze(name);
-            assert!(fixture.told.contains(&thawed), "{name} was not thawed after {end} steps: {:?}", fixture.told);
+            let unfrozen = messages::unfroze(name);
+            assert!(
+                fixture.events.contains(&unfrozen),
+                "{name} was not unfrozen after {end} steps: {:?}",
+                fixture.events
+            );
         }
     }
 }
 
 #[test]
-fn a_set_that_is_thawed_and_still_too_large_freezes_again() {
+fn unfrozen_set_that_is_still_too_large_freezes_again() {
     let mut fixture = OvershootFixture::new(None, vec![(set("a", 1), 9)]);
     fixture.reconcile();
     fixture.sets[0].0.metadata.annotations = [(names::annotations::UNFREEZE, "")].into();
@@ -392,7 +397,7 @@ fn a_set_that_is_thawed_and_still_too_large_freezes_again() {
 }
 
 #[test]
-fn foreign_conditions_and_labels_stay() {
+fn foreign_conditions_and_labels_are_kept() {
     let mut other = set("a", 1);
     other.metadata.labels = [("team", "blue")].into();
     other.status.conditions =

@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 
 /// A step of the wall clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl ClockWatch {
     /// fixed moment. Smaller differences add up until they are larger.
     pub fn look(&mut self, wall: Timestamp, elapsed: Duration, tolerance: Duration) -> Option<ClockStep> {
         let (wall_then, elapsed_then) = *self.agreed.get_or_insert((wall, elapsed));
-        let passed = SignedDuration::try_from(elapsed.saturating_sub(elapsed_then)).unwrap_or(SignedDuration::MAX);
+        let passed = meta::time::signed(elapsed.saturating_sub(elapsed_then));
         let difference = wall.duration_since(wall_then).saturating_sub(passed);
         if difference.unsigned_abs() <= tolerance {
             return None;

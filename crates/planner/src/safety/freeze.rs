@@ -1,22 +1,22 @@
-//! Whether we see well enough to decide that somebody is dead.
+//! Decides whether the observed state is reliable.
 //!
-//! A machine is marked Failed because its node has been silent. But silence has two ends: when the API server is away, or shows us an
-//! empty cluster because somebody mixed up two kubeconfigs, all nodes fall silent at once, and whoever believes it rebuilds a
-//! cluster that was well. So we *freeze*: while we do not see, nothing new is made and no machine is marked Failed. What somebody asked to
-//! delete goes on.
+//! A Machine is marked Failed because its Node has sent no heartbeat. But if the API server is unreachable, or returns
+//! an empty cluster because of a wrong kubeconfig, all heartbeats are missing at the same time, and replacing the
+//! Machines would rebuild a healthy cluster. Therefore the controller *freezes*: while the state is not reliable, no VM
+//! is created and no Machine is marked Failed. Deletions that users requested continue.
 //!
-//! Four things freeze us, each with an end of its own:
+//! There are four causes of a freeze, each with its own end:
 //!
 //! | cause | begins | ends |
 //! | --- | --- | --- |
-//! | silence | an API server whose watch broke has not answered for the freeze timeout | its watch is heard again |
-//! | refusal | it answers, but for minutes does not show us Machines or Nodes | its watch is heard again |
-//! | disappearance | too many Nodes were gone from one list | a list with quorum, a freeze timeout later, has been read |
-//! | clock skew | the clock of this process differs from an API server's by more than the limit | it no longer does |
+//! | silence | an API server whose watch is interrupted has not responded for the freeze timeout | its watch is established |
+//! | refusal | it responds, but has not returned Machines or Nodes for minutes | its watch is established |
+//! | disappearance | too many Nodes were missing in one list | a quorum list, at least a freeze timeout later, was completed |
+//! | clock skew | the clock of this process differs from an API server's by more than the limit | the difference is within the limit |
 //!
-//! A server that answers, whatever it answers, is not silent: one 403 or 429 starts no timer, and any answer stops a running one.
-//! Being frozen is not something that is switched on and off: it is concluded afresh at every look from what is known, so there is
-//! no switch that could be stuck.
+//! A server that responds, with any response, is not silent: a single 403 or 429 starts no timer, and any response
+//! stops a running one. The freeze is not stored as a switch: it is derived from the observed state at every check, so
+//! it cannot get stuck.
 
 use std::fmt;
 use std::time::Duration;
@@ -25,58 +25,58 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::SafetyPolicy;
 
-/// An API server that machines depend on.
+/// An API server on which Machines depend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Server {
-    /// Where Machines live.
+    /// The API server of the control cluster, with the Machines.
     Control,
-    /// Where their Nodes live.
+    /// The API server of the target cluster, with the Nodes.
     Target,
 }
 
-/// What one look at the line to an API server showed.
+/// The state of the connection to an API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Connection {
-    /// Its watch is heard.
+    /// The watch is established.
     Watching,
-    /// Its watch is broken, but the server answers.
+    /// The watch is interrupted, and the server responds.
     Answering {
-        /// Since when it is broken.
+        /// Since when it is interrupted.
         broken_since: Timestamp,
-        /// Why, as a sentence.
+        /// The error.
         why: String,
     },
-    /// Its watch is broken, and the server does not answer.
+    /// The watch is interrupted, and the server does not respond.
     Unreachable,
 }
 
-/// What may be looked at.
+/// The input of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// The line to the server of Machines.
+    /// The connection to the control cluster.
     pub control: Connection,
-    /// The line to the server of Nodes; `Watching` without one, because nothing is missed there.
+    /// The connection to the target cluster; `Watching` if there is none.
     pub target: Connection,
     /// How far the clock of this process is ahead of an API server's; `None` if that is unknown.
     pub clock_skew: Option<SignedDuration>,
-    /// When the last list of Nodes that was read with quorum was asked for.
+    /// When the last completed quorum list of Nodes was requested.
     pub recounted: Option<Timestamp>,
     /// The time.
     pub now: Timestamp,
 }
 
-/// What is remembered between two looks.
+/// The state between two checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct State {
     control: Silence,
     target: Silence,
     disappearance: Option<Disappearance>,
-    /// A skew above the limit that was noticed since the last look.
+    /// A clock skew above the limit, noticed since the last check.
     clock_skew: Option<SignedDuration>,
     frozen: Option<Frozen>,
 }
 
-/// Since when a server has been silent.
+/// Since when a server does not respond.
 type Silence = Option<Timestamp>;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,32 +86,32 @@ struct Disappearance {
     of: usize,
 }
 
-/// A freeze that has begun.
+/// A freeze.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frozen {
-    /// The last time at which we certainly saw.
+    /// The last time at which the state was reliable.
     pub disconnected_since: Timestamp,
-    /// Why.
+    /// The cause.
     pub cause: Cause,
 }
 
-/// Why we are frozen.
+/// The cause of a freeze.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// A server does not answer.
+    /// A server does not respond.
     Silence(Server),
-    /// A server answers, but does not show us what we need to see.
+    /// A server responds, but does not return the required objects.
     Refusal {
-        /// Which one.
+        /// The server.
         server: Server,
-        /// What it says.
+        /// The error.
         why: String,
     },
-    /// Too many Nodes were gone at once.
+    /// Too many Nodes were missing in one list.
     Disappearance {
-        /// How many.
+        /// Number of missing Nodes.
         gone: usize,
-        /// Of how many.
+        /// Number of Nodes before.
         of: usize,
     },
     /// The clock of this process differs from an API server's.
@@ -122,9 +122,9 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// A word for metric labels.
+    /// Returns the value for metric labels.
     #[must_use]
-    pub fn word(&self) -> &'static str {
+    pub fn label(&self) -> &'static str {
         match self {
             Self::Silence(_) => "silence",
             Self::Refusal { .. } => "refusal",
@@ -134,54 +134,55 @@ impl Cause {
     }
 }
 
-/// What a look came to.
+/// The result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Judgement {
-    /// To be remembered.
+pub struct Evaluation {
+    /// The new state.
     pub state: State,
-    /// What is new.
-    pub news: News,
-    /// Whether Nodes must now be counted again.
+    /// The change.
+    pub transition: Transition,
+    /// Whether Nodes must be listed again now.
     pub recount: Recount,
-    /// When to look again at the latest.
+    /// Time until the next check at the latest.
     pub again: Duration,
 }
 
-/// What a look changed.
+/// A change between two checks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum News {
-    /// Nothing.
+pub enum Transition {
+    /// None.
     None,
-    /// From now on we are frozen.
+    /// The controller is frozen from now on.
     Froze(Frozen),
-    /// We see again.
-    Thawed(Frozen),
+    /// The freeze has ended.
+    Unfroze(Frozen),
 }
 
-/// Whether Nodes must be read again with quorum.
+/// Whether Nodes must be listed with quorum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Recount {
-    /// No.
+    /// Not now.
     NotDue,
-    /// Now: it is what ends the freeze.
+    /// Now: the list ends the freeze.
     Due,
 }
 
 impl State {
-    /// Why we are frozen, if we are.
+    /// Returns the freeze, if there is one.
     #[must_use]
     pub fn frozen(&self) -> Option<&Frozen> {
         self.frozen.as_ref()
     }
 
-    /// Whether decisions may rest on what is seen. Doubt begins with the note of a disappearance, before anyone has judged it.
+    /// Returns whether the observed state is reliable. It is not from the moment of a disappearance, even before the
+    /// next check.
     #[must_use]
-    pub fn sees(&self) -> bool {
+    pub fn is_reliable(&self) -> bool {
         self.frozen.is_none() && self.disappearance.is_none()
     }
 
-    /// Notes that a list of Nodes lacked some that had been there. Whether that freezes us is seen at the next look, which must
-    /// follow at once.
+    /// Records that a list of Nodes lacked some of the previous ones. The next check, which must follow immediately,
+    /// decides about a freeze.
     pub fn nodes_disappeared(&mut self, gone: usize, of: usize, policy: &SafetyPolicy, now: Timestamp) {
         if policy.vanished_nodes.is_exceeded(gone, of) {
             self.disappearance = Some(Disappearance { at: now, gone, of });
@@ -201,19 +202,20 @@ impl State {
         }
     }
 
-    /// Notes a clock skew above the limit. Returns whether a look must follow, which freezes us and, after another look, ends that.
+    /// Records a clock skew above the limit. Returns whether a check must follow, which starts a freeze and, after
+    /// another check, ends it.
     pub fn clock_skewed(&mut self, skew: SignedDuration) -> bool {
         let is_known = matches!(&self.frozen, Some(Frozen { cause: Cause::ClockSkew { .. }, .. }));
-        let is_news = !is_known && self.clock_skew.is_none();
-        if is_news {
+        let is_new = !is_known && self.clock_skew.is_none();
+        if is_new {
             self.clock_skew = Some(skew);
         }
-        is_news
+        is_new
     }
 
-    /// Concludes from what is known whether we see.
+    /// Derives from the observed state whether it is reliable.
     #[must_use]
-    pub fn judge(&self, probe: &Probe, policy: &SafetyPolicy) -> Judgement {
+    pub fn evaluate(&self, probe: &Probe, policy: &SafetyPolicy) -> Evaluation {
         let mut state = self.clone();
         let now = probe.now;
         let settled = |d: &Disappearance| {
@@ -237,41 +239,41 @@ impl State {
         let skewed = skew.map(|ahead| Frozen { disconnected_since: now, cause: Cause::ClockSkew { ahead } });
         let frozen = control.or(target).or(disappearance).or(skewed);
 
-        let news = match (&self.frozen, &frozen) {
-            (None, Some(begun)) => News::Froze(begun.clone()),
-            (Some(ended), None) => News::Thawed(ended.clone()),
-            (None, None) | (Some(_), Some(_)) => News::None,
+        let transition = match (&self.frozen, &frozen) {
+            (None, Some(started)) => Transition::Froze(started.clone()),
+            (Some(ended), None) => Transition::Unfroze(ended.clone()),
+            (None, None) | (Some(_), Some(_)) => Transition::None,
         };
-        // One freeze may pass into another (a server comes back empty): we have been disconnected since the first began.
+        // A freeze may change its cause (a server returns with an empty cluster). It lasts since the first one began.
         state.frozen = match (&self.frozen, frozen) {
             (Some(before), Some(now)) => Some(Frozen { disconnected_since: before.disconnected_since, ..now }),
             (_, frozen) => frozen,
         };
-        let again = state.look_again_in(probe, policy);
-        Judgement { state, news, recount, again }
+        let again = state.next_check(probe, policy);
+        Evaluation { state, transition, recount, again }
     }
 
-    /// Lines that are heard wake us when they break, so nothing is asked while all is well.
-    fn look_again_in(&self, probe: &Probe, policy: &SafetyPolicy) -> Duration {
+    /// An interrupted watch triggers a check, so nothing is probed while all watches are established.
+    fn next_check(&self, probe: &Probe, policy: &SafetyPolicy) -> Duration {
         let broken = probe.control != Connection::Watching || probe.target != Connection::Watching;
         let counting = self.disappearance.map(|d| policy.freeze_after.saturating_sub(elapsed(d.at, probe.now)));
         let skewed = matches!(&self.frozen, Some(Frozen { cause: Cause::ClockSkew { .. }, .. }));
         let asking =
-            if skewed || (broken && self.frozen.is_none()) { policy.freeze_after / 5 } else { policy.probe_every };
+            if skewed || (broken && self.frozen.is_none()) { policy.freeze_after / 5 } else { policy.probe_interval };
         counting.filter(|left| !left.is_zero()).map_or(asking, |left| left.min(asking))
     }
 }
 
-/// Follows one server, and says whether it cuts us off.
+/// Follows one server, and returns a freeze if it causes one.
 fn follow(
     server: Server,
     silence: &mut Silence,
-    line: &Connection,
+    connection: &Connection,
     was_disconnected: Option<&Frozen>,
     policy: &SafetyPolicy,
     now: Timestamp,
 ) -> Option<Frozen> {
-    match line {
+    match connection {
         Connection::Watching => {
             *silence = None;
             None
@@ -279,7 +281,7 @@ fn follow(
         Connection::Answering { broken_since, why } => {
             *silence = None;
             let refusal = Cause::Refusal { server, why: why.clone() };
-            // A server that comes back answers before its watch is heard, and until then we know no more than before.
+            // A server that returns responds before its watch is established, and until then nothing new is known.
             let still_disconnected = was_disconnected.is_some_and(|frozen| match &frozen.cause {
                 Cause::Silence(which) | Cause::Refusal { server: which, .. } => *which == server,
                 Cause::Disappearance { .. } | Cause::ClockSkew { .. } => false,
@@ -295,7 +297,7 @@ fn follow(
     }
 }
 
-/// Zero for a clock that was put back: then it only takes longer.
+/// Zero if the clock was set back: then it only takes longer.
 fn elapsed(from: Timestamp, to: Timestamp) -> Duration {
     Duration::try_from(to.duration_since(from)).unwrap_or_default()
 }
@@ -312,14 +314,14 @@ impl fmt::Display for Server {
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Silence(server) => write!(f, "{server} does not answer"),
+            Self::Silence(server) => write!(f, "{server} does not respond"),
             Self::Refusal { server: server @ Server::Control, why } => {
-                write!(f, "{server} does not show us Machines: {why}")
+                write!(f, "{server} does not return Machines: {why}")
             }
             Self::Refusal { server: server @ Server::Target, why } => {
-                write!(f, "{server} does not show us Nodes: {why}")
+                write!(f, "{server} does not return Nodes: {why}")
             }
-            Self::Disappearance { gone, of } => write!(f, "{gone} of {of} Nodes were gone at once"),
+            Self::Disappearance { gone, of } => write!(f, "{gone} of {of} Nodes disappeared at the same time"),
             Self::ClockSkew { ahead } => {
                 let by = api::GoDuration::from(SignedDuration::from_secs(ahead.abs().as_secs()));
                 let way = if ahead.is_negative() { "behind" } else { "ahead of" };

@@ -1,8 +1,8 @@
-//! What keeps a mistake of ours from costing machines.
+//! Limits the damage of wrong decisions.
 //!
-//! Everything else decides about one object and trusts what it sees. Here is decided whether seeing can be trusted at all
-//! ([`freeze`], [`outages`], [`clock_step`]), whom a VM belongs to that no Machine claims ([`orphans`], [`record`]), and which Nodes are none of our
-//! business ([`unmanaged`]).
+//! Other planners decide about one object and trust the observed state. The planners of this module decide whether the
+//! observed state is reliable ([`freeze`], [`outages`], [`clock_step`]), which VMs have no Machine ([`orphans`],
+//! [`record`]), and which Nodes are not managed ([`unmanaged`]).
 
 pub mod clock_step;
 pub mod freeze;

@@ -1,21 +1,22 @@
-//! Which VMs belong to nobody.
+//! Finds orphan VMs.
 //!
-//! A VM costs money until somebody deletes it, and the only one who would is its Machine. If that went without taking its VM along
-//! (a finalizer removed by hand, a create whose answer nobody heard), the VM is an *orphan*: it names a machine that does not
-//! exist. Deleting it is right, and deleting one that only looks like it kills pods without a drain. So the burden of proof is on
-//! us:
+//! A VM without a Machine is never deleted by the machine controller and costs money. This happens if a finalizer is
+//! removed manually, or if the response of a create call is lost. An orphan VM must be deleted, but deleting a VM that
+//! only looks like an orphan kills pods without a drain. Therefore:
 //!
-//! - A VM is *accused* when its machine does not exist, or exists and has another VM, listed beside it. Whatever is being made, is
-//!   being deleted, cannot be read or has a call under way is left alone: its own machine's plan deals with it.
-//! - A VM whose id any Machine has in `spec.providerID` is never accused, whatever name the cloud reports. The name in the cloud can be
-//!   changed by every user of that cloud. A name that differs from the name of the Machine is reported.
-//! - While a Machine cannot be decoded and no listed VM has its name, no VM is deleted: its id may be the one in that Machine.
-//! - It must have been accused, without a break, for a whole creation timeout in which we saw.
-//! - A VM whose Machine the API server has *forgotten* (an etcd put back to an older copy) is never ours to delete: its Machine was
-//!   not deleted by anybody, and its pods are somebody's. People are told instead.
-//! - If too many are accused at once, the mistake is ours: none goes, and people are told.
+//! - A VM is *suspected* if its Machine does not exist, or exists and has another VM that is listed too. VMs of
+//!   Machines that are being created or deleted, cannot be decoded or have a driver call in progress are skipped: the
+//!   plan of the Machine handles them.
+//! - A VM whose ID is the `spec.providerID` of any Machine is never suspected, whatever its name is. Users of the
+//!   provider can change names. A name that differs from the name of the Machine is reported.
+//! - While a Machine cannot be decoded and no listed VM has its name, no VM is deleted: its VM may be any of them.
+//! - A suspected VM is *confirmed* if it was suspected without interruption for a creation timeout, outages excluded.
+//! - A VM whose Machine was *lost* by the API server (etcd was restored from an older backup) is never deleted: its
+//!   Machine was not deleted. It is reported.
+//! - If too many VMs are suspected, the observed state is probably wrong: none is deleted, and they are reported.
 //!
-//! The caller asks twice: with what the cache shows, and, should anything be about to go, again with what the API server says now.
+//! The caller evaluates twice: with the cache, and, if VMs are about to be deleted, again with a list from the API
+//! server.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,24 +30,24 @@ use super::{Outages, SafetyPolicy};
 use crate::Policy;
 use crate::node::vm_name;
 
-/// A VM, as the cloud lists it.
+/// A VM as the driver lists it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The machine it was made for.
+    /// The Machine for which it was created.
     pub machine: MachineName,
-    /// A class whose list it is on. Clouds list by cluster, so it is often on several.
+    /// A MachineClass that lists it. Drivers list by cluster, so a VM is often listed for several.
     pub class: Arc<str>,
 }
 
-/// The VMs that the drivers list, bounded over all classes. A list beyond the bound is not judged: a driver that lists other clusters, or
-/// is broken, must not cost the memory of this process.
+/// The VMs that the drivers list, bounded over all MachineClasses. A larger list is not evaluated: a driver that lists
+/// other clusters, or is broken, must not exhaust the memory of this process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VmList {
     vms: BTreeMap<ProviderId, Listed>,
     bytes: usize,
 }
 
-/// The drivers list more VMs than one scan judges.
+/// The drivers list more VMs than one scan evaluates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooLarge {
     /// The number of VMs listed until then.
@@ -57,7 +58,7 @@ pub struct TooLarge {
 }
 
 impl VmList {
-    /// Adds the list of one class. A VM that another class listed before is kept as it is.
+    /// Adds the list of one MachineClass. A VM that another MachineClass listed before is kept as it is.
     pub fn add(
         &mut self,
         class: &str,
@@ -92,9 +93,9 @@ impl VmList {
 impl fmt::Display for TooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { entries, bytes, class, at_most: (most, most_bytes) } = self;
-        write!(f, "no VM is judged or deleted, because the drivers list {entries} VMs")?;
+        write!(f, "orphan scan is skipped: the drivers list {entries} VMs")?;
         if bytes > most_bytes {
-            write!(f, " with {bytes} bytes of ids and names, at most {most_bytes} bytes are allowed")?;
+            write!(f, " with {bytes} bytes of IDs and names, at most {most_bytes} bytes are allowed")?;
         } else {
             write!(f, ", at most {most} are allowed")?;
         }
@@ -102,38 +103,39 @@ impl fmt::Display for TooLarge {
     }
 }
 
-/// What is known of the machine that a VM names.
+/// What is known about the Machine that a VM names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// There is none.
-    Nobody,
-    /// There is none, because the API server went back to a time before it.
-    Forgotten,
-    /// There is one, and it is not settled which VM is its own: it cannot be read, is being made or deleted, or has a call under way.
-    Unsettled,
-    /// There is one with this VM written down.
+    /// It does not exist.
+    NotFound,
+    /// It was lost: the API server was restored to a state before its creation.
+    Lost,
+    /// It exists, and its VM is undetermined: it cannot be decoded, is being created or deleted, or has a driver call
+    /// in progress.
+    Undetermined,
+    /// It exists and has this VM recorded.
     Has(ProviderId),
 }
 
 impl Owner {
-    /// What a Machine says of its VM.
+    /// Returns what a Machine shows about its VM.
     #[must_use]
     pub fn of(machine: &Machine) -> Self {
         let making = matches!(machine.phase(), MachinePhase::New | MachinePhase::CrashLoopBackOff);
         let id = &machine.spec.provider_id;
-        if making || machine.is_deleting() || id.is_empty() { Self::Unsettled } else { Self::Has(id.clone()) }
+        if making || machine.is_deleting() || id.is_empty() { Self::Undetermined } else { Self::Has(id.clone()) }
     }
 }
 
-/// The Machines that have each VM in `spec.providerID`. Ids are compared as [`vm_name`] does, so that another spelling of the same id
-/// counts too.
+/// The Machines that have each VM in `spec.providerID`. IDs are compared by [`vm_name`], so that another spelling of
+/// the same ID counts too.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Holders {
     by_vm: BTreeMap<String, Vec<MachineName>>,
 }
 
 impl Holders {
-    /// Collects the ids of all Machines, whatever their phase.
+    /// Collects the IDs of all Machines, in any phase.
     pub fn of<'a>(machines: impl IntoIterator<Item = &'a Machine>) -> Self {
         let mut by_vm: BTreeMap<String, Vec<MachineName>> = BTreeMap::new();
         for machine in machines.into_iter().filter(|machine| !machine.spec.provider_id.is_empty()) {
@@ -149,7 +151,8 @@ impl Holders {
     }
 }
 
-/// Returns a Machine that cannot be decoded and after which no listed VM is named. Any VM may be its own, because its id is unknown.
+/// Returns a Machine that cannot be decoded and has no listed VM of its name. Any VM may be its VM, because its ID is
+/// unknown.
 pub fn without_known_vm<'a>(
     undecodable: &'a BTreeSet<MachineName>,
     vms: &BTreeMap<ProviderId, Listed>,
@@ -161,101 +164,101 @@ pub fn without_known_vm<'a>(
     undecodable.iter().find(|machine| !named.contains(machine))
 }
 
-/// Since when each accused VM has been accused.
+/// Since when each suspected VM has been suspected.
 pub type Suspicions = BTreeMap<ProviderId, Timestamp>;
 
-/// Everything the decision may look at.
+/// The input of the evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Scan<'a> {
-    /// Every VM that was listed, once.
+    /// All listed VMs.
     pub vms: &'a BTreeMap<ProviderId, Listed>,
-    /// The machines they name; one that is missing here is unsettled.
+    /// The Machines that they name; a missing one is undetermined.
     pub owners: &'a BTreeMap<MachineName, Owner>,
-    /// The ids that Machines have, whatever the VMs are named.
+    /// The IDs that Machines have, independent of the names of the VMs.
     pub holders: &'a Holders,
     /// The Machines that cannot be decoded.
     pub undecodable: &'a BTreeSet<MachineName>,
-    /// Whether every class could be listed.
+    /// Whether all MachineClasses were listed.
     pub reach: Reach,
-    /// What earlier scans suspected.
+    /// The result of earlier scans.
     pub before: &'a Suspicions,
-    /// When nobody could look.
+    /// The outages.
     pub outages: &'a Outages,
-    /// Limits and periods.
+    /// Timeouts and limits.
     pub policy: &'a Policy,
     /// The time.
     pub now: Timestamp,
 }
 
-/// How much a scan saw.
+/// The completeness of a scan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// Every class was listed.
+    /// All MachineClasses were listed.
     Whole,
-    /// Some could not be: what is not listed may still be there.
+    /// Some lists failed: a VM that is not listed may still exist.
     Partial,
 }
 
-/// What a scan came to.
+/// The result of a scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// To be deleted now.
-    pub condemned: BTreeMap<ProviderId, Charge>,
-    /// Accused, and why nothing happens to them.
-    pub spared: BTreeMap<ProviderId, Spared>,
-    /// Machines whose VM has another name in the cloud, one VM for each Machine.
+    /// VMs to delete now.
+    pub confirmed: BTreeMap<ProviderId, OrphanReason>,
+    /// Suspected VMs that are not deleted, and why.
+    pub skipped: BTreeMap<ProviderId, Skipped>,
+    /// Machines whose VM has another name, one VM for each Machine.
     pub mismatches: BTreeMap<MachineName, Mismatch>,
-    /// To be remembered until the next scan.
+    /// The input of the next scan.
     pub suspicions: Suspicions,
-    /// When the next accused VM may be condemned.
+    /// When the next suspected VM may be confirmed.
     pub next: Option<Timestamp>,
 }
 
-/// A VM whose name in the cloud is not the name of the Machine that has its id.
+/// A VM whose name is not the name of the Machine that has its ID.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mismatch {
-    /// The VM, as the cloud lists it.
+    /// The VM.
     pub vm: ProviderId,
-    /// The machine that the cloud names.
+    /// The Machine that its name refers to.
     pub named: MachineName,
 }
 
-/// What a VM is accused of.
+/// Why a VM is an orphan.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Charge {
-    /// Its machine does not exist.
+pub enum OrphanReason {
+    /// Its Machine does not exist.
     NoMachine,
-    /// Its machine has another one.
-    SecondOf(ProviderId),
+    /// Its Machine has another VM.
+    Duplicate(ProviderId),
 }
 
-/// Why an accused VM stays.
+/// Why a suspected VM is not deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Spared {
-    /// It has not been accused for long enough.
-    Young {
-        /// When it has.
+pub enum Skipped {
+    /// It was not suspected for long enough.
+    TooRecent {
+        /// When it was.
         until: Timestamp,
     },
-    /// The API server forgot its Machine; nobody deleted it.
-    Forgotten,
-    /// Its id and the id in its Machine differ, but end with the same path segment.
-    Alike,
+    /// The API server lost its Machine, which was not deleted.
+    Lost,
+    /// Its ID and the ID in its Machine differ, but end with the same path segment.
+    SimilarId,
     /// This Machine cannot be decoded, and its VM is unknown.
     Undecodable(MachineName),
-    /// Too many are accused at once.
+    /// Too many VMs are suspected.
     TooMany {
-        /// How many.
-        accused: usize,
-        /// Of how many.
+        /// Number of suspected VMs.
+        suspected: usize,
+        /// Number of listed VMs.
         of: usize,
     },
 }
 
-/// Judges every listed VM at once, so that the limit cannot be passed by judging one by one.
+/// Evaluates all listed VMs together, so that the limit is never exceeded.
 #[must_use]
-pub fn judge(scan: &Scan<'_>) -> Findings {
-    let mut accused: BTreeMap<&ProviderId, Charge> = BTreeMap::new();
+pub fn evaluate(scan: &Scan<'_>) -> Findings {
+    let mut suspected: BTreeMap<&ProviderId, OrphanReason> = BTreeMap::new();
     let mut findings = Findings::default();
     for (id, vm) in scan.vms {
         let holders = scan.holders.of_vm(id);
@@ -263,13 +266,13 @@ pub fn judge(scan: &Scan<'_>) -> Findings {
             if !holders.contains(&vm.machine) {
                 let mismatch = || Mismatch { vm: id.clone(), named: vm.machine.clone() };
                 findings.mismatches.entry(holder.clone()).or_insert_with(mismatch);
-            } else if charge(scan, id, vm).is_some() {
-                findings.spared.insert(id.clone(), Spared::Alike);
+            } else if orphan_reason(scan, id, vm).is_some() {
+                findings.skipped.insert(id.clone(), Skipped::SimilarId);
             }
-        } else if scan.owners.get(&vm.machine) == Some(&Owner::Forgotten) {
-            findings.spared.insert(id.clone(), Spared::Forgotten);
-        } else if let Some(charge) = charge(scan, id, vm) {
-            accused.insert(id, charge);
+        } else if scan.owners.get(&vm.machine) == Some(&Owner::Lost) {
+            findings.skipped.insert(id.clone(), Skipped::Lost);
+        } else if let Some(reason) = orphan_reason(scan, id, vm) {
+            suspected.insert(id, reason);
         }
     }
     let without_known_vm = without_known_vm(scan.undecodable, scan.vms);
@@ -277,30 +280,30 @@ pub fn judge(scan: &Scan<'_>) -> Findings {
         let unseen = scan.before.iter().filter(|(id, _)| !scan.vms.contains_key(*id));
         findings.suspicions.extend(unseen.map(|(id, since)| (id.clone(), *since)));
     }
-    let (count, of) = (accused.len(), scan.vms.len());
+    let (count, of) = (suspected.len(), scan.vms.len());
     let too_many = scan.policy.safety.orphan_limit.is_exceeded(count, of);
-    for (id, charge) in accused {
-        let since = scan.before.get(id).map_or(scan.now, |since| (*since).min(scan.now)); // the clock may have stepped back
+    for (id, reason) in suspected {
+        let since = scan.before.get(id).map_or(scan.now, |since| (*since).min(scan.now)); // the clock may have stepped backward
         findings.suspicions.insert(id.clone(), since);
         let until = scan.outages.deadline(since, scan.policy.creation_timeout, scan.now);
         if too_many {
-            findings.spared.insert(id.clone(), Spared::TooMany { accused: count, of });
+            findings.skipped.insert(id.clone(), Skipped::TooMany { suspected: count, of });
         } else if until > scan.now {
-            findings.spared.insert(id.clone(), Spared::Young { until });
+            findings.skipped.insert(id.clone(), Skipped::TooRecent { until });
             findings.next = Some(findings.next.map_or(until, |next| next.min(until)));
         } else if let Some(machine) = without_known_vm {
-            findings.spared.insert(id.clone(), Spared::Undecodable(machine.clone()));
+            findings.skipped.insert(id.clone(), Skipped::Undecodable(machine.clone()));
         } else {
-            findings.condemned.insert(id.clone(), charge);
+            findings.confirmed.insert(id.clone(), reason);
         }
     }
     findings
 }
 
-/// So many are named where many are told.
+/// Maximum number of VMs that a report names.
 const EXAMPLES: usize = 10;
 
-/// VMs that stay for one reason, as one sentence.
+/// VMs that are not deleted for the same reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group<'a> {
     why: String,
@@ -309,12 +312,13 @@ pub struct Group<'a> {
 }
 
 impl Findings {
-    /// Those that people have to decide about, by reason. There may be hundreds of thousands of VMs, and there are few reasons.
+    /// Returns the VMs about which a user must decide, grouped by reason. There may be hundreds of thousands of VMs,
+    /// and there are few reasons.
     #[must_use]
-    pub fn held_back(&self) -> Vec<Group<'_>> {
+    pub fn skipped_by_reason(&self) -> Vec<Group<'_>> {
         let mut groups: Vec<Group<'_>> = Vec::new();
-        let theirs = self.spared.iter().filter(|(_, why)| !matches!(why, Spared::Young { .. }));
-        for (id, why) in theirs {
+        let reported = self.skipped.iter().filter(|(_, why)| !matches!(why, Skipped::TooRecent { .. }));
+        for (id, why) in reported {
             let why = why.to_string();
             if !groups.iter().any(|group| group.why == why) {
                 groups.push(Group { why: why.clone(), count: 0, examples: Vec::new() });
@@ -329,22 +333,26 @@ impl Findings {
         groups
     }
 
-    /// Those whose time has not come.
+    /// Returns the VMs that were not suspected for long enough.
     #[must_use]
-    pub fn young(&self) -> Option<Group<'_>> {
-        let until = |why: &Spared| match why {
-            Spared::Young { until } => Some(*until),
+    pub fn too_recent(&self) -> Option<Group<'_>> {
+        let until = |why: &Skipped| match why {
+            Skipped::TooRecent { until } => Some(*until),
             _ => None,
         };
-        let first = self.spared.values().filter_map(until).min()?;
-        let mut ids = self.spared.iter().filter(|(_, why)| until(why).is_some()).map(|(id, _)| id);
+        let first = self.skipped.values().filter_map(until).min()?;
+        let mut ids = self.skipped.iter().filter(|(_, why)| until(why).is_some()).map(|(id, _)| id);
         let examples: Vec<_> = ids.by_ref().take(EXAMPLES).collect();
-        Some(Group { why: Spared::Young { until: first }.to_string(), count: examples.len() + ids.count(), examples })
+        Some(Group {
+            why: Skipped::TooRecent { until: first }.to_string(),
+            count: examples.len() + ids.count(),
+            examples,
+        })
     }
 }
 
 impl Group<'_> {
-    /// How many there are.
+    /// Returns the number of VMs.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
@@ -353,37 +361,38 @@ impl Group<'_> {
 
 impl fmt::Display for Group<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // A driver has said them.
+        // The IDs come from a driver.
         let names: Vec<String> = self.examples.iter().map(|id| id.as_str().escape_debug().to_string()).collect();
         let (count, names) = (self.count, names.join(", "));
         match count {
-            1 => write!(f, "VM {names} stays although no Machine claims it")?,
+            1 => write!(f, "VM {names} has no Machine and is not deleted")?,
             _ if count > self.examples.len() => {
                 let more = count - self.examples.len();
-                write!(f, "{count} VMs stay although no Machine claims them ({names} and {more} more)")?;
+                write!(f, "{count} VMs have no Machine and are not deleted ({names} and {more} more)")?;
             }
-            _ => write!(f, "{count} VMs stay although no Machine claims them ({names})")?,
+            _ => write!(f, "{count} VMs have no Machine and are not deleted ({names})")?,
         }
         write!(f, ": {}", self.why)
     }
 }
 
-fn charge(scan: &Scan<'_>, id: &ProviderId, vm: &Listed) -> Option<Charge> {
+fn orphan_reason(scan: &Scan<'_>, id: &ProviderId, vm: &Listed) -> Option<OrphanReason> {
     match scan.owners.get(&vm.machine)? {
-        Owner::Nobody => Some(Charge::NoMachine),
-        // Only beside the one that is written down: a driver that spells ids in two ways would have every VM deleted.
+        Owner::NotFound => Some(OrphanReason::NoMachine),
+        // Only if the recorded VM is listed too: otherwise a driver that spells IDs in two ways would have all VMs
+        // deleted.
         Owner::Has(own) if own != id && scan.vms.get(own).is_some_and(|other| other.machine == vm.machine) => {
-            Some(Charge::SecondOf(own.clone()))
+            Some(OrphanReason::Duplicate(own.clone()))
         }
-        Owner::Forgotten | Owner::Unsettled | Owner::Has(_) => None,
+        Owner::Lost | Owner::Undetermined | Owner::Has(_) => None,
     }
 }
 
-impl fmt::Display for Charge {
+impl fmt::Display for OrphanReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoMachine => f.write_str("its Machine does not exist"),
-            Self::SecondOf(own) => write!(f, "its Machine has another VM, {own}"),
+            Self::NoMachine => f.write_str("Machine does not exist"),
+            Self::Duplicate(own) => write!(f, "Machine has another VM, {own}"),
         }
     }
 }
@@ -393,29 +402,29 @@ impl fmt::Display for Mismatch {
         let (vm, named) = (self.vm.as_str().escape_debug(), self.named.as_str());
         write!(
             f,
-            "VM {vm} has the name {named:?} in the cloud; it is kept, because this Machine has its id. Rename the VM to the name of the Machine"
+            "VM {vm} has the name {named:?}; it is kept, because this Machine has its ID. Rename the VM to the name of the Machine"
         )
     }
 }
 
-impl fmt::Display for Spared {
+impl fmt::Display for Skipped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Young { until } => {
-                write!(f, "it has not been without a Machine for long enough; not before {until:.0}")
+            Self::TooRecent { until } => {
+                write!(f, "not deleted before {until:.0}")
             }
-            Self::Forgotten => {
-                f.write_str("its Machine was not deleted: the API server has gone back to a time before it")
+            Self::Lost => {
+                f.write_str("Machine was not deleted; the API server was restored to a state before its creation")
             }
-            Self::Alike => f.write_str(
-                "its id ends like the id in its Machine, so that both may be the same VM; if it is another VM, delete it in the cloud",
+            Self::SimilarId => f.write_str(
+                "its ID ends like the ID in its Machine, so both may be the same VM; if it is another VM, delete it manually",
             ),
             Self::Undecodable(machine) => {
                 let machine = machine.as_str();
-                write!(f, "it may be the VM of Machine {machine:?}, which cannot be decoded; correct that Machine")
+                write!(f, "may be the VM of Machine {machine:?}, which cannot be decoded; correct that Machine")
             }
-            Self::TooMany { accused, of } => {
-                write!(f, "{accused} of {of} VMs seem to have no Machine, which is too many to believe")
+            Self::TooMany { suspected, of } => {
+                write!(f, "{suspected} of {of} VMs have no Machine, which exceeds the limit; the observed state may be wrong")
             }
         }
     }

@@ -1,41 +1,42 @@
-//! When nobody looked.
+//! Periods in which nothing was observed.
 //!
-//! A timeout asks *for how long has this been so?*, and the honest answer leaves out the time in which nobody could look: a node
-//! that joined while the API server was away has not been late, and a drain that could evict nobody has not been given its
-//! time. So every outages that led to a freeze is remembered, and deadlines move by as much of it as lies behind them.
+//! A timeout measures for how long a state has lasted, and must exclude the time in which nothing was observed: a Node
+//! that joined while the API server was unreachable is not late, and a drain that could not evict pods has not used its
+//! time. Therefore each outage that led to a freeze is recorded, and deadlines are extended by the outages before them.
 //!
-//! It is remembered in memory only. A process that is restarted has seen nothing before; but it knows when somebody last led before
-//! it, and when it could begin itself, and all the time between the two nobody looked either.
+//! Outages are kept in memory only. A restarted process has observed nothing before; but it knows when the previous
+//! leader ended and when it began itself, and records the time in between.
 
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
+use meta::time::{earlier, later};
 
 use super::ClockStep;
 
-/// The times in which nobody looked, oldest first, none overlapping another.
+/// The periods in which nothing was observed, oldest first, without overlaps.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outages {
     periods: Vec<Period>,
     led_before: Option<Timestamp>,
 }
 
-/// [`Outages::NONE`], to be lent.
+/// [`Outages::NONE`] as a reference.
 pub static NO_OUTAGES: Outages = Outages::NONE;
 
-/// One time of outages.
+/// One outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Period {
-    /// When the last connectivity was lost: before the freeze, by the time it takes to be sure.
+    /// Start: the last time of connectivity, which is before the freeze.
     pub from: Timestamp,
-    /// When it came back; `None` while it has not.
+    /// End; `None` while it lasts.
     pub to: Option<Timestamp>,
-    /// Why.
-    pub why: Unseen,
+    /// The cause.
+    pub cause: OutageCause,
 }
 
 impl Period {
-    /// How much of this period lies between the two.
+    /// Returns the length of this period between the two times.
     fn within(&self, from: Timestamp, to: Timestamp) -> Duration {
         let begin = self.from.max(from);
         let end = self.to.map_or(to, |end| end.min(to));
@@ -43,22 +44,22 @@ impl Period {
     }
 }
 
-/// Why nobody looked.
+/// The cause of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unseen {
-    /// We could not see.
+pub enum OutageCause {
+    /// The API servers were unreachable.
     Frozen,
-    /// There was none of us.
-    Unattended,
-    /// The wall clock stepped forward over this time.
+    /// There was no leader.
+    NoLeader,
+    /// The wall clock stepped forward by this time.
     ClockStep,
 }
 
-/// More than any deadline reaches back to, and no leak where the API server comes and goes for weeks.
+/// Maximum number of periods: more than any deadline needs, and a limit if the API server is unstable for weeks.
 const REMEMBERED: usize = 64;
 
 impl Outages {
-    /// One who has seen everything.
+    /// No outage.
     pub const NONE: Self = Self { periods: Vec::new(), led_before: None };
 
     /// Records until when an earlier process may have led.
@@ -72,23 +73,21 @@ impl Outages {
         self.led_before
     }
 
-    /// Notes that nothing has been seen since `from`. Nothing new while disconnected already.
+    /// Records that nothing was observed since `from`. No effect during an outage.
     pub fn begin(&mut self, from: Timestamp) {
         if self.is_open() {
             return;
         }
-        self.push(Period { from, to: None, why: Unseen::Frozen });
+        self.push(Period { from, to: None, cause: OutageCause::Frozen });
     }
 
     /// Records a step of the wall clock. After a step forward no deadline is nearer than before. After a step backward no outage lies in
     /// the future, so that the time to come counts.
     pub fn stepped(&mut self, step: ClockStep, now: Timestamp) {
         match step {
-            ClockStep::Forward(_) if self.is_open() => {} // already counts until now
+            ClockStep::Forward(_) if self.is_open() => {} // the open outage counts until now
             ClockStep::Forward(by) => {
-                let by = SignedDuration::try_from(by).unwrap_or(SignedDuration::MAX);
-                let from = now.checked_sub(by).unwrap_or(Timestamp::MIN);
-                self.push(Period { from, to: Some(now), why: Unseen::ClockStep });
+                self.push(Period { from: earlier(now, by), to: Some(now), cause: OutageCause::ClockStep });
             }
             ClockStep::Backward(_) => {
                 for period in &mut self.periods {
@@ -100,7 +99,7 @@ impl Outages {
         }
     }
 
-    /// Adds a period after all others.
+    /// Adds a period at the end.
     fn push(&mut self, mut period: Period) {
         if let Some(end) = self.periods.last().and_then(|last| last.to) {
             period.from = period.from.max(end);
@@ -111,39 +110,39 @@ impl Outages {
         }
     }
 
-    /// Notes that we see again.
+    /// Records the end of an outage.
     pub fn end(&mut self, now: Timestamp) {
         if let Some(last) = self.periods.last_mut().filter(|last| last.to.is_none()) {
             last.to = Some(now.max(last.from));
         }
     }
 
-    /// Notes that before us there was nobody since `from`.
-    pub fn unattended(&mut self, from: Timestamp, now: Timestamp) {
+    /// Records that there was no leader since `from`.
+    pub fn without_leader(&mut self, from: Timestamp, now: Timestamp) {
         if from < now {
-            self.push(Period { from, to: Some(now), why: Unseen::Unattended });
+            self.push(Period { from, to: Some(now), cause: OutageCause::NoLeader });
         }
     }
 
-    /// Whether nothing is seen now.
+    /// Returns whether an outage is in progress.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.periods.last().is_some_and(|last| last.to.is_none())
     }
 
-    /// When we last began to see again.
+    /// Returns when the last freeze ended.
     #[must_use]
     pub fn last_ended(&self) -> Option<Timestamp> {
-        self.periods.iter().rev().filter(|period| period.why == Unseen::Frozen).find_map(|period| period.to)
+        self.periods.iter().rev().filter(|period| period.cause == OutageCause::Frozen).find_map(|period| period.to)
     }
 
-    /// How much of the time between the two was spent disconnected.
+    /// Returns the time between the two in which nothing was observed.
     #[must_use]
     pub fn within(&self, from: Timestamp, to: Timestamp) -> Duration {
         self.periods.iter().map(|period| period.within(from, to)).sum()
     }
 
-    /// The moment since which so much time was seen until `now`.
+    /// Returns the time since which exactly this duration was observed until `now`.
     #[must_use]
     pub fn since(&self, seen: Duration, now: Timestamp) -> Timestamp {
         let (mut since, mut left) = (now, seen);
@@ -156,25 +155,25 @@ impl Outages {
             left = left.saturating_sub(watched);
             since = since.min(period.from);
         }
-        SignedDuration::try_from(left).ok().and_then(|left| since.checked_sub(left).ok()).unwrap_or(Timestamp::MIN)
+        earlier(since, left)
     }
 
-    /// When a patience that began at `from` ends, not counting what was spent disconnected until `now`.
+    /// Returns the deadline of a timeout that began at `from`, without the outages until `now`.
     #[must_use]
-    pub fn deadline(&self, from: Timestamp, patience: Duration, now: Timestamp) -> Timestamp {
-        self.deadline_within(from, patience, Duration::MAX, now)
+    pub fn deadline(&self, from: Timestamp, timeout: Duration, now: Timestamp) -> Timestamp {
+        self.deadline_within(from, timeout, Duration::MAX, now)
     }
 
     /// Like [`deadline`](Self::deadline), extended by at most `credit` for the time in which the API server was unreachable. A deadline
     /// without a bound never passes while an outage lasts.
     #[must_use]
-    pub fn deadline_within(&self, from: Timestamp, patience: Duration, credit: Duration, now: Timestamp) -> Timestamp {
+    pub fn deadline_within(&self, from: Timestamp, timeout: Duration, credit: Duration, now: Timestamp) -> Timestamp {
         let total = |frozen: bool| -> Duration {
-            let periods = self.periods.iter().filter(|period| (period.why == Unseen::Frozen) == frozen);
+            let periods = self.periods.iter().filter(|period| (period.cause == OutageCause::Frozen) == frozen);
             periods.map(|period| period.within(from, now)).sum()
         };
-        let whole = patience.saturating_add(total(true).min(credit)).saturating_add(total(false));
-        SignedDuration::try_from(whole).ok().and_then(|d| from.checked_add(d).ok()).unwrap_or(Timestamp::MAX)
+        let whole = timeout.saturating_add(total(true).min(credit)).saturating_add(total(false));
+        later(from, whole)
     }
 }
 
@@ -198,19 +197,19 @@ mod tests {
 
     /// Shows MC-W27.
     #[test]
-    fn a_deadline_moves_by_the_time_of_an_outage_that_lies_behind_it() {
+    fn deadline_is_extended_by_outages_before_it() {
         let outages = outages_of(&[(0, 10), (50, 80)]);
         assert_eq!(outages.deadline(at(20), Duration::from_secs(100), at(120)), at(150));
         assert_eq!(
             outages.deadline(at(60), Duration::from_secs(100), at(120)),
             at(180),
-            "only what came after its begin"
+            "only the outage after its start"
         );
         assert_eq!(outages.deadline(at(90), Duration::from_secs(100), at(120)), at(190));
     }
 
     #[test]
-    fn one_who_is_still_disconnected_does_not_see_a_deadline_pass() {
+    fn deadline_does_not_pass_during_an_outage() {
         let mut outages = Outages::NONE;
         outages.begin(at(10));
         assert_eq!(outages.within(at(0), at(1000)), Duration::from_secs(990));
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn beginning_twice_is_beginning_once() {
+    fn second_begin_has_no_effect_during_an_outage() {
         let mut outages = Outages::NONE;
         outages.begin(at(10));
         outages.begin(at(20));
@@ -246,21 +245,21 @@ mod tests {
     }
 
     #[test]
-    fn time_without_a_leader_moves_deadlines_and_is_no_freeze() {
+    fn time_without_leader_extends_deadlines_and_is_no_freeze() {
         let mut outages = Outages::NONE;
-        outages.unattended(at(10), at(70));
+        outages.without_leader(at(10), at(70));
         assert_eq!(outages.deadline(at(0), Duration::from_secs(20), at(70)), at(80));
         assert_eq!(outages.deadline(at(70), Duration::from_secs(20), at(75)), at(90));
-        assert_eq!(outages.last_ended(), None, "nobody saw the API servers away, so nobody's patience starts over");
+        assert_eq!(outages.last_ended(), None, "the API servers were reachable, so no health timeout restarts");
         outages.begin(at(60));
         outages.end(at(100));
         assert_eq!(outages.within(at(0), at(100)), Duration::from_secs(90), "not counted twice");
-        outages.unattended(at(200), at(150));
-        assert_eq!(outages.periods.len(), 2, "a clock that is ahead of ours tells nothing");
+        outages.without_leader(at(200), at(150));
+        assert_eq!(outages.periods.len(), 2, "a time in the future is ignored");
     }
 
     #[test]
-    fn so_much_was_seen_since_a_moment_before_all_time_of_an_outage_in_between() {
+    fn since_returns_the_start_of_an_observed_duration() {
         let outages = outages_of(&[(10, 30), (50, 90)]);
         for seen in [5, 15, 35, 60] {
             let since = outages.since(Duration::from_secs(seen), at(100));
@@ -302,12 +301,12 @@ mod tests {
     }
 
     #[test]
-    fn two_outages_never_count_twice() {
+    fn overlapping_outages_are_counted_once() {
         assert_eq!(outages_of(&[(10, 30), (20, 40)]).within(at(0), at(100)), Duration::from_secs(30));
     }
 
     #[test]
-    fn a_line_that_flickers_for_weeks_is_no_leak() {
+    fn number_of_outages_is_bounded() {
         let many: Vec<_> = (0..1000).map(|n| (n * 10, n * 10 + 5)).collect();
         let outages = outages_of(&many);
         assert_eq!(outages.periods.len(), REMEMBERED);
@@ -316,7 +315,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_more_was_spent_disconnected_than_there_was_time(
+        fn outages_are_never_longer_than_the_period(
             edges in prop::collection::vec(0i64..1000, 0..40), from in 0i64..1000, length in 0i64..1000,
         ) {
             let mut outages = Outages::NONE;

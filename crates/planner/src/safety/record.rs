@@ -1,12 +1,13 @@
-//! What one leader tells the next about VMs without a Machine.
+//! Passes the state of the orphan scan to the next leader.
 //!
-//! A process forgets when it ends, and three things must outlive it: that a VM has been accused for ten minutes of the twenty it takes,
-//! or no leader that lives shorter than that would ever collect anything; that the API server has forgotten a Machine (an etcd that was
-//! put back to an older copy), or the next process would take its VM for an orphan; and that there were more of those than fit.
+//! Three facts must survive a restart: for how long each VM has been suspected, because otherwise a leader that runs
+//! for a shorter time than the creation timeout never deletes an orphan; which Machines the API server has lost (etcd
+//! was restored from an older backup), because otherwise the next process would treat their VMs as orphans; and that
+//! there were more such Machines than fit.
 //!
-//! How long a VM has been accused is told as a time that was watched, and not as a moment: the clock of the next leader may differ, and
-//! the time between the two counts for nothing. A record that nobody has kept up for long is a copy from another time, perhaps from that
-//! very backup, and what it says of accusations counts for nothing; what was forgotten stays forgotten.
+//! The record contains how long a VM was suspected and not since when: the clock of the next leader may differ, and the
+//! time between the two leaders does not count. A record that was not updated for long is a copy from another time,
+//! perhaps from that backup. Its suspected VMs are ignored; its lost Machines are used.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,42 +19,43 @@ use serde::{Deserialize, Serialize};
 use super::orphans::Suspicions;
 use super::{Outages, SafetyPolicy};
 
-/// So many bytes of names each of the two lists may hold: hundreds of them, and no burden for a Lease that is written every other second.
-const ROOM: usize = 24 * 1024;
+/// Maximum number of bytes of names in each of the two lists: hundreds of names, and small enough for a Lease that is
+/// written every other second.
+const MAX_BYTES: usize = 24 * 1024;
 
-/// Returns the suspicions that fit a record: the oldest. To be computed once for each scan, because there may be many more.
+/// Returns the suspected VMs that fit into a record: the oldest. Called once per scan, because there may be many more.
 #[must_use]
 pub fn fitting(suspicions: &Suspicions) -> Suspicions {
     let mut oldest: Vec<_> = suspicions.iter().map(|(id, since)| (*since, id)).collect();
     oldest.sort_unstable();
-    let (mut fitting, mut room) = (Suspicions::new(), ROOM);
+    let (mut fitting, mut remaining) = (Suspicions::new(), MAX_BYTES);
     for (since, id) in oldest {
-        let Some(left) = room.checked_sub(id.as_str().len() + 12) else { break };
-        room = left;
+        let Some(left) = remaining.checked_sub(id.as_str().len() + 12) else { break };
+        remaining = left;
         fitting.insert(id.clone(), since);
     }
     fitting
 }
 
-/// What is told.
+/// The record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Record {
-    /// When it was last kept up.
+    /// When it was last updated.
     at: Timestamp,
-    /// For how many seconds each VM has been accused; those accused for longest, if not all fit.
-    #[serde(default)]
-    accused: BTreeMap<ProviderId, u64>,
-    /// Machines that the API server has forgotten and that left a VM.
+    /// Number of seconds for which each VM has been suspected; the oldest, if not all fit.
+    #[serde(default, rename = "accused")]
+    suspected: BTreeMap<ProviderId, u64>,
+    /// Machines that the API server lost and that left a VM.
     #[serde(default)]
     forgotten: BTreeSet<MachineName>,
-    /// There were more of them than fit, so that any VM without a Machine may be one of theirs.
+    /// There are more of them than fit, so any VM without a Machine may belong to one of them.
     #[serde(default)]
     forgotten_more: bool,
 }
 
 impl Record {
-    /// What is known now; `None` if there is nothing to tell.
+    /// Returns the record, or `None` if there is nothing to record.
     #[must_use]
     pub fn of<'a>(
         suspicions: &Suspicions,
@@ -62,35 +64,35 @@ impl Record {
         now: Timestamp,
     ) -> Option<Self> {
         let mut record = Self { at: now, ..Self::default() };
-        let mut room = ROOM;
+        let mut remaining = MAX_BYTES;
         for name in forgotten {
-            let Some(left) = room.checked_sub(name.as_str().len() + 3) else {
+            let Some(left) = remaining.checked_sub(name.as_str().len() + 3) else {
                 record.forgotten_more = true;
                 break;
             };
-            room = left;
+            remaining = left;
             record.forgotten.insert(name.clone());
         }
         for (id, since) in fitting(suspicions) {
             let passed = Duration::try_from(now.duration_since(since)).unwrap_or_default();
-            record.accused.insert(id, passed.saturating_sub(outages.within(since, now)).as_secs());
+            record.suspected.insert(id, passed.saturating_sub(outages.within(since, now)).as_secs());
         }
-        (record.forgotten_more || !record.forgotten.is_empty() || !record.accused.is_empty()).then_some(record)
+        (record.forgotten_more || !record.forgotten.is_empty() || !record.suspected.is_empty()).then_some(record)
     }
 
-    /// As text; `None` never happens for what [`Record::of`] makes.
+    /// Returns the record as text. `None` is never returned for the result of [`Record::of`].
     #[must_use]
     pub fn text(&self) -> Option<String> {
         serde_json::to_string(self).ok()
     }
 
-    /// Reads it; `None` if somebody has edited it beyond recognition.
+    /// Parses the record. `None` if it is invalid.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
 
-    /// Since when each VM counts as accused, for whoever goes on with it now.
+    /// Returns since when each VM counts as suspected on the clock of this process.
     #[must_use]
     pub fn suspicions(&self, outages: &Outages, policy: &SafetyPolicy, now: Timestamp) -> Suspicions {
         let age = Duration::try_from(now.duration_since(self.at)).unwrap_or_default();
@@ -98,10 +100,10 @@ impl Record {
             return Suspicions::new();
         }
         let since = |seconds: &u64| outages.since(Duration::from_secs(*seconds), now);
-        self.accused.iter().map(|(id, seconds)| (id.clone(), since(seconds))).collect()
+        self.suspected.iter().map(|(id, seconds)| (id.clone(), since(seconds))).collect()
     }
 
-    /// The Machines that the API server has forgotten, and whether there may be others.
+    /// Returns the Machines that the API server lost, and whether there are others.
     #[must_use]
     pub fn forgotten(&self) -> (&BTreeSet<MachineName>, bool) {
         (&self.forgotten, self.forgotten_more)
@@ -116,26 +118,26 @@ mod tests {
         Timestamp::from_second(60 * minute).unwrap()
     }
 
-    fn accused(list: &[(&str, i64)]) -> Suspicions {
+    fn suspected(list: &[(&str, i64)]) -> Suspicions {
         list.iter().map(|(id, minute)| ((*id).into(), at(*minute))).collect()
     }
 
-    fn told(record: &Record) -> Record {
+    fn round_trip(record: &Record) -> Record {
         Record::read(&record.text().unwrap()).unwrap()
     }
 
     /// Shows LIM-20.
     #[test]
-    fn an_accusation_goes_on_where_the_last_leader_left_it() {
+    fn suspicion_continues_where_the_last_leader_left_it() {
         let mut theirs = Outages::NONE;
         theirs.begin(at(2));
         theirs.end(at(5));
-        let record = told(&Record::of(&accused(&[("vm", 0)]), [].iter(), &theirs, at(12)).unwrap());
+        let record = round_trip(&Record::of(&suspected(&[("vm", 0)]), [].iter(), &theirs, at(12)).unwrap());
         let mut ours = Outages::NONE;
-        ours.unattended(at(12), at(20));
+        ours.without_leader(at(12), at(20));
         let taken_over = record.suspicions(&ours, &SafetyPolicy::default(), at(20));
         let until = ours.deadline(taken_over["vm"], Duration::from_mins(20), at(20));
-        assert_eq!(until, at(31), "nine minutes were watched, eleven are left");
+        assert_eq!(until, at(31), "nine minutes were observed, eleven are left");
     }
 
     /// Shows LIM-25.
@@ -143,27 +145,28 @@ mod tests {
     fn record_counts_observed_time_when_the_clock_steps() {
         let mut outages = Outages::NONE;
         outages.stepped(crate::safety::ClockStep::Forward(Duration::from_mins(30)), at(35));
-        let record = told(&Record::of(&accused(&[("vm", 0)]), [].iter(), &outages, at(36)).unwrap());
+        let record = round_trip(&Record::of(&suspected(&[("vm", 0)]), [].iter(), &outages, at(36)).unwrap());
         let taken_over = record.suspicions(&Outages::NONE, &SafetyPolicy::default(), at(36));
         assert_eq!(taken_over["vm"], at(30), "six minutes were observed");
     }
 
     /// Shows LIM-20.
     #[test]
-    fn a_record_that_nobody_has_kept_up_accuses_nobody_and_protects_all_the_same() {
+    fn old_record_suspects_no_vm_and_keeps_lost_machines() {
         let name = MachineName::from("m");
-        let record = told(&Record::of(&accused(&[("vm", 0)]), [&name].into_iter(), &Outages::NONE, at(12)).unwrap());
+        let record =
+            round_trip(&Record::of(&suspected(&[("vm", 0)]), [&name].into_iter(), &Outages::NONE, at(12)).unwrap());
         assert_eq!(record.suspicions(&Outages::NONE, &SafetyPolicy::default(), at(43)), Suspicions::new());
         assert_eq!(record.forgotten(), (&BTreeSet::from([name]), false));
     }
 
     /// Shows LIM-20, LIM-26.
     #[test]
-    fn what_does_not_fit_protects_everybody_and_accuses_those_accused_for_longest() {
+    fn record_keeps_the_oldest_entries_when_not_all_fit() {
         let names: Vec<MachineName> = (0..5000).map(|n| format!("machine-{n:04}").into()).collect();
         let ids: Vec<String> = (0..5000).map(|n| format!("cloud:///zone/vm-{n:04}")).collect();
         let suspicions: Suspicions = ids.iter().zip(0..).map(|(id, n)| (id.as_str().into(), at(n))).collect();
-        let record = told(&Record::of(&suspicions, names.iter(), &Outages::NONE, at(5000)).unwrap());
+        let record = round_trip(&Record::of(&suspicions, names.iter(), &Outages::NONE, at(5000)).unwrap());
         let (kept, more) = record.forgotten();
         assert!(more && (500..5000).contains(&kept.len()));
         let again = record.suspicions(&Outages::NONE, &SafetyPolicy::default(), at(5000));
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn one_machine_that_was_forgotten_is_told_of_and_hundreds_fit() {
+    fn record_contains_one_to_hundreds_of_lost_machines() {
         let named =
             |count: usize| (0..count).map(|n| MachineName::from(format!("machine-{n:013}"))).collect::<Vec<_>>();
         let forgotten = |count: usize| {
@@ -187,16 +190,16 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_believed_for_two_periods_to_the_second() {
+    fn record_is_used_for_exactly_two_periods() {
         let policy = SafetyPolicy::default();
-        let record = Record::of(&accused(&[("vm", 0)]), [].iter(), &Outages::NONE, at(0)).unwrap();
+        let record = Record::of(&suspected(&[("vm", 0)]), [].iter(), &Outages::NONE, at(0)).unwrap();
         let end = at(0) + policy.orphan_period * 2;
         let believed = |now| !record.suspicions(&Outages::NONE, &policy, now).is_empty();
         assert!(believed(end) && !believed(end + Duration::from_secs(1)));
     }
 
     #[test]
-    fn nothing_is_told_of_nothing_and_nonsense_is_not_believed() {
+    fn record_is_empty_or_invalid_when_there_is_nothing() {
         assert_eq!(Record::of(&Suspicions::new(), [].iter(), &Outages::NONE, at(0)), None);
         assert_eq!(Record::read("{}"), None);
     }

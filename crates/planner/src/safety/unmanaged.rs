@@ -1,8 +1,9 @@
-//! Which Nodes are none of our business.
+//! Marks Nodes that have no Machine as not managed.
 //!
-//! A Node that no Machine names was registered by somebody else, or its Machine went without it. Our finalizer must not keep it
-//! from being deleted, and a mark tells everyone that its events mean nothing to us. A Node is given the time a machine may take to
-//! be linked to it; one that is linked loses the mark at once, because a wrong mark makes us deaf to a Node of ours.
+//! A Node that no Machine names was registered by another component, or its Machine was deleted without it. The
+//! controller's finalizer must not prevent its deletion, and an annotation marks it as not managed. A Node is marked
+//! only after the creation timeout, within which a Machine may be linked to it. The annotation of a linked Node is
+//! removed immediately, because the controller ignores annotated Nodes.
 
 use api::names::{annotations, finalizers};
 use api::view::NodeView;
@@ -14,55 +15,55 @@ use crate::Policy;
 use crate::machine::creation_timeout;
 use crate::node::{Draft, NodeWrite};
 
-/// Whom a Node belongs to.
+/// The Machine of a Node.
 #[derive(Clone, Copy, Debug)]
 pub enum Owner<'a> {
-    /// No Machine knows it.
-    Nobody,
-    /// A Machine that is not linked to it yet, but whom its label or its VM names.
+    /// No Machine.
+    None,
+    /// A Machine that is not linked to the Node yet, but is named by its label or its VM.
     Claimed(&'a Machine),
-    /// A Machine is linked to it, or several are.
+    /// One or several Machines that are linked to the Node.
     Linked,
 }
 
-/// What to do about a Node.
+/// The decision about a Node.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Management {
-    /// Nothing.
-    Leave,
-    /// It may still be linked; look again at this time.
+    /// No change.
+    Unchanged,
+    /// The Node may still be linked; check again at this time.
     Wait {
-        /// When its time is over.
+        /// When its timeout ends.
         until: Timestamp,
     },
-    /// No Machine has it: let go of it, and mark it.
+    /// No Machine has it: remove the finalizer and add the annotation.
     Release(NodeWrite),
-    /// It is ours after all: take the mark off.
+    /// A Machine has it: remove the annotation.
     Reclaim(NodeWrite),
 }
 
 /// Decides about one Node.
 #[must_use]
-pub fn judge(node: &NodeView, owner: Owner<'_>, outages: &Outages, policy: &Policy, now: Timestamp) -> Management {
+pub fn decide(node: &NodeView, owner: Owner<'_>, outages: &Outages, policy: &Policy, now: Timestamp) -> Management {
     let marked = node.annotation(annotations::NOT_MANAGED).is_some();
     let mut draft = Draft::of(node);
-    let (born, patience) = match owner {
+    let (since, timeout) = match owner {
         Owner::Linked => {
             draft.annotate(annotations::NOT_MANAGED, None);
-            return draft.finish().map_or(Management::Leave, Management::Reclaim);
+            return draft.finish().map_or(Management::Unchanged, Management::Reclaim);
         }
         Owner::Claimed(machine) => (machine.created_at(), creation_timeout(machine, policy)),
-        Owner::Nobody => (node.created_at(), policy.creation_timeout),
+        Owner::None => (node.created_at(), policy.creation_timeout),
     };
     if !marked {
         draft.annotate(annotations::NOT_MANAGED, Some(annotations::NOT_MANAGED_VALUE));
     }
-    draft.release(finalizers::NODE);
-    let Some(write) = draft.finish() else { return Management::Leave };
-    let until = outages.deadline(born.unwrap_or(now), patience, now);
-    // One that somebody deletes is held up by our finalizer alone, and no Machine is left to wait for.
-    let held_up = node.is_deleting() && write.finalizers.is_some() && matches!(owner, Owner::Nobody);
-    if until > now && !held_up { Management::Wait { until } } else { Management::Release(write) }
+    draft.remove_finalizer(finalizers::NODE);
+    let Some(write) = draft.finish() else { return Management::Unchanged };
+    let until = outages.deadline(since.unwrap_or(now), timeout, now);
+    // A Node that is being deleted waits for the finalizer only, and there is no Machine to wait for.
+    let is_blocked = node.is_deleting() && write.finalizers.is_some() && matches!(owner, Owner::None);
+    if until > now && !is_blocked { Management::Wait { until } } else { Management::Release(write) }
 }
 
 #[cfg(test)]
@@ -83,17 +84,17 @@ mod tests {
 
     #[derive(Debug, PartialEq)]
     enum Mark {
-        PutOn,
-        TakenOff,
-        AsItIs,
+        Added,
+        Removed,
+        Unchanged,
     }
 
-    /// What a write makes of the mark.
+    /// The change of the annotation.
     fn mark(write: &NodeWrite) -> Mark {
         match write.annotations.get(annotations::NOT_MANAGED) {
-            Some(Some(_)) => Mark::PutOn,
-            Some(None) => Mark::TakenOff,
-            None => Mark::AsItIs,
+            Some(Some(_)) => Mark::Added,
+            Some(None) => Mark::Removed,
+            None => Mark::Unchanged,
         }
     }
 
@@ -106,42 +107,42 @@ mod tests {
     }
 
     fn look(node: &NodeView, owner: Owner<'_>, minute: i64) -> Management {
-        judge(node, owner, &Outages::NONE, &Policy::default(), at(minute))
+        decide(node, owner, &Outages::NONE, &Policy::default(), at(minute))
     }
 
     #[test]
-    fn a_node_without_a_machine_is_let_go_and_marked_in_one_write_after_the_creation_timeout() {
-        assert_eq!(look(&ours(), Owner::Nobody, 19), Management::Wait { until: at(20) });
-        let Management::Release(write) = look(&ours(), Owner::Nobody, 20) else { panic!("expected a write") };
-        assert_eq!(write.finalizers, Some(vec!["someone/else".into()]), "the others stay");
-        assert_eq!((mark(&write), write.resource_version.as_deref()), (Mark::PutOn, Some("7")));
+    fn node_without_machine_is_released_after_creation_timeout() {
+        assert_eq!(look(&ours(), Owner::None, 19), Management::Wait { until: at(20) });
+        let Management::Release(write) = look(&ours(), Owner::None, 20) else { panic!("expected a write") };
+        assert_eq!(write.finalizers, Some(vec!["someone/else".into()]), "other finalizers stay");
+        assert_eq!((mark(&write), write.resource_version.as_deref()), (Mark::Added, Some("7")));
     }
 
     #[test]
-    fn a_node_that_was_never_ours_is_marked_too_and_one_that_is_marked_is_still_let_go() {
+    fn node_is_marked_without_finalizer_and_released_with_mark() {
         let never_ours = node(|n| n["metadata"]["finalizers"] = json!(["someone/else"]));
-        assert_eq!(look(&never_ours, Owner::Nobody, 19), Management::Wait { until: at(20) });
-        let Management::Release(write) = look(&never_ours, Owner::Nobody, 20) else { panic!("expected a write") };
-        assert_eq!((mark(&write), write.finalizers.clone()), (Mark::PutOn, None));
+        assert_eq!(look(&never_ours, Owner::None, 19), Management::Wait { until: at(20) });
+        let Management::Release(write) = look(&never_ours, Owner::None, 20) else { panic!("expected a write") };
+        assert_eq!((mark(&write), write.finalizers.clone()), (Mark::Added, None));
         let held = node(|n| {
             n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" });
             n["metadata"]["finalizers"] = json!([finalizers::NODE]);
         });
-        let Management::Release(write) = look(&held, Owner::Nobody, 20) else { panic!("expected a write") };
-        assert_eq!((mark(&write), write.finalizers.clone()), (Mark::AsItIs, Some(vec![])));
-        assert_eq!(look(&marked(), Owner::Nobody, 1000), Management::Leave, "nothing is left to do with it");
+        let Management::Release(write) = look(&held, Owner::None, 20) else { panic!("expected a write") };
+        assert_eq!((mark(&write), write.finalizers.clone()), (Mark::Unchanged, Some(vec![])));
+        assert_eq!(look(&marked(), Owner::None, 1000), Management::Unchanged, "no further change");
     }
 
     /// Shows MC-W48.
     #[test]
-    fn a_wrong_mark_goes_as_soon_as_a_machine_is_linked() {
+    fn annotation_is_removed_when_a_machine_is_linked() {
         let Management::Reclaim(write) = look(&marked(), Owner::Linked, 0) else { panic!("expected a write") };
-        assert_eq!((mark(&write), write.finalizers.clone()), (Mark::TakenOff, None));
+        assert_eq!((mark(&write), write.finalizers.clone()), (Mark::Removed, None));
     }
 
     /// Shows MC-W48.
     #[test]
-    fn a_node_of_a_slow_machine_is_given_that_machines_own_time() {
+    fn node_waits_for_the_creation_timeout_of_its_machine() {
         let machine = json!({
             "metadata": { "name": "m", "creationTimestamp": "1970-01-01T00:10:00Z" },
             "spec": { "class": { "kind": "MachineClass", "name": "c" }, "creationTimeout": "1h" },
@@ -152,38 +153,38 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_somebody_deletes_is_not_held_up_for_a_machine_that_does_not_exist() {
+    fn deleting_node_without_machine_is_released_immediately() {
         let going = node(|n| {
             n["metadata"]["finalizers"] = json!([finalizers::NODE]);
             n["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:30Z");
         });
-        let Management::Release(write) = look(&going, Owner::Nobody, 1) else { panic!("expected a write") };
+        let Management::Release(write) = look(&going, Owner::None, 1) else { panic!("expected a write") };
         assert_eq!(write.finalizers, Some(vec![]));
     }
 
     #[test]
-    fn time_of_an_outage_makes_no_node_unmanaged() {
+    fn outage_does_not_count_towards_the_timeout() {
         let mut outages = Outages::NONE;
         outages.begin(at(5));
         outages.end(at(15));
-        let decision = judge(&ours(), Owner::Nobody, &outages, &Policy::default(), at(25));
+        let decision = decide(&ours(), Owner::None, &outages, &Policy::default(), at(25));
         assert_eq!(decision, Management::Wait { until: at(30) });
     }
 
     proptest! {
         #[test]
-        fn what_was_written_once_is_not_written_again(mine in any::<bool>(), was_marked in any::<bool>(), linked in any::<bool>()) {
+        fn second_write_is_never_needed(mine in any::<bool>(), was_marked in any::<bool>(), linked in any::<bool>()) {
             let before = node(|n| {
                 if mine { n["metadata"]["finalizers"] = json!([finalizers::NODE]); }
                 if was_marked { n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "any" }); }
             });
-            let owner = if linked { Owner::Linked } else { Owner::Nobody };
+            let owner = if linked { Owner::Linked } else { Owner::None };
             let (Management::Release(write) | Management::Reclaim(write)) = look(&before, owner, 1000) else { return Ok(()) };
             let after = node(|n| {
                 n["metadata"]["finalizers"] = json!(write.finalizers.as_ref().unwrap_or(&before.metadata.finalizers));
-                if mark(&write) != Mark::TakenOff { n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" }); }
+                if mark(&write) != Mark::Removed { n["metadata"]["annotations"] = json!({ annotations::NOT_MANAGED: "1" }); }
             });
-            prop_assert_eq!(look(&after, owner, 1000), Management::Leave);
+            prop_assert_eq!(look(&after, owner, 1000), Management::Unchanged);
         }
     }
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use meta::{Object, OwnerReference, TextMap};
+use meta::{Object, OwnerReference, Presence, TextMap};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -141,26 +141,8 @@ pub(super) fn key_of(object: &impl Object) -> Key {
     Key::new(object.namespace(), object.name())
 }
 
-/// The result of a lookup of one key.
-#[derive(Debug)]
-pub enum Lookup<K> {
-    /// The object does not exist.
-    Absent,
-    /// The object exists and was decoded.
-    Present(Arc<K>),
-    /// The object exists, but cannot be decoded. It counts as present, but decisions cannot use its fields.
-    Undecodable(Arc<UndecodableObject>),
-}
-
-impl<K> Clone for Lookup<K> {
-    fn clone(&self) -> Self {
-        match self {
-            Self::Absent => Self::Absent,
-            Self::Present(object) => Self::Present(object.clone()),
-            Self::Undecodable(object) => Self::Undecodable(object.clone()),
-        }
-    }
-}
+/// The result of a lookup of one key. An undecodable object counts as present, but decisions cannot use its fields.
+pub type Lookup<K> = Presence<Arc<K>, Arc<UndecodableObject>>;
 
 /// Removes quoted values from a decoding error, because they may be secret. The expected type and the position remain.
 fn without_values(message: &str) -> String {
@@ -190,7 +172,7 @@ mod tests {
 
     /// Shows CAC-9.
     #[test]
-    fn an_undecodable_object_s_parts_tell_name_owner_and_that_it_is_being_deleted() {
+    fn metadata_of_an_undecodable_object_is_read() {
         let text = r#"{"metadata":{"namespace":"ns","name":"a","uid":"u","resourceVersion":"7","labels":{"x":"y","odd":3},
             "ownerReferences":[{"apiVersion":"v1","kind":"K","name":"o","uid":"ou"},{"kind":7}],
             "deletionTimestamp":"soon"},"data":"not a map"}"#;
@@ -243,7 +225,7 @@ mod tests {
 
     /// Shows CAC-9.
     #[test]
-    fn the_reason_never_quotes_the_object() {
+    fn decode_error_does_not_contain_values() {
         let text = r#"{"metadata":{"name":"a"},"data":"hunter\"2"}"#;
         let Some(Decoded::<ConfigMap>::Undecodable(object)) = Decoded::read(text) else { panic!("decoded") };
         assert!(!object.error.contains("hunter") && !object.error.contains('2'), "{}", object.error);
@@ -251,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thing_without_a_name_is_nothing() {
+    fn object_without_a_name_is_ignored() {
         assert_eq!(Decoded::<ConfigMap>::read(r#"{"metadata":{},"data":3}"#), None);
         assert_eq!(Decoded::<ConfigMap>::read(r#"{"metadata":{}}"#), None);
     }

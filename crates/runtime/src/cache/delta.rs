@@ -32,7 +32,7 @@ pub enum Delta<K> {
         object: Arc<UndecodableObject>,
     },
     /// The object could not be decoded before and now it can. Not `Added`, because it already counted as present.
-    Mended {
+    Fixed {
         /// The metadata that could be read before.
         was: Arc<UndecodableObject>,
         /// The current state.
@@ -64,7 +64,7 @@ impl<K> Delta<K> {
     /// Returns the current state of the object, if it exists and can be decoded.
     pub fn now(&self) -> Option<&Arc<K>> {
         match self {
-            Self::Added(new) | Self::Changed { new, .. } | Self::Mended { new, .. } => Some(new),
+            Self::Added(new) | Self::Changed { new, .. } | Self::Fixed { new, .. } => Some(new),
             Self::Removed { .. } | Self::Undecodable { .. } | Self::RemovedUndecodable { .. } => None,
         }
     }
@@ -75,7 +75,7 @@ impl<K> Delta<K> {
             Self::Changed { old, .. } => Some(old),
             Self::Removed { last, .. } => Some(last),
             Self::Undecodable { old, .. } => old.as_ref(),
-            Self::Added(_) | Self::Mended { .. } | Self::RemovedUndecodable { .. } => None,
+            Self::Added(_) | Self::Fixed { .. } | Self::RemovedUndecodable { .. } => None,
         }
     }
 }
@@ -87,7 +87,7 @@ impl<K> Clone for Delta<K> {
             Self::Changed { old, new } => Self::Changed { old: old.clone(), new: new.clone() },
             Self::Removed { last, how } => Self::Removed { last: last.clone(), how: *how },
             Self::Undecodable { old, object } => Self::Undecodable { old: old.clone(), object: object.clone() },
-            Self::Mended { was, new } => Self::Mended { was: was.clone(), new: new.clone() },
+            Self::Fixed { was, new } => Self::Fixed { was: was.clone(), new: new.clone() },
             Self::RemovedUndecodable { last, how } => Self::RemovedUndecodable { last: last.clone(), how: *how },
         }
     }

@@ -12,6 +12,7 @@ use http::header::{ACCEPT, ACCEPT_ENCODING, HeaderValue};
 use kube::Client;
 use kube::api::{ListParams, Request, WatchParams};
 use kube::core::Status;
+use meta::error_chain;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -135,23 +136,9 @@ impl From<kube::Error> for ListWatchError {
     fn from(error: kube::Error) -> Self {
         match error {
             kube::Error::Api(status) => Self::from_status(status),
-            other => Self::Unreachable(chain(&other)),
+            other => Self::Unreachable(error_chain(&other)),
         }
     }
-}
-
-/// Returns the error and its causes in one line, without repetition.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let next = error.to_string();
-        if !text.contains(&next) {
-            text = format!("{text}: {next}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 pub(super) type Events<K> = BoxStream<'static, Result<Event<K>, ListWatchError>>;
@@ -205,7 +192,7 @@ impl<K: Cached> ListWatch<K> for ApiServer {
         request.headers_mut().insert(ACCEPT, self.accept("application/json", metadata));
         let mut body = Box::pin(self.client.request_stream(request).await?);
         let mut text = Vec::new();
-        body.read_to_end(&mut text).await.map_err(|error| ListWatchError::Unreachable(chain(&error)))?;
+        body.read_to_end(&mut text).await.map_err(|error| ListWatchError::Unreachable(error_chain(&error)))?;
         read_page(&text)
     }
 
@@ -236,7 +223,7 @@ impl<K: Cached> ListWatch<K> for ApiServer {
                     Err(_) if line.last() != Some(&b'\n') => None,
                     read => Some((read, (body, line))),
                 },
-                Err(error) => Some((Err(ListWatchError::Unreachable(chain(&error))), (body, line))),
+                Err(error) => Some((Err(ListWatchError::Unreachable(error_chain(&error))), (body, line))),
             }
         });
         Ok(lines.boxed())

@@ -2,7 +2,7 @@
 //!
 //! Waiting tasks are woken in the order in which they started to wait. tokio's `watch` wakes them in random order, so
 //! two components that wait for the same cache would send their requests in different orders with the same seed
-//! (`docs/invariants.md`).
+//! (`docs/contributing/invariants.md`).
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -56,7 +56,7 @@ mod tests {
     use std::sync::Arc;
 
     #[tokio::test]
-    async fn whoever_waits_is_woken_in_the_order_of_coming() {
+    async fn waiters_are_woken_in_order() {
         let (milestones, order) = (Arc::new(Milestones::default()), Arc::new(Mutex::new(Vec::new())));
         let mut waits = tokio::task::JoinSet::new();
         for number in 0..20 {

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_handler_that_causes_a_change_sees_it_after_the_one_it_works_on() {
+    fn change_made_by_a_handler_is_delivered_afterwards() {
         let outbox = Arc::new(Outbox::<u32>::new());
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (again, log) = (outbox.clone(), seen.clone());

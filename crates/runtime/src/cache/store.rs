@@ -418,7 +418,7 @@ impl<K: Cached> Store<K> {
                 return;
             }
             (Some(Held::Whole(old)), Lookup::Present(new)) => Delta::Changed { old, new },
-            (Some(Held::Undecodable(was)), Lookup::Present(new)) => Delta::Mended { was, new },
+            (Some(Held::Undecodable(was)), Lookup::Present(new)) => Delta::Fixed { was, new },
             (Some(Held::Whole(old)), Lookup::Undecodable(object)) => Delta::Undecodable { old: Some(old), object },
             (_, Lookup::Undecodable(object)) => Delta::Undecodable { old: None, object },
         };

@@ -1,7 +1,7 @@
 //! Classification of API errors: whether to retry, when, and what a user should do.
 //!
 //! A controller must not evaluate status codes and transport errors at every call; it would handle the same response
-//! differently in two places. Therefore each error is mapped here to a [`RetryClass`] for the program and a sentence
+//! differently in two places. Therefore each error is mapped here to a [`ErrorClass`] for the program and a sentence
 //! for users. Two distinctions are important: a 409 with reason *AlreadyExists* is not a conflict with a stale copy,
 //! and a write without a response may have succeeded.
 
@@ -15,7 +15,7 @@ use super::failure::{Effect, Failure};
 
 /// How to handle a failed request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum RetryClass {
+pub enum ErrorClass {
     /// The object changed since it was read: read it again and decide again.
     Conflict,
     /// A create request for an object that exists.
@@ -47,7 +47,7 @@ pub enum RetryClass {
     Undecodable,
 }
 
-impl RetryClass {
+impl ErrorClass {
     /// Returns whether the same request may succeed later without a change to it.
     #[allow(clippy::match_same_arms, reason = "grouped by kind, so that a new class finds its row")]
     pub fn passes(self) -> bool {
@@ -92,7 +92,7 @@ impl RetryClass {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApiError {
     /// How to handle it.
-    pub class: RetryClass,
+    pub class: ErrorClass,
     sentence: String,
 }
 
@@ -111,24 +111,24 @@ impl ApiError {
                     why.line(),
                     why.column()
                 );
-                Self { class: RetryClass::Undecodable, sentence: what }
+                Self { class: ErrorClass::Undecodable, sentence: what }
             }
             kube::Error::FromUtf8(_) | kube::Error::LinesCodecMaxLineLengthExceeded => {
-                Self { class: RetryClass::Undecodable, sentence: "the response of the API server is not UTF-8 text".to_owned() }
+                Self { class: ErrorClass::Undecodable, sentence: "the response of the API server is not UTF-8 text".to_owned() }
             }
             kube::Error::BuildRequest(why) => {
-                Self { class: RetryClass::Invalid, sentence: format!("failed to build the request: {why}") }
+                Self { class: ErrorClass::Invalid, sentence: format!("failed to build the request: {why}") }
             }
             kube::Error::HttpError(why) => {
-                Self { class: RetryClass::Invalid, sentence: format!("failed to build the request: {why}") }
+                Self { class: ErrorClass::Invalid, sentence: format!("failed to build the request: {why}") }
             }
             other => match credentials_error(other) {
                 Some(why) => Self {
-                    class: RetryClass::Unauthorized,
+                    class: ErrorClass::Unauthorized,
                     sentence: format!("no credentials for the API server: {}", without_output(why)),
                 },
                 None => Self {
-                    class: RetryClass::Transient,
+                    class: ErrorClass::Transient,
                     sentence: format!("the connection to the API server failed: {}", innermost(other)),
                 },
             },
@@ -137,10 +137,10 @@ impl ApiError {
 
     fn of_failure(failure: &Failure) -> Self {
         let class = match failure {
-            Failure::Dial(_) | Failure::Unsent { .. } => RetryClass::Unreachable,
-            Failure::BucketEmpty => RetryClass::Dropped,
-            Failure::Withdrawn => RetryClass::Withdrawn,
-            Failure::NotLeading { .. } | Failure::Lost(_) | Failure::Deadline { .. } => RetryClass::Transient,
+            Failure::Dial(_) | Failure::Unsent { .. } => ErrorClass::Unreachable,
+            Failure::BucketEmpty => ErrorClass::Dropped,
+            Failure::Withdrawn => ErrorClass::Withdrawn,
+            Failure::NotLeading { .. } | Failure::Lost(_) | Failure::Deadline { .. } => ErrorClass::Transient,
         };
         let sentence = match failure {
             Failure::Dial(why) => why.sentence(),
@@ -167,51 +167,51 @@ impl ApiError {
         };
         let code = status.code;
         let sentence = match class {
-            RetryClass::Conflict => format!("conflict: the object was modified since it was read: {said}"),
-            RetryClass::AlreadyExists => format!("the object already exists: {said}"),
-            RetryClass::NotFound => format!("not found: {said}"),
-            RetryClass::Gone => format!("the resourceVersion or continue token has expired: {said}"),
-            RetryClass::Throttled { after: Some(after) } => {
+            ErrorClass::Conflict => format!("conflict: the object was modified since it was read: {said}"),
+            ErrorClass::AlreadyExists => format!("the object already exists: {said}"),
+            ErrorClass::NotFound => format!("not found: {said}"),
+            ErrorClass::Gone => format!("the resourceVersion or continue token has expired: {said}"),
+            ErrorClass::Throttled { after: Some(after) } => {
                 format!("throttled by the API server, retry after {}: {said}", readable(after))
             }
-            RetryClass::Throttled { after: None } => format!("throttled by the API server: {said}"),
-            RetryClass::Forbidden => format!("forbidden by the API server (403): {said}"),
-            RetryClass::Unauthorized => {
+            ErrorClass::Throttled { after: None } => format!("throttled by the API server: {said}"),
+            ErrorClass::Forbidden => format!("forbidden by the API server (403): {said}"),
+            ErrorClass::Unauthorized => {
                 format!("the API server rejected the credentials (401), the token may have expired: {said}")
             }
-            RetryClass::Invalid => format!("the API server rejected the request ({code}): {said}"),
+            ErrorClass::Invalid => format!("the API server rejected the request ({code}): {said}"),
             _ => format!("the API server failed ({code}): {said}"),
         };
         Self { class, sentence }
     }
 }
 
-fn class_of(status: &Status) -> RetryClass {
+fn class_of(status: &Status) -> ErrorClass {
     // The reason comes first, because it is part of the API contract; a status inside a watch may have no code.
     match status.reason.as_str() {
-        "AlreadyExists" => return RetryClass::AlreadyExists,
-        "Conflict" => return RetryClass::Conflict,
-        "NotFound" => return RetryClass::NotFound,
-        "Gone" | "Expired" => return RetryClass::Gone,
-        "Forbidden" => return RetryClass::Forbidden,
-        "Unauthorized" => return RetryClass::Unauthorized,
-        "Invalid" | "BadRequest" => return RetryClass::Invalid,
-        "TooManyRequests" => return RetryClass::Throttled { after: patience(status) },
+        "AlreadyExists" => return ErrorClass::AlreadyExists,
+        "Conflict" => return ErrorClass::Conflict,
+        "NotFound" => return ErrorClass::NotFound,
+        "Gone" | "Expired" => return ErrorClass::Gone,
+        "Forbidden" => return ErrorClass::Forbidden,
+        "Unauthorized" => return ErrorClass::Unauthorized,
+        "Invalid" | "BadRequest" => return ErrorClass::Invalid,
+        "TooManyRequests" => return ErrorClass::Throttled { after: patience(status) },
         "InternalError" | "ServiceUnavailable" | "Timeout" | "ServerTimeout" if patience(status).is_none() => {
-            return RetryClass::Transient;
+            return ErrorClass::Transient;
         }
         _ => {}
     }
     match status.code {
-        401 => RetryClass::Unauthorized,
-        403 => RetryClass::Forbidden,
-        404 => RetryClass::NotFound,
-        409 => RetryClass::Conflict,
-        410 => RetryClass::Gone,
-        429 => RetryClass::Throttled { after: patience(status) },
-        503 | 504 if patience(status).is_some() => RetryClass::Throttled { after: patience(status) },
-        400..500 => RetryClass::Invalid,
-        _ => RetryClass::Transient,
+        401 => ErrorClass::Unauthorized,
+        403 => ErrorClass::Forbidden,
+        404 => ErrorClass::NotFound,
+        409 => ErrorClass::Conflict,
+        410 => ErrorClass::Gone,
+        429 => ErrorClass::Throttled { after: patience(status) },
+        503 | 504 if patience(status).is_some() => ErrorClass::Throttled { after: patience(status) },
+        400..500 => ErrorClass::Invalid,
+        _ => ErrorClass::Transient,
     }
 }
 
@@ -287,23 +287,23 @@ mod tests {
 
     /// Shows CLI-8, MC-W36.
     #[rstest]
-    #[case(409, "Conflict", RetryClass::Conflict)]
-    #[case(409, "AlreadyExists", RetryClass::AlreadyExists)]
-    #[case(404, "NotFound", RetryClass::NotFound)]
-    #[case(404, "Failed to parse error data", RetryClass::NotFound)]
-    #[case(410, "Expired", RetryClass::Gone)]
-    #[case(410, "Gone", RetryClass::Gone)]
-    #[case(0, "Expired", RetryClass::Gone)]
-    #[case(429, "TooManyRequests", RetryClass::Throttled { after: None })]
-    #[case(403, "Forbidden", RetryClass::Forbidden)]
-    #[case(401, "Unauthorized", RetryClass::Unauthorized)]
-    #[case(422, "Invalid", RetryClass::Invalid)]
-    #[case(400, "BadRequest", RetryClass::Invalid)]
-    #[case(415, "UnsupportedMediaType", RetryClass::Invalid)]
-    #[case(500, "InternalError", RetryClass::Transient)]
-    #[case(504, "Timeout", RetryClass::Transient)]
-    #[case(503, "", RetryClass::Transient)]
-    fn a_status_has_its_class(#[case] code: u16, #[case] reason: &str, #[case] class: RetryClass) {
+    #[case(409, "Conflict", ErrorClass::Conflict)]
+    #[case(409, "AlreadyExists", ErrorClass::AlreadyExists)]
+    #[case(404, "NotFound", ErrorClass::NotFound)]
+    #[case(404, "Failed to parse error data", ErrorClass::NotFound)]
+    #[case(410, "Expired", ErrorClass::Gone)]
+    #[case(410, "Gone", ErrorClass::Gone)]
+    #[case(0, "Expired", ErrorClass::Gone)]
+    #[case(429, "TooManyRequests", ErrorClass::Throttled { after: None })]
+    #[case(403, "Forbidden", ErrorClass::Forbidden)]
+    #[case(401, "Unauthorized", ErrorClass::Unauthorized)]
+    #[case(422, "Invalid", ErrorClass::Invalid)]
+    #[case(400, "BadRequest", ErrorClass::Invalid)]
+    #[case(415, "UnsupportedMediaType", ErrorClass::Invalid)]
+    #[case(500, "InternalError", ErrorClass::Transient)]
+    #[case(504, "Timeout", ErrorClass::Transient)]
+    #[case(503, "", ErrorClass::Transient)]
+    fn a_status_has_its_class(#[case] code: u16, #[case] reason: &str, #[case] class: ErrorClass) {
         let api_error = ApiError::of(&api(code, reason));
         assert_eq!(api_error.class, class);
         assert!(api_error.to_string().ends_with("said the server"), "{api_error}");
@@ -317,7 +317,7 @@ mod tests {
         let details: StatusDetails = serde_json::from_str(r#"{"retryAfterSeconds":10}"#).unwrap();
         let status = Status::failure("budget", reason).with_code(code).with_details(details);
         let api_error = ApiError::of_status(&status);
-        assert_eq!(api_error.class, RetryClass::Throttled { after: Some(Duration::from_secs(10)) });
+        assert_eq!(api_error.class, ErrorClass::Throttled { after: Some(Duration::from_secs(10)) });
         assert_eq!(api_error.to_string(), "throttled by the API server, retry after 10 s: budget");
     }
 
@@ -326,7 +326,7 @@ mod tests {
     fn an_answer_that_cannot_be_read_is_not_quoted() {
         let wrong = serde_json::from_str::<u8>("\"hunter2\"").unwrap_err();
         let api_error = ApiError::of(&kube::Error::SerdeError(wrong));
-        assert_eq!(api_error.class, RetryClass::Undecodable);
+        assert_eq!(api_error.class, ErrorClass::Undecodable);
         assert!(!api_error.to_string().contains("hunter2"), "{api_error}");
     }
 
@@ -342,6 +342,6 @@ mod tests {
     #[test]
     fn our_own_rate_limit_is_not_mistaken_for_the_servers() {
         let api_error = ApiError::of(&kube::Error::Service(Box::new(Failure::BucketEmpty)));
-        assert_eq!(api_error.class, RetryClass::Dropped);
+        assert_eq!(api_error.class, ErrorClass::Dropped);
     }
 }

@@ -104,7 +104,7 @@ mod tests {
 
     /// Shows CLI-9.
     #[test]
-    fn a_folder_that_is_swapped_by_its_link_is_noticed_even_if_the_files_look_alike() {
+    fn replaced_symlink_is_detected_with_equal_file_metadata() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
         for (version, content) in [("1", "one"), ("2", "two")] {

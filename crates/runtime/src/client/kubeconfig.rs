@@ -395,13 +395,13 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_swallowed_half_of_the_file_is_told_by_its_first_word() {
+    fn unterminated_server_address_is_reported_with_its_beginning() {
         let error = server("https:/a: YQ==}}]\nusers: [{name: u, user: {token: hunter2}}]", true).unwrap_err();
         assert!(matches!(&error, ConfigProblem::Server { server } if server == "https:/a:"), "{error:?}");
     }
 
     #[test]
-    fn a_kubeconfig_that_ends_in_the_middle_of_a_character_is_refused() {
+    fn kubeconfig_with_invalid_utf8_is_rejected() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kubeconfig");
         for order in [[0xFF, 0xFE], [0xFE, 0xFF]] {
@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_a_kubeconfig_says_is_read_or_refused_and_its_secrets_are_not_told() {
+    fn any_kubeconfig_is_read_or_rejected_without_secrets() {
         const SECRET: &str = "hunter2hunter2";
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("kubeconfig");

@@ -40,7 +40,7 @@ use kube::client::Body;
 use tower::{BoxError, Service};
 
 pub use agent::UserAgent;
-pub use api_error::{ApiError, RetryClass};
+pub use api_error::{ApiError, ErrorClass};
 pub use config_error::{ConfigError, ConfigProblem};
 pub use connection::Connection;
 pub use dial::DialError;

@@ -14,7 +14,7 @@ use meta::Object;
 use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 
-use super::api_error::{ApiError, RetryClass};
+use super::api_error::{ApiError, ErrorClass};
 use super::connection::Connection;
 use crate::random::Random;
 
@@ -146,7 +146,7 @@ pub async fn check_ready(client: &kube::Client, place: &Place, required: &[Requi
         let served = match served {
             Ok(served) => served.resources,
             // The API group is not installed yet.
-            Err(error) if ApiError::of(&error).class == RetryClass::NotFound => Vec::new(),
+            Err(error) if ApiError::of(&error).class == ErrorClass::NotFound => Vec::new(),
             Err(error) => return Err(obstacle(place, &path, &error)),
         };
         let is_served = |kind: &RequiredKind| served.iter().any(|resource| resource.name == kind.plural);
@@ -158,8 +158,8 @@ pub async fn check_ready(client: &kube::Client, place: &Place, required: &[Requi
 fn obstacle(place: &Place, path: &str, error: &kube::Error) -> Obstacle {
     let (place, api_error) = (place.clone(), ApiError::of(error));
     match api_error.class {
-        RetryClass::Unauthorized => Obstacle::Unauthorized { place },
-        RetryClass::Forbidden => Obstacle::Forbidden { place, path: path.to_owned() },
+        ErrorClass::Unauthorized => Obstacle::Unauthorized { place },
+        ErrorClass::Forbidden => Obstacle::Forbidden { place, path: path.to_owned() },
         _ => Obstacle::Unreachable { place, why: api_error.to_string() },
     }
 }
@@ -243,7 +243,7 @@ mod tests {
 
     /// Shows CLI-11.
     #[tokio::test(start_paused = true)]
-    async fn it_says_what_it_waits_for_once_per_change_and_then_now_and_then() {
+    async fn obstacle_is_logged_on_change_and_periodically() {
         let client = client(|elapsed, path| match (elapsed.as_secs(), path) {
             (0..100, _) => (401, "{}"),
             (100..120, _) => (403, "{}"),

@@ -275,7 +275,7 @@ impl http_body::Body for AnswerBody {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::{ApiError, RetryClass, UserAgent, in_process};
+    use crate::client::{ApiError, ErrorClass, UserAgent, in_process};
     use crate::metrics::Metrics;
     use http_body_util::StreamBody;
     use k8s_openapi::api::core::v1::ConfigMap;
@@ -327,7 +327,7 @@ mod tests {
         let api = config_maps(&spec().within(30 * SECOND), &metrics, |_| pending());
         let start = Instant::now();
         let api_error = ApiError::from(ended(api.get("a")).await.unwrap_err());
-        assert_eq!((start.elapsed(), api_error.class), (30 * SECOND, RetryClass::Transient));
+        assert_eq!((start.elapsed(), api_error.class), (30 * SECOND, ErrorClass::Transient));
         let scraped = metrics.encode().unwrap();
         assert!(scraped.contains(r#"rest_client_requests_total{code="<error>",host="in-process",method="GET"} 1"#));
     }
@@ -340,7 +340,7 @@ mod tests {
             config_maps(&spec().within(30 * SECOND), &metrics, |_| async { Response::new(half(r#"{"items":["#)) });
         let start = Instant::now();
         let api_error = ApiError::from(ended(api.list(&ListParams::default())).await.unwrap_err());
-        assert_eq!((start.elapsed(), api_error.class), (30 * SECOND, RetryClass::Transient));
+        assert_eq!((start.elapsed(), api_error.class), (30 * SECOND, ErrorClass::Transient));
     }
 
     /// Shows CLI-4.
@@ -360,10 +360,10 @@ mod tests {
 
     /// Shows LEA-11.
     #[tokio::test(start_paused = true)]
-    async fn a_write_that_lost_its_right_while_it_waited_for_its_turn_never_leaves() {
+    async fn write_is_not_sent_when_leadership_ends_while_it_waits() {
         use tokio_util::sync::CancellationToken;
-        let (metrics, retiring) = (Metrics::new().unwrap(), CancellationToken::new());
-        let right = Leadership::unguarded().retiring_with(retiring.clone());
+        let (metrics, shutdown) = (Metrics::new().unwrap(), CancellationToken::new());
+        let right = Leadership::unguarded().with_shutdown(shutdown.clone());
         let spec = spec().limited(1.0, 1).while_leading(right);
         let api = config_maps(&spec, &metrics, |_| async { Response::new(text(r#"{"metadata":{"name":"a"}}"#)) });
         let write = || async {
@@ -374,7 +374,7 @@ mod tests {
             api.create(&kube::api::PostParams::default(), &map).await
         };
         ended(write()).await.unwrap();
-        let (second, ()) = tokio::join!(write(), async { retiring.cancel() });
+        let (second, ()) = tokio::join!(write(), async { shutdown.cancel() });
         let error = second.unwrap_err();
         assert!(matches!(Failure::within(&error), Some(Failure::NotLeading { effect: Effect::None, .. })), "{error:?}");
         assert!(ended(api.get("a")).await.is_ok(), "reading needs no right");
@@ -397,7 +397,7 @@ mod tests {
         let (second, ()) =
             tokio::join!(machines.delete("b", &parameters), async { wanted.store(false, Ordering::Relaxed) });
         let error = ApiError::from(second.unwrap_err());
-        assert_eq!((error.class, error.class.effect()), (RetryClass::Withdrawn, Effect::None));
+        assert_eq!((error.class, error.class.effect()), (ErrorClass::Withdrawn, Effect::None));
         let sent = metrics.encode().unwrap();
         assert!(
             sent.contains(r#"rest_client_requests_total{code="200",host="in-process",method="DELETE"} 1"#),
@@ -407,7 +407,7 @@ mod tests {
 
     /// Shows CLI-5.
     #[tokio::test(start_paused = true)]
-    async fn a_full_bucket_makes_calls_wait_and_the_wait_is_not_held_against_the_server() {
+    async fn rate_limit_delays_calls_outside_of_their_latency() {
         let metrics = Metrics::new().unwrap();
         let spec = spec().limited(1.0, 2).within(SECOND / 2);
         let api = config_maps(&spec, &metrics, |_| async { Response::new(text(EMPTY_LIST)) });
@@ -419,7 +419,7 @@ mod tests {
 
     /// Shows CLI-5.
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_may_not_wait_refuses_and_says_so() {
+    async fn client_without_waiting_rejects_calls_over_the_limit() {
         let metrics = Metrics::new().unwrap();
         let spec = spec().limited(1.0, 2).refusing_when_full();
         let api = config_maps(&spec, &metrics, |_| async { Response::new(text(EMPTY_LIST)) });
@@ -427,7 +427,7 @@ mod tests {
         for _ in 0..3 {
             classes.push(api.list(&ListParams::default()).await.err().map(|error| ApiError::from(error).class));
         }
-        assert_eq!(classes, [None, None, Some(RetryClass::Dropped)]);
+        assert_eq!(classes, [None, None, Some(ErrorClass::Dropped)]);
     }
 
     /// Shows CLI-5.
@@ -445,7 +445,7 @@ mod tests {
         for _ in 0..3 {
             classes.push(api.list(&ListParams::default()).await.err().map(|error| ApiError::from(error).class));
         }
-        assert_eq!(classes, [None, None, Some(RetryClass::Dropped)], "of three tokens the watch took one, and no more");
+        assert_eq!(classes, [None, None, Some(ErrorClass::Dropped)], "of three tokens the watch took one, and no more");
     }
 
     /// Shows CLI-3.
@@ -459,7 +459,7 @@ mod tests {
         let start = Instant::now();
         let api_error = ApiError::from(api.get("a").await.unwrap_err());
         assert_eq!(start.elapsed(), Duration::ZERO);
-        assert_eq!(api_error.class, RetryClass::Throttled { after: Some(7 * SECOND) });
+        assert_eq!(api_error.class, ErrorClass::Throttled { after: Some(7 * SECOND) });
         let scraped = metrics.encode().unwrap();
         assert!(scraped.contains(r#"rest_client_requests_total{code="429",host="in-process",method="GET"} 1"#));
     }
@@ -487,7 +487,7 @@ mod tests {
         let api = config_maps(&spec(), &metrics, move |_| async move {
             Response::builder().status(401).body(text(said)).unwrap()
         });
-        assert_eq!(ApiError::from(api.get("a").await.unwrap_err()).class, RetryClass::Unauthorized);
+        assert_eq!(ApiError::from(api.get("a").await.unwrap_err()).class, ErrorClass::Unauthorized);
     }
 
     #[tokio::test(start_paused = true)]

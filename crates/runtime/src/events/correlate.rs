@@ -1,21 +1,21 @@
-//! Which Events are worth a write, and which write. Pure: names and time come in.
+//! Decides whether an Event is written, and how. No I/O; names and time are parameters.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 
-use super::recent::Recent;
+use super::recent::LruMap;
 use super::{Emitted, Limits};
 
-/// One Event object: a message, or everything of a series that was combined.
+/// Identity of one Event object: a message, or all combined messages of a series.
 ///
-/// It, its series and who it is about are remembered as hashes: thousands are, each in several maps, and their names are long. Should two of
-/// them clash, one is counted as the other.
+/// Events, series and subjects are identified by hashes, because thousands are remembered in several maps and their names are
+/// long. If two hashes are equal, the Events are counted as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Told(u64);
+pub(super) struct EventId(u64);
 
-/// What is remembered of an Event object.
+/// What is remembered about an Event object.
 #[derive(Clone, Debug)]
 struct Existing {
     name: String,
@@ -35,20 +35,20 @@ struct Allowance {
     at: Timestamp,
 }
 
-/// What is remembered to tell a repetition from news. Each map is bounded.
+/// Remembers Events to detect repetitions. Each map is bounded.
 #[derive(Debug)]
 pub(super) struct Correlator {
     limits: Limits,
-    similar: Recent<u64, Similar>,
-    told: Recent<u64, Existing>,
-    allowances: Recent<u64, Allowance>,
+    similar: LruMap<u64, Similar>,
+    events: LruMap<u64, Existing>,
+    allowances: LruMap<u64, Allowance>,
 }
 
-/// An Event as it should stand on the server.
+/// The Event object to write.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Telling {
-    pub(super) told: Told,
-    pub(super) how: How,
+pub(super) struct EventWrite {
+    pub(super) id: EventId,
+    pub(super) verb: Verb,
     pub(super) name: String,
     pub(super) count: i32,
     pub(super) first: Timestamp,
@@ -57,53 +57,54 @@ pub(super) struct Telling {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum How {
-    /// It is not there yet.
+pub(super) enum Verb {
+    /// The Event object does not exist yet.
     Create,
-    /// It is there, unless it has expired.
-    Repeat,
+    /// The Event object exists, unless it has expired.
+    Patch,
 }
 
 impl Correlator {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            similar: Recent::new(limits.remembered),
-            told: Recent::new(limits.remembered),
-            allowances: Recent::new(limits.remembered),
+            similar: LruMap::new(limits.remembered),
+            events: LruMap::new(limits.remembered),
+            allowances: LruMap::new(limits.remembered),
         }
     }
 
-    /// What to write for `emitted`, or `None` when its object has had its say. `fresh_name` names an Event that is new.
-    pub(super) fn correlate(&mut self, emitted: &Emitted, fresh_name: impl FnOnce() -> String) -> Option<Telling> {
+    /// Returns the object to write for `emitted`, or `None` if the rate limit of its object is exceeded. `new_name` returns
+    /// the name of a new Event object.
+    pub(super) fn correlate(&mut self, emitted: &Emitted, new_name: impl FnOnce() -> String) -> Option<EventWrite> {
         let event = &emitted.event;
-        let subject = hash((&emitted.component, who(&event.about)));
+        let subject = hash((&emitted.component, identity(&emitted.about)));
         let series = hash((subject, event.event_type, &event.reason));
-        let (told, message) = self.combine(series, emitted);
-        let mut how = How::Repeat;
-        let existing = self.told.use_or_make(told.0, || {
-            how = How::Create;
-            Existing { name: fresh_name(), count: 0, first: emitted.at }
+        let (id, message) = self.combine(series, emitted);
+        let mut verb = Verb::Patch;
+        let existing = self.events.get_or_insert_with(id.0, || {
+            verb = Verb::Create;
+            Existing { name: new_name(), count: 0, first: emitted.at }
         });
-        // Counted before it is decided whether to say so: when the object may speak again, the figure is right.
+        // Events over the rate limit are counted too, so that the next write has the correct count.
         existing.count = existing.count.saturating_add(1);
         let Existing { name, count, first } = existing.clone();
-        let telling = Telling { told, how, name, count, first, last: emitted.at, message };
-        self.allow(subject, emitted.at).then_some(telling)
+        let write = EventWrite { id, verb, name, count, first, last: emitted.at, message };
+        self.allow(subject, emitted.at).then_some(write)
     }
 
-    /// The Event of `telling` had to be made anew, as `name`.
-    pub(super) fn renamed(&mut self, telling: &Telling, name: &str) {
-        if let Some(existing) = self.told.peek_mut(&telling.told.0) {
+    /// Records that the Event was created again with another name.
+    pub(super) fn renamed(&mut self, write: &EventWrite, name: &str) {
+        if let Some(existing) = self.events.peek_mut(&write.id.0) {
             name.clone_into(&mut existing.name);
         }
     }
 
-    /// Under which Event a message is told: its own, or that of all similar ones once there are too many.
-    fn combine(&mut self, series: u64, emitted: &Emitted) -> (Told, String) {
+    /// Selects the Event object for a message: its own, or the combined one if there are too many similar messages.
+    fn combine(&mut self, series: u64, emitted: &Emitted) -> (EventId, String) {
         let message = hash(&emitted.event.message);
-        let fresh = || Similar { messages: Vec::new(), last: emitted.at };
-        let similar = self.similar.use_or_make(series, fresh);
+        let new = || Similar { messages: Vec::new(), last: emitted.at };
+        let similar = self.similar.get_or_insert_with(series, new);
         if emitted.at.duration_since(similar.last) > span(self.limits.similar_within) {
             similar.messages.clear();
         }
@@ -113,17 +114,17 @@ impl Correlator {
             similar.messages.push(message);
         } else if !known {
             let combined = format!("(combined from similar events): {}", emitted.event.message);
-            return (Told(hash((series, None::<u64>))), combined);
+            return (EventId(hash((series, None::<u64>))), combined);
         }
-        (Told(hash((series, Some(message)))), emitted.event.message.clone())
+        (EventId(hash((series, Some(message)))), emitted.event.message.clone())
     }
 
-    /// Takes one of the subject's tokens. Wall time is good enough here; a clock set back only delays the next token.
+    /// Takes a token of the subject. Wall time is sufficient: if the clock is set back, the next token is delayed.
     fn allow(&mut self, subject: u64, at: Timestamp) -> bool {
         let burst = f64::from(self.limits.burst);
-        let allowance = self.allowances.use_or_make(subject, || Allowance { tokens: burst, at });
+        let allowance = self.allowances.get_or_insert_with(subject, || Allowance { tokens: burst, at });
         let elapsed = at.duration_since(allowance.at).as_secs_f64().max(0.0);
-        let gained = elapsed / self.limits.then_one_per.as_secs_f64().max(f64::MIN_POSITIVE);
+        let gained = elapsed / self.limits.interval.as_secs_f64().max(f64::MIN_POSITIVE);
         allowance.tokens = (allowance.tokens + gained).min(burst);
         allowance.at = at;
         let allowed = allowance.tokens >= 1.0;
@@ -135,12 +136,12 @@ impl Correlator {
 
     #[cfg(test)]
     pub(super) fn remembered(&self) -> [usize; 3] {
-        [self.similar.len(), self.told.len(), self.allowances.len()]
+        [self.similar.len(), self.events.len(), self.allowances.len()]
     }
 }
 
-/// What tells an object from every other.
-fn who(about: &ObjectReference) -> [&Option<String>; 5] {
+/// Returns the fields that identify an object.
+fn identity(about: &ObjectReference) -> [&Option<String>; 5] {
     [&about.kind, &about.namespace, &about.name, &about.uid, &about.api_version]
 }
 
@@ -157,25 +158,25 @@ fn span(duration: std::time::Duration) -> SignedDuration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Event, EventType};
+    use meta::{Event, EventType};
     use std::time::Duration;
 
-    struct Talk {
+    struct Fixture {
         correlator: Correlator,
         now: Timestamp,
         names: u32,
     }
 
-    impl Talk {
+    impl Fixture {
         fn new() -> Self {
             Self { correlator: Correlator::new(Limits::default()), now: Timestamp::UNIX_EPOCH, names: 0 }
         }
 
-        fn say(&mut self, object: &str, reason: &'static str, message: &str) -> Option<Telling> {
+        fn emit(&mut self, object: &str, reason: &'static str, message: &str) -> Option<EventWrite> {
             let about = ObjectReference { name: Some(object.into()), ..ObjectReference::default() };
             let event_type = EventType::Normal;
-            let event = Event { about, event_type, reason: reason.into(), message: message.into() };
-            let emitted = Emitted { component: "test".into(), event, at: self.now };
+            let event = Event { event_type, reason, message: message.into() };
+            let emitted = Emitted { component: "test".into(), about, event, at: self.now };
             let names = &mut self.names;
             self.correlator.correlate(&emitted, || {
                 *names += 1;
@@ -189,74 +190,74 @@ mod tests {
     }
 
     #[test]
-    fn the_same_said_again_raises_the_count_of_the_event_that_is_there() {
-        let mut talk = Talk::new();
-        let first = talk.say("m", "Joined", "hello").unwrap();
-        assert_eq!((first.how, first.count), (How::Create, 1));
-        talk.pass(Duration::from_secs(5));
-        let again = talk.say("m", "Joined", "hello").unwrap();
-        assert_eq!((again.how, again.count, &again.name), (How::Repeat, 2, &first.name));
-        assert_eq!((again.first, again.last), (first.first, talk.now));
+    fn repeated_message_increases_the_count_of_the_event() {
+        let mut fixture = Fixture::new();
+        let first = fixture.emit("m", "Joined", "hello").unwrap();
+        assert_eq!((first.verb, first.count), (Verb::Create, 1));
+        fixture.pass(Duration::from_secs(5));
+        let again = fixture.emit("m", "Joined", "hello").unwrap();
+        assert_eq!((again.verb, again.count, &again.name), (Verb::Patch, 2, &first.name));
+        assert_eq!((again.first, again.last), (first.first, fixture.now));
     }
 
     #[test]
-    fn another_message_object_or_reason_is_another_event() {
-        let mut talk = Talk::new();
+    fn another_message_object_or_reason_creates_another_event() {
+        let mut fixture = Fixture::new();
         let names = [
-            talk.say("m", "Joined", "hello"),
-            talk.say("m", "Joined", "hello, world"),
-            talk.say("n", "Joined", "hello"),
-            talk.say("m", "Left", "hello"),
+            fixture.emit("m", "Joined", "hello"),
+            fixture.emit("m", "Joined", "hello, world"),
+            fixture.emit("n", "Joined", "hello"),
+            fixture.emit("m", "Left", "hello"),
         ]
-        .map(|telling| telling.unwrap().name);
+        .map(|write| write.unwrap().name);
         assert_eq!(names, ["event-1", "event-2", "event-3", "event-4"]);
     }
 
     /// Shows EVT-2.
     #[test]
-    fn from_the_eleventh_similar_message_on_they_share_one_event_that_shows_the_newest() {
-        let mut talk = Talk::new();
+    fn eleventh_similar_message_starts_a_combined_event() {
+        let mut fixture = Fixture::new();
         for i in 0..10 {
-            assert_eq!(talk.say("m", "Failed", &format!("error {i}")).unwrap().how, How::Create);
+            assert_eq!(fixture.emit("m", "Failed", &format!("error {i}")).unwrap().verb, Verb::Create);
         }
-        let eleventh = talk.say("m", "Failed", "error 10").unwrap();
-        assert_eq!((eleventh.how, eleventh.count), (How::Create, 1));
+        let eleventh = fixture.emit("m", "Failed", "error 10").unwrap();
+        assert_eq!((eleventh.verb, eleventh.count), (Verb::Create, 1));
         assert_eq!(eleventh.message, "(combined from similar events): error 10");
-        let twelfth = talk.say("m", "Failed", "error 11").unwrap();
-        assert_eq!((twelfth.how, twelfth.count, &twelfth.name), (How::Repeat, 2, &eleventh.name));
+        let twelfth = fixture.emit("m", "Failed", "error 11").unwrap();
+        assert_eq!((twelfth.verb, twelfth.count, &twelfth.name), (Verb::Patch, 2, &eleventh.name));
         assert_eq!(twelfth.message, "(combined from similar events): error 11");
     }
 
     #[test]
-    fn ten_quiet_minutes_end_the_combining() {
-        let mut talk = Talk::new();
+    fn combining_ends_after_ten_minutes_without_messages() {
+        let mut fixture = Fixture::new();
         for i in 0..12 {
-            talk.say("m", "Failed", &format!("error {i}"));
+            fixture.emit("m", "Failed", &format!("error {i}"));
         }
-        talk.pass(Duration::from_secs(601));
-        assert_eq!(talk.say("m", "Failed", "error 12").unwrap().message, "error 12");
+        fixture.pass(Duration::from_secs(601));
+        assert_eq!(fixture.emit("m", "Failed", "error 12").unwrap().message, "error 12");
     }
 
     #[test]
-    fn an_object_has_its_say_25_times_then_once_in_five_minutes() {
-        let mut talk = Talk::new();
-        let told = (0..60).filter(|_| talk.say("m", "Failed", "again").is_some()).count();
-        assert_eq!(told, 25);
-        assert!(talk.say("n", "Failed", "again").is_some(), "another object is not held back");
-        talk.pass(Duration::from_mins(5));
-        let next = talk.say("m", "Failed", "again").unwrap();
-        assert_eq!(next.count, 61, "what was not told is still counted");
-        assert!(talk.say("m", "Failed", "again").is_none());
+    fn events_of_an_object_are_limited_after_a_burst_of_25() {
+        let mut fixture = Fixture::new();
+        let written = (0..60).filter(|_| fixture.emit("m", "Failed", "again").is_some()).count();
+        assert_eq!(written, 25);
+        assert!(fixture.emit("n", "Failed", "again").is_some(), "another object has its own limit");
+        fixture.pass(Duration::from_mins(5));
+        let next = fixture.emit("m", "Failed", "again").unwrap();
+        assert_eq!(next.count, 61, "dropped Events are counted");
+        assert!(fixture.emit("m", "Failed", "again").is_none());
     }
 
     /// Shows EVT-2.
     #[test]
-    fn memory_is_bounded_whatever_is_said() {
-        let mut talk = Talk::new();
-        talk.correlator = Correlator::new(Limits { remembered: 100, ..Limits::default() });
+    fn memory_is_bounded() {
+        let mut fixture = Fixture::new();
+        fixture.correlator = Correlator::new(Limits { remembered: 100, ..Limits::default() });
         for i in 0..5_000 {
-            talk.say(&format!("m{}", i % 700), "Failed", &format!("error {i}"));
+            fixture.emit(&format!("m{}", i % 700), "Failed", &format!("error {i}"));
         }
-        assert_eq!(talk.correlator.remembered(), [100, 100, 100]);
+        assert_eq!(fixture.correlator.remembered(), [100, 100, 100]);
     }
 }

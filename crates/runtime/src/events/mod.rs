@@ -1,19 +1,19 @@
-//! Kubernetes Events: what happened and why, told where people look.
+//! Recording of Kubernetes Events.
 //!
-//! An Event must never cost the controller anything. Emitting one puts it into a bounded queue and returns; a full queue
-//! drops it and counts. One task writes them, on a budget of its own. The rules that keep a busy object from flooding the
-//! API server are client-go's, because people's habits and dashboards are made for them:
+//! Recording an Event never blocks a controller. [`EventSink::emit`] adds it to a bounded queue; if the queue is full the
+//! Event is dropped and counted. One task writes the Events, with a rate limit of its own. The correlation rules are those
+//! of client-go, because dashboards and users expect them:
 //!
-//! - the same thing said again raises `count` and `lastTimestamp` of the Event that is already there;
-//! - more than ten different messages about one object for one reason within ten minutes become one *combined* Event, which
-//!   always shows the newest;
-//! - one component may say 25 things about one object in a burst, then one every five minutes.
+//! - an Event with the same message increases `count` and `lastTimestamp` of the existing Event;
+//! - after ten different messages with the same object and reason within ten minutes, further messages are combined into
+//!   one Event, which shows the newest message;
+//! - a component may emit 25 Events about an object in a burst, then one every five minutes.
 //!
-//! | file | idea |
+//! | file | content |
 //! | --- | --- |
-//! | `correlate` | the rules above: pure, bounded memory |
-//! | `recent` | a map that forgets what was not used for longest |
-//! | `writer` | the task that writes, retries a little, and flushes at the end |
+//! | `correlate` | the rules above, without I/O and with bounded memory |
+//! | `recent` | a map that evicts the least recently used entry |
+//! | `writer` | the task that writes, retries, and flushes the queue on shutdown |
 
 mod correlate;
 mod recent;
@@ -24,53 +24,24 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::ObjectReference;
+use meta::Event;
 use tokio::sync::mpsc;
 
 pub use writer::{EventPolicy, EventWriter, Unsent};
 
 use crate::Clock;
-use crate::metrics::{EventFate, EventMetrics};
+use crate::metrics::{EventMetrics, EventOutcome};
 
-/// Whether an Event is worth worrying about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EventType {
-    /// Things go as they should.
-    Normal,
-    /// Someone should look.
-    Warning,
-}
-
-impl EventType {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Normal => "Normal",
-            Self::Warning => "Warning",
-        }
-    }
-}
-
-/// An Event about an object.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Event {
-    /// The object; its kind, name, uid and apiVersion should be set.
-    pub about: ObjectReference,
-    /// Good or bad news.
-    pub event_type: EventType,
-    /// One word in CamelCase, for machines.
-    pub reason: Cow<'static, str>,
-    /// A sentence, for people.
-    pub message: String,
-}
-
-/// An Event on its way to the writer.
+/// An Event in the queue of the writer.
 #[derive(Clone, Debug)]
 struct Emitted {
     component: Cow<'static, str>,
+    about: ObjectReference,
     event: Event,
     at: Timestamp,
 }
 
-/// Where Events go in. Cheap to clone; clones share the queue.
+/// Adds Events to the queue of an [`EventWriter`]. Cheap to clone; clones share the queue.
 #[derive(Clone, Debug)]
 pub struct EventSink {
     component: Cow<'static, str>,
@@ -80,35 +51,36 @@ pub struct EventSink {
 }
 
 impl EventSink {
-    /// The same sink, speaking as another component (the Event's `source.component`).
+    /// Returns a sink for the same queue with another component (`source.component` of the Event).
     #[must_use]
-    pub fn speaking_as(&self, component: impl Into<Cow<'static, str>>) -> Self {
+    pub fn with_component(&self, component: impl Into<Cow<'static, str>>) -> Self {
         Self { component: component.into(), ..self.clone() }
     }
 
-    /// Emits an Event. Never waits: when the queue is full or the writer has ended the Event is dropped and counted.
-    pub fn emit(&self, event: Event) {
-        let emitted = Emitted { component: self.component.clone(), event, at: self.clock.now() };
+    /// Emits an Event about an object; `about` should contain kind, name, uid and apiVersion. Does not block: if the queue
+    /// is full or the writer has stopped, the Event is dropped and counted.
+    pub fn emit(&self, about: ObjectReference, event: Event) {
+        let emitted = Emitted { component: self.component.clone(), about, event, at: self.clock.now() };
         match self.queue.try_send(emitted) {
             Ok(()) => {}
-            Err(mpsc::error::TrySendError::Full(_)) => self.metrics.count(EventFate::QueueFull),
-            Err(mpsc::error::TrySendError::Closed(_)) => self.metrics.count(EventFate::Unsent),
+            Err(mpsc::error::TrySendError::Full(_)) => self.metrics.count(EventOutcome::QueueFull),
+            Err(mpsc::error::TrySendError::Closed(_)) => self.metrics.count(EventOutcome::Unsent),
         }
     }
 }
 
-/// How much is let through. The defaults are client-go's.
+/// Limits of the correlation. The defaults are those of client-go.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limits {
-    /// Different messages about one object for one reason that are told one by one.
+    /// Number of different messages with the same object and reason that get an Event each.
     pub similar: usize,
-    /// How long such messages are remembered as similar.
+    /// Period after which such messages are forgotten.
     pub similar_within: Duration,
-    /// Events one component may say about one object at once.
+    /// Number of Events that one component may emit about one object in a burst.
     pub burst: u32,
-    /// After the burst, one per this time.
-    pub then_one_per: Duration,
-    /// How many objects, series and messages are remembered.
+    /// Interval between further Events after the burst.
+    pub interval: Duration,
+    /// Maximum number of objects, series and messages that are remembered.
     pub remembered: usize,
 }
 
@@ -118,7 +90,7 @@ impl Default for Limits {
             similar: 10,
             similar_within: Duration::from_mins(10),
             burst: 25,
-            then_one_per: Duration::from_mins(5),
+            interval: Duration::from_mins(5),
             remembered: 4096,
         }
     }

@@ -1,23 +1,23 @@
-//! A map of bounded size that forgets what was not used for longest.
+//! A map of bounded size that evicts the least maply used entry.
 
 use std::collections::BTreeMap;
 
-/// Holds at most a fixed number of entries. Two ordered maps instead of a linked list: simpler, and fast enough for Events.
+/// Map with a maximum number of entries. Two ordered maps are simpler than a linked list, and fast enough for Events.
 #[derive(Debug)]
-pub(super) struct Recent<K, V> {
+pub(super) struct LruMap<K, V> {
     most: usize,
     uses: u64,
     entries: BTreeMap<K, (u64, V)>,
     by_use: BTreeMap<u64, K>,
 }
 
-impl<K: Ord + Clone, V> Recent<K, V> {
+impl<K: Ord + Clone, V> LruMap<K, V> {
     pub(super) fn new(most: usize) -> Self {
         Self { most: most.max(1), uses: 0, entries: BTreeMap::new(), by_use: BTreeMap::new() }
     }
 
-    /// The value of `key`, made by `make` if there is none; it is now the most recently used.
-    pub(super) fn use_or_make(&mut self, key: K, make: impl FnOnce() -> V) -> &mut V {
+    /// Returns the value of `key`, or inserts the result of `create`. The entry becomes the most maply used.
+    pub(super) fn get_or_insert_with(&mut self, key: K, create: impl FnOnce() -> V) -> &mut V {
         self.uses += 1;
         match self.entries.get(&key).map(|(last, _)| *last) {
             Some(last) => {
@@ -32,12 +32,12 @@ impl<K: Ord + Clone, V> Recent<K, V> {
             }
         }
         self.by_use.insert(self.uses, key.clone());
-        let entry = self.entries.entry(key).or_insert_with(|| (0, make()));
+        let entry = self.entries.entry(key).or_insert_with(|| (0, create()));
         entry.0 = self.uses;
         &mut entry.1
     }
 
-    /// The value of `key` if it is remembered. Looking does not count as use.
+    /// Returns the value of `key`. Does not count as use.
     pub(super) fn peek_mut(&mut self, key: &K) -> Option<&mut V> {
         self.entries.get_mut(key).map(|(_, value)| value)
     }
@@ -54,14 +54,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_not_used_for_longest_is_forgotten_first() {
-        let mut recent = Recent::new(2);
-        *recent.use_or_make("a", || 0) = 1;
-        *recent.use_or_make("b", || 0) = 2;
-        assert_eq!(*recent.use_or_make("a", || 0), 1);
-        recent.use_or_make("c", || 3);
-        assert_eq!(*recent.use_or_make("a", || 0), 1);
-        assert_eq!(*recent.use_or_make("b", || 0), 0, "b had to go for c");
-        assert_eq!(recent.len(), 2);
+    fn the_least_maply_used_entry_is_evicted_first() {
+        let mut map = LruMap::new(2);
+        *map.get_or_insert_with("a", || 0) = 1;
+        *map.get_or_insert_with("b", || 0) = 2;
+        assert_eq!(*map.get_or_insert_with("a", || 0), 1);
+        map.get_or_insert_with("c", || 3);
+        assert_eq!(*map.get_or_insert_with("a", || 0), 1);
+        assert_eq!(*map.get_or_insert_with("b", || 0), 0, "b was evicted for c");
+        assert_eq!(map.len(), 2);
     }
 }

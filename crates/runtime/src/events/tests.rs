@@ -1,4 +1,4 @@
-//! The writer against a scripted server: what is sent, and what becomes of it when the server is in a mood.
+//! Tests of the writer with a scripted API server.
 
 use super::*;
 use crate::logs::{self, LogFormat, Verbosity};
@@ -7,21 +7,22 @@ use crate::{Random, Tasks};
 use http::{Method, Request, Response};
 use http_body_util::BodyExt;
 use kube::client::Body;
+use meta::EventType;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// What the server does with the next request, and with all after it when the script has ended.
+/// Response to the next request. The last one of a script applies to all further requests.
 #[derive(Clone, Copy)]
-enum Mood {
-    Fine,
-    Answers(u16),
-    Silent,
+enum Reaction {
+    Accept,
+    Reject(u16),
+    Hang,
 }
 
 #[derive(Clone, Default)]
 struct Server {
-    script: Arc<Mutex<Vec<Mood>>>,
+    script: Arc<Mutex<Vec<Reaction>>>,
     requests: Arc<Mutex<Vec<(Method, String, Value)>>>,
 }
 
@@ -34,13 +35,13 @@ impl Server {
                 let (head, body) = request.into_parts();
                 let body: Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;
                 server.requests.lock().push((head.method, head.uri.path().to_owned(), body.clone()));
-                let mood = {
+                let reaction = {
                     let mut script = server.script.lock();
-                    if script.len() > 1 { script.remove(0) } else { *script.first().unwrap_or(&Mood::Fine) }
+                    if script.len() > 1 { script.remove(0) } else { *script.first().unwrap_or(&Reaction::Accept) }
                 };
-                let (code, answer) = match mood {
-                    Mood::Fine => (200, json!({"metadata": {"name": "e"}, "involvedObject": {}})),
-                    Mood::Answers(code) => {
+                let (code, answer) = match reaction {
+                    Reaction::Accept => (200, json!({"metadata": {"name": "e"}, "involvedObject": {}})),
+                    Reaction::Reject(code) => {
                         let reason = match code {
                             403 => "Forbidden",
                             404 => "NotFound",
@@ -53,7 +54,7 @@ impl Server {
                             json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"}),
                         )
                     }
-                    Mood::Silent => std::future::pending().await,
+                    Reaction::Hang => std::future::pending().await,
                 };
                 Ok::<_, tower::BoxError>(
                     Response::builder().status(code).body(Body::from(serde_json::to_vec(&answer)?))?,
@@ -64,7 +65,7 @@ impl Server {
     }
 }
 
-struct Office {
+struct Fixture {
     server: Server,
     sink: EventSink,
     metrics: Metrics,
@@ -72,7 +73,7 @@ struct Office {
     unsent: Arc<Mutex<Option<Unsent>>>,
 }
 
-fn office(script: &[Mood], policy: EventPolicy) -> Office {
+fn fixture(script: &[Reaction], policy: EventPolicy) -> Fixture {
     let server = Server::default();
     *server.script.lock() = script.to_vec();
     let metrics = Metrics::new().unwrap();
@@ -85,26 +86,25 @@ fn office(script: &[Mood], policy: EventPolicy) -> Office {
         let unsent = writer.run(stop).await;
         *left.lock() = Some(unsent);
     });
-    Office { server, sink, metrics, tasks, unsent }
+    Fixture { server, sink, metrics, tasks, unsent }
 }
 
-fn event(message: &str) -> Event {
-    Event {
-        about: ObjectReference {
-            api_version: Some("machine.sapcloud.io/v1alpha1".into()),
-            kind: Some("MachineSet".into()),
-            namespace: Some("shoot".into()),
-            name: Some("pool-a".into()),
-            uid: Some("u-1".into()),
-            ..ObjectReference::default()
-        },
-        event_type: EventType::Normal,
-        reason: "SuccessfulCreate".into(),
-        message: message.into(),
+fn about() -> ObjectReference {
+    ObjectReference {
+        api_version: Some("machine.sapcloud.io/v1alpha1".into()),
+        kind: Some("MachineSet".into()),
+        namespace: Some("shoot".into()),
+        name: Some("pool-a".into()),
+        uid: Some("u-1".into()),
+        ..ObjectReference::default()
     }
 }
 
-impl Office {
+fn event(message: &str) -> Event {
+    Event { event_type: EventType::Normal, reason: "SuccessfulCreate", message: message.into() }
+}
+
+impl Fixture {
     async fn settle(&self) {
         tokio::time::sleep(Duration::from_mins(1)).await;
     }
@@ -113,17 +113,17 @@ impl Office {
         self.server.requests.lock().clone()
     }
 
-    fn count(&self, fate: EventFate) -> u64 {
-        self.metrics.events.counted(fate)
+    fn count(&self, outcome: EventOutcome) -> u64 {
+        self.metrics.events.counted(outcome)
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_carries_what_people_and_machines_look_for() {
-    let office = office(&[], EventPolicy::default());
-    office.sink.speaking_as("machineset-controller").emit(event("Created Machine: pool-a-x"));
-    office.settle().await;
-    let (method, path, event) = office.requests().remove(0);
+async fn written_event_has_all_fields() {
+    let fixture = fixture(&[], EventPolicy::default());
+    fixture.sink.with_component("machineset-controller").emit(about(), event("Created Machine: pool-a-x"));
+    fixture.settle().await;
+    let (method, path, event) = fixture.requests().remove(0);
     assert_eq!((method, path.as_str()), (Method::POST, "/api/v1/namespaces/shoot/events"));
     assert!(event["metadata"]["name"].as_str().unwrap().starts_with("pool-a."));
     assert_eq!(event["metadata"]["namespace"], "shoot");
@@ -139,160 +139,158 @@ async fn an_event_carries_what_people_and_machines_look_for() {
 
 /// Shows EVT-2.
 #[tokio::test(start_paused = true)]
-async fn a_repetition_patches_count_time_and_message_of_the_event_that_is_there() {
-    let office = office(&[], EventPolicy::default());
-    office.sink.emit(event("hello"));
-    office.settle().await;
-    office.sink.emit(event("hello"));
-    office.settle().await;
-    let requests = office.requests();
+async fn repetition_patches_count_time_and_message() {
+    let fixture = fixture(&[], EventPolicy::default());
+    fixture.sink.emit(about(), event("hello"));
+    fixture.settle().await;
+    fixture.sink.emit(about(), event("hello"));
+    fixture.settle().await;
+    let requests = fixture.requests();
     let name = requests[0].2["metadata"]["name"].as_str().unwrap();
     assert_eq!(requests[1].0, Method::PATCH);
     assert_eq!(requests[1].1, format!("/api/v1/namespaces/shoot/events/{name}"));
     assert_eq!(requests[1].2, json!({"count": 2, "lastTimestamp": "2026-01-01T00:01:00Z", "message": "hello"}));
-    assert_eq!((office.count(EventFate::Created), office.count(EventFate::Repeated)), (1, 1));
+    assert_eq!((fixture.count(EventOutcome::Created), fixture.count(EventOutcome::Repeated)), (1, 1));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_expired_is_made_anew_with_the_count_it_had_reached() {
-    let office = office(&[Mood::Fine, Mood::Answers(404), Mood::Fine], EventPolicy::default());
+async fn expired_event_is_created_again_with_its_count() {
+    let fixture = fixture(&[Reaction::Accept, Reaction::Reject(404), Reaction::Accept], EventPolicy::default());
     for _ in 0..3 {
-        office.sink.emit(event("hello"));
-        office.settle().await;
+        fixture.sink.emit(about(), event("hello"));
+        fixture.settle().await;
     }
-    let requests = office.requests();
+    let requests = fixture.requests();
     let methods: Vec<_> = requests.iter().map(|(method, ..)| method.as_str()).collect();
     assert_eq!(methods, ["POST", "PATCH", "POST", "PATCH"]);
     assert_eq!(requests[2].2["count"], 2);
     let (old, new) = (&requests[0].2["metadata"]["name"], &requests[2].2["metadata"]["name"]);
     assert_ne!(old, new);
-    assert!(requests[3].1.ends_with(new.as_str().unwrap()), "the third goes to the new one");
+    assert!(requests[3].1.ends_with(new.as_str().unwrap()), "the third patches the new Event");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_passing_trouble_is_tried_again_and_a_lasting_one_is_not_for_ever() {
-    let office = office(&[Mood::Answers(500), Mood::Silent, Mood::Fine], EventPolicy::default());
-    office.sink.emit(event("hello"));
-    office.settle().await;
-    assert_eq!(office.count(EventFate::Created), 1);
-    *office.server.script.lock() = vec![Mood::Answers(500)];
-    office.sink.emit(event("hello again"));
-    office.settle().await;
-    assert_eq!(office.count(EventFate::Unreachable), 1);
-    assert_eq!(office.requests().len(), 3 + 4);
+async fn transient_error_is_retried_a_limited_number_of_times() {
+    let fixture = fixture(&[Reaction::Reject(500), Reaction::Hang, Reaction::Accept], EventPolicy::default());
+    fixture.sink.emit(about(), event("hello"));
+    fixture.settle().await;
+    assert_eq!(fixture.count(EventOutcome::Created), 1);
+    *fixture.server.script.lock() = vec![Reaction::Reject(500)];
+    fixture.sink.emit(about(), event("hello again"));
+    fixture.settle().await;
+    assert_eq!(fixture.count(EventOutcome::Unreachable), 1);
+    assert_eq!(fixture.requests().len(), 3 + 4);
 }
 
 /// Shows EVT-3.
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_not_tried_again_and_does_not_stop_the_others() {
-    let office = office(&[Mood::Answers(422), Mood::Answers(422), Mood::Fine], EventPolicy::default());
+async fn rejected_event_is_not_retried_and_does_not_block_others() {
+    let fixture = fixture(&[Reaction::Reject(422), Reaction::Reject(422), Reaction::Accept], EventPolicy::default());
     for message in ["one", "two", "three"] {
-        office.sink.emit(event(message));
+        fixture.sink.emit(about(), event(message));
     }
-    office.settle().await;
-    assert_eq!(office.requests().len(), 3);
-    assert_eq!((office.count(EventFate::Refused), office.count(EventFate::Created)), (2, 1));
+    fixture.settle().await;
+    assert_eq!(fixture.requests().len(), 3);
+    assert_eq!((fixture.count(EventOutcome::Refused), fixture.count(EventOutcome::Created)), (2, 1));
 }
 
 /// Shows ROL-4, EVT-3.
 #[tokio::test(start_paused = true)]
-async fn a_missing_permission_is_said_once_until_it_has_been_granted_in_between() {
+async fn missing_permission_is_logged_once_until_it_was_granted() {
     let page = crate::logs::page::Page::default();
     let subscriber = logs::subscriber(LogFormat::Text, Verbosity(0), Clock::system(), page.clone());
     let _listening = tracing::subscriber::set_default(subscriber);
-    let said = || page.text().matches("may not write Events").count();
+    let logged = || page.text().matches("no permission to write Events").count();
 
-    let office = office(&[Mood::Answers(403)], EventPolicy::default());
+    let fixture = fixture(&[Reaction::Reject(403)], EventPolicy::default());
     for i in 0..5 {
-        office.sink.emit(event(&format!("message {i}")));
+        fixture.sink.emit(about(), event(&format!("message {i}")));
     }
-    office.settle().await;
-    assert_eq!((office.count(EventFate::Refused), said()), (5, 1));
-    assert_eq!(office.requests().len(), 1, "the server is left alone for a while");
+    fixture.settle().await;
+    assert_eq!((fixture.count(EventOutcome::Refused), logged()), (5, 1));
+    assert_eq!(fixture.requests().len(), 1, "no requests are sent during the backoff");
     tokio::time::sleep(Duration::from_mins(1)).await;
-    office.sink.emit(event("still not"));
-    office.settle().await;
-    assert_eq!((office.requests().len(), said()), (2, 1));
+    fixture.sink.emit(about(), event("still not"));
+    fixture.settle().await;
+    assert_eq!((fixture.requests().len(), logged()), (2, 1));
 
     tokio::time::sleep(Duration::from_mins(1)).await;
-    *office.server.script.lock() = vec![Mood::Fine, Mood::Answers(403)];
-    office.sink.emit(event("granted"));
-    office.sink.emit(event("and taken away again"));
-    office.settle().await;
-    assert_eq!(said(), 2);
+    *fixture.server.script.lock() = vec![Reaction::Accept, Reaction::Reject(403)];
+    fixture.sink.emit(about(), event("granted"));
+    fixture.sink.emit(about(), event("and revoked again"));
+    fixture.settle().await;
+    assert_eq!(logged(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_that_is_taken_is_exchanged_for_another() {
-    let office = office(&[Mood::Answers(409), Mood::Fine], EventPolicy::default());
-    office.sink.emit(event("hello"));
-    office.settle().await;
-    let requests = office.requests();
+async fn new_name_is_used_when_the_name_exists() {
+    let fixture = fixture(&[Reaction::Reject(409), Reaction::Accept], EventPolicy::default());
+    fixture.sink.emit(about(), event("hello"));
+    fixture.settle().await;
+    let requests = fixture.requests();
     assert_ne!(requests[0].2["metadata"]["name"], requests[1].2["metadata"]["name"]);
-    assert_eq!(office.count(EventFate::Created), 1);
+    assert_eq!(fixture.count(EventOutcome::Created), 1);
 }
 
 /// Shows EVT-1.
 #[tokio::test(start_paused = true)]
-async fn emitting_never_waits_and_a_full_queue_drops_and_counts() {
+async fn events_are_dropped_and_counted_when_the_queue_is_full() {
     let policy = EventPolicy { queue: 10, ..EventPolicy::default() };
-    let office = office(&[Mood::Silent], policy);
+    let fixture = fixture(&[Reaction::Hang], policy);
     for i in 0..50 {
-        office.sink.emit(event(&format!("message {i}")));
+        fixture.sink.emit(about(), event(&format!("message {i}")));
     }
-    assert_eq!(office.count(EventFate::QueueFull), 40);
+    assert_eq!(fixture.count(EventOutcome::QueueFull), 40);
 }
 
 /// Shows EVT-1.
 #[tokio::test(start_paused = true)]
-async fn the_budget_for_writes_is_not_overdrawn() {
+async fn rate_limit_of_writes_is_not_exceeded() {
     let policy = EventPolicy { qps: 1.0, burst: 3, ..EventPolicy::default() };
-    let office = office(&[], policy);
+    let fixture = fixture(&[], policy);
     for i in 0..8 {
-        office.sink.emit(event(&format!("message {i}")));
+        fixture.sink.emit(about(), event(&format!("message {i}")));
     }
     tokio::time::sleep(Duration::from_millis(100)).await;
-    assert_eq!((office.count(EventFate::Created), office.count(EventFate::RateLimited)), (3, 5));
+    assert_eq!((fixture.count(EventOutcome::Created), fixture.count(EventOutcome::RateLimited)), (3, 5));
 }
 
 /// Shows EVT-4.
 #[tokio::test(start_paused = true)]
-async fn what_is_left_is_written_when_we_are_asked_to_stop() {
-    let office = office(&[], EventPolicy::default());
+async fn queue_is_flushed_on_shutdown() {
+    let fixture = fixture(&[], EventPolicy::default());
     for i in 0..5 {
-        office.sink.emit(event(&format!("message {i}")));
+        fixture.sink.emit(about(), event(&format!("message {i}")));
     }
-    office.tasks.shut_down(Duration::from_mins(1)).await;
-    assert_eq!(*office.unsent.lock(), Some(Unsent(0)));
-    assert_eq!(office.count(EventFate::Created), 5);
-    office.sink.emit(event("too late"));
-    assert_eq!(office.count(EventFate::Unsent), 1);
+    fixture.tasks.shut_down(Duration::from_mins(1)).await;
+    assert_eq!(*fixture.unsent.lock(), Some(Unsent(0)));
+    assert_eq!(fixture.count(EventOutcome::Created), 5);
+    fixture.sink.emit(about(), event("too late"));
+    assert_eq!(fixture.count(EventOutcome::Unsent), 1);
 }
 
 /// Shows EVT-4.
 #[tokio::test(start_paused = true)]
-async fn a_flush_ends_at_its_deadline_and_says_what_was_not_sent() {
-    let office = office(&[Mood::Silent], EventPolicy::default());
+async fn flush_ends_at_its_deadline_and_counts_unsent_events() {
+    let fixture = fixture(&[Reaction::Hang], EventPolicy::default());
     for i in 0..5 {
-        office.sink.emit(event(&format!("message {i}")));
+        fixture.sink.emit(about(), event(&format!("message {i}")));
     }
     tokio::time::sleep(Duration::from_millis(1)).await;
     let start = tokio::time::Instant::now();
-    office.tasks.shut_down(Duration::from_mins(1)).await;
+    fixture.tasks.shut_down(Duration::from_mins(1)).await;
     assert_eq!(start.elapsed(), Duration::from_secs(5));
-    assert_eq!(*office.unsent.lock(), Some(Unsent(5)));
-    assert_eq!(office.count(EventFate::Unsent), 5);
+    assert_eq!(*fixture.unsent.lock(), Some(Unsent(5)));
+    assert_eq!(fixture.count(EventOutcome::Unsent), 5);
 }
 
 #[tokio::test(start_paused = true)]
-async fn long_names_and_messages_are_cut_to_what_the_api_server_takes() {
-    let office = office(&[], EventPolicy::default());
-    let mut long = event(&"ä".repeat(2000));
-    long.about.name = Some("n".repeat(253));
-    long.about.namespace = None;
-    office.sink.emit(long);
-    office.settle().await;
-    let (_, path, event) = office.requests().remove(0);
+async fn long_names_and_messages_are_truncated() {
+    let fixture = fixture(&[], EventPolicy::default());
+    let about = ObjectReference { name: Some("n".repeat(253)), namespace: None, ..about() };
+    fixture.sink.emit(about, event(&"ä".repeat(2000)));
+    fixture.settle().await;
+    let (_, path, event) = fixture.requests().remove(0);
     assert_eq!(path, "/api/v1/namespaces/default/events");
     assert_eq!(event["metadata"]["name"].as_str().unwrap().len(), 253);
     assert_eq!(event["message"].as_str().unwrap().len(), 1024);

@@ -1,4 +1,4 @@
-//! The task that writes Events.
+//! The task that writes Events to the API server.
 
 use std::time::Duration;
 
@@ -12,38 +12,38 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::correlate::{Correlator, How, Telling};
+use super::correlate::{Correlator, EventWrite, Verb};
 use super::{Emitted, EventSink, Limits};
-use crate::client::{ApiError, RetryClass};
-use crate::metrics::{EventFate, EventMetrics, Metrics};
-use crate::watchdog::{Heartbeat, PATIENCE};
+use crate::client::{ApiError, ErrorClass};
+use crate::metrics::{EventMetrics, EventOutcome, Metrics};
+use crate::watchdog::{Heartbeat, STUCK_AFTER};
 use crate::{Clock, Random, TokenBucket, Watchdog};
 
-/// No pause between two tries is longer.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// Maximum backoff between two attempts.
+const MAX_BACKOFF: Duration = Duration::from_mins(1);
 
-/// What Events may cost.
+/// Limits and timeouts of an [`EventWriter`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EventPolicy {
-    /// What is let through.
+    /// Limits of the correlation.
     pub limits: Limits,
-    /// How many may wait to be written; more are dropped.
+    /// Length of the queue. Further Events are dropped.
     pub queue: usize,
-    /// Writes a second, once the burst is used up; more are dropped.
+    /// Writes per second after the burst. Further Events are dropped.
     pub qps: f32,
-    /// Writes at once.
+    /// Number of writes in a burst.
     pub burst: u32,
-    /// How often a write that may yet succeed is tried.
-    pub tries: u32,
-    /// The pause before the second try; it doubles with each further one, and is stretched by up to half at random.
-    pub first_pause: Duration,
-    /// How long one request may take.
+    /// Maximum number of attempts if a write fails with a transient error.
+    pub attempts: u32,
+    /// Backoff before the second attempt. It doubles with each attempt and has up to 50 % jitter.
+    pub initial_backoff: Duration,
+    /// Timeout of one request.
     pub request_timeout: Duration,
-    /// How long nothing is tried after the API server has said that we may not write Events.
-    pub refused_for: Duration,
-    /// How long what is left may take to be written once we are asked to stop.
+    /// Period without attempts after the API server has reported missing permission.
+    pub forbidden_backoff: Duration,
+    /// Time limit for flushing the queue on shutdown.
     pub flush: Duration,
-    /// The host in the Event's source, where one wants it.
+    /// Host in the source of the Event, if any.
     pub host: Option<String>,
 }
 
@@ -54,17 +54,17 @@ impl Default for EventPolicy {
             queue: 1000,
             qps: 10.0,
             burst: 100,
-            tries: 4,
-            first_pause: Duration::from_millis(500),
+            attempts: 4,
+            initial_backoff: Duration::from_millis(500),
             request_timeout: Duration::from_secs(10),
-            refused_for: Duration::from_mins(1),
+            forbidden_backoff: Duration::from_mins(1),
             flush: Duration::from_secs(5),
             host: None,
         }
     }
 }
 
-/// Writes what the sinks were told, until it is asked to stop.
+/// Writes the Events that its sinks emit.
 pub struct EventWriter {
     client: Client,
     policy: EventPolicy,
@@ -73,28 +73,28 @@ pub struct EventWriter {
     bucket: TokenBucket,
     random: Random,
     metrics: EventMetrics,
-    right: Right,
+    permission: Permission,
     heartbeat: Heartbeat,
 }
 
-/// How many Events could not be written before the process ended.
+/// Number of Events that were not written before the process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unsent(pub usize);
 
-/// Whether we may write Events, as far as we know. A refusal is said once, not once per Event, and believed for a while.
+/// Last known permission to write Events. A missing permission is logged once, and no request is sent for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Right {
+enum Permission {
     Assumed,
-    Refused { since: Instant },
+    Missing { since: Instant },
 }
 
-/// The longest name an object may have.
-const LONGEST_NAME: usize = 253;
-/// The longest message the API server takes.
-const LONGEST_MESSAGE: usize = 1024;
+/// Maximum length of an object name.
+const MAX_NAME: usize = 253;
+/// Maximum length of the message of an Event.
+const MAX_MESSAGE: usize = 1024;
 
 impl EventWriter {
-    /// A writer and the sink that reflectors it, speaking as `component`. Nothing is written before [`EventWriter::run`].
+    /// Creates a writer, and a sink for `component`. Events are written once [`EventWriter::run`] is called.
     pub fn new(
         client: Client,
         component: &'static str,
@@ -117,50 +117,50 @@ impl EventWriter {
             bucket: TokenBucket::new(policy.qps, policy.burst),
             random: random.fork(),
             metrics: metrics.events.clone(),
-            right: Right::Assumed,
+            permission: Permission::Assumed,
             heartbeat: Heartbeat::default(),
             policy,
         };
         (writer, sink)
     }
 
-    /// The same writer; whether it still moves shows in `watchdog`.
+    /// Registers the writer with a watchdog.
     #[must_use]
     pub fn watched_in(self, watchdog: &Watchdog) -> Self {
-        Self { heartbeat: watchdog.heartbeat("the writer of Events", PATIENCE), ..self }
+        Self { heartbeat: watchdog.heartbeat("event writer", STUCK_AFTER), ..self }
     }
 
-    /// Writes until `stop` is cancelled, then what is left, for at most the policy's flush time. Ends early when every sink
-    /// is gone.
+    /// Writes Events until `stop` is cancelled, then flushes the queue within [`EventPolicy::flush`]. Returns early if all
+    /// sinks are dropped.
     pub async fn run(mut self, stop: CancellationToken) -> Unsent {
         let flush = self.policy.flush;
         let out_of_time = async {
             stop.cancelled().await;
             tokio::time::sleep(flush).await;
         };
-        let mut in_hand = 0;
+        let mut in_progress = 0;
         tokio::select! {
             biased;
-            () = self.write_all(&stop, &mut in_hand) => {}
+            () = self.write_all(&stop, &mut in_progress) => {}
             () = out_of_time => {}
         }
-        let mut unsent = in_hand;
+        let mut unsent = in_progress;
         while self.queue.try_recv().is_ok() {
             unsent += 1;
         }
         for _ in 0..unsent {
-            self.metrics.count(EventFate::Unsent);
+            self.metrics.count(EventOutcome::Unsent);
         }
         Unsent(unsent)
     }
 
-    async fn write_all(&mut self, stop: &CancellationToken, in_hand: &mut usize) {
+    async fn write_all(&mut self, stop: &CancellationToken, in_progress: &mut usize) {
         let mut closed = false;
         loop {
             let emitted = tokio::select! {
                 biased;
                 () = stop.cancelled(), if !closed => {
-                    // From now on nothing new is taken; what is queued is still there.
+                    // New Events are rejected; queued ones can still be received.
                     self.queue.close();
                     closed = true;
                     continue;
@@ -168,115 +168,115 @@ impl EventWriter {
                 emitted = self.queue.recv() => emitted,
             };
             let Some(emitted) = emitted else { return };
-            *in_hand = 1;
+            *in_progress = 1;
             let heartbeat = self.heartbeat.clone();
-            let fate = heartbeat.of(self.tell(&emitted)).await;
-            *in_hand = 0;
-            self.metrics.count(fate);
+            let outcome = heartbeat.of(self.handle(&emitted)).await;
+            *in_progress = 0;
+            self.metrics.count(outcome);
         }
     }
 
-    async fn tell(&mut self, emitted: &Emitted) -> EventFate {
-        if matches!(self.right, Right::Refused { since } if since.elapsed() < self.policy.refused_for) {
-            return EventFate::Refused;
+    async fn handle(&mut self, emitted: &Emitted) -> EventOutcome {
+        if matches!(self.permission, Permission::Missing { since } if since.elapsed() < self.policy.forbidden_backoff) {
+            return EventOutcome::Refused;
         }
         let random = self.random.clone();
-        let about = emitted.event.about.name.clone().unwrap_or_default();
-        let Some(mut telling) = self.correlator.correlate(emitted, || fresh_name(&about, &random)) else {
-            return EventFate::Spam;
+        let about = emitted.about.name.clone().unwrap_or_default();
+        let Some(mut write) = self.correlator.correlate(emitted, || new_name(&about, &random)) else {
+            return EventOutcome::Spam;
         };
         if !self.bucket.try_take() {
-            return EventFate::RateLimited;
+            return EventOutcome::RateLimited;
         }
-        let mut backoff = Backoff::new(Exponential::new(self.policy.first_pause, LONGEST_PAUSE));
-        for attempt in 1..=self.policy.tries.max(1) {
-            let Err(class) = self.write(emitted, &telling).await else {
-                self.right = Right::Assumed;
-                return match telling.how {
-                    How::Create => EventFate::Created,
-                    How::Repeat => EventFate::Repeated,
+        let mut backoff = Backoff::new(Exponential::new(self.policy.initial_backoff, MAX_BACKOFF));
+        for attempt in 1..=self.policy.attempts.max(1) {
+            let Err(class) = self.write(emitted, &write).await else {
+                self.permission = Permission::Assumed;
+                return match write.verb {
+                    Verb::Create => EventOutcome::Created,
+                    Verb::Patch => EventOutcome::Repeated,
                 };
             };
-            match (telling.how, class) {
-                // The name is taken: by ourselves, the answer to an earlier try was lost.
-                (How::Create, RetryClass::AlreadyExists) if attempt > 1 => return EventFate::Created,
-                // It has expired or was never written, or its name is taken by another: tell it under a new name, with the
-                // count it has reached.
-                (How::Repeat, RetryClass::NotFound) | (How::Create, RetryClass::AlreadyExists) => {
-                    telling = self.anew(emitted, telling);
+            match (write.verb, class) {
+                // The name exists because an earlier attempt succeeded and its response was lost.
+                (Verb::Create, ErrorClass::AlreadyExists) if attempt > 1 => return EventOutcome::Created,
+                // The Event expired or was never written, or another object has its name: create it with a new name and the
+                // current count.
+                (Verb::Patch, ErrorClass::NotFound) | (Verb::Create, ErrorClass::AlreadyExists) => {
+                    write = self.rename(emitted, write);
                     continue;
                 }
-                (_, RetryClass::Dropped) => return EventFate::RateLimited,
-                // Waiting for someone to grant a right would hold up everyone else's Events.
-                (_, RetryClass::Forbidden | RetryClass::Unauthorized) => {
-                    self.complain(class);
-                    return EventFate::Refused;
+                (_, ErrorClass::Dropped) => return EventOutcome::RateLimited,
+                // Retries would delay the other Events until the permission is granted.
+                (_, ErrorClass::Forbidden | ErrorClass::Unauthorized) => {
+                    self.report(class);
+                    return EventOutcome::Refused;
                 }
                 (_, class) if !class.passes() => {
-                    self.complain(class);
-                    return EventFate::Refused;
+                    self.report(class);
+                    return EventOutcome::Refused;
                 }
                 _ => {}
             }
-            if attempt < self.policy.tries {
-                let asked = match class {
-                    RetryClass::Throttled { after: Some(after) } => after.min(self.policy.request_timeout),
+            if attempt < self.policy.attempts {
+                let requested = match class {
+                    ErrorClass::Throttled { after: Some(after) } => after.min(self.policy.request_timeout),
                     _ => Duration::ZERO,
                 };
-                tokio::time::sleep(self.random.stretched(backoff.failed(), 0.5).max(asked)).await;
+                tokio::time::sleep(self.random.stretched(backoff.failed(), 0.5).max(requested)).await;
             }
         }
-        EventFate::Unreachable
+        EventOutcome::Unreachable
     }
 
-    fn anew(&mut self, emitted: &Emitted, telling: Telling) -> Telling {
-        let name = fresh_name(emitted.event.about.name.as_deref().unwrap_or_default(), &self.random);
-        self.correlator.renamed(&telling, &name);
-        Telling { how: How::Create, name, ..telling }
+    fn rename(&mut self, emitted: &Emitted, write: EventWrite) -> EventWrite {
+        let name = new_name(emitted.about.name.as_deref().unwrap_or_default(), &self.random);
+        self.correlator.renamed(&write, &name);
+        EventWrite { verb: Verb::Create, name, ..write }
     }
 
-    async fn write(&self, emitted: &Emitted, telling: &Telling) -> Result<(), RetryClass> {
+    async fn write(&self, emitted: &Emitted, write: &EventWrite) -> Result<(), ErrorClass> {
         let namespace = namespace(emitted);
         let api: Api<Event> = Api::namespaced(self.client.clone(), namespace);
-        let message = shortened(&telling.message, LONGEST_MESSAGE);
+        let message = truncated(&write.message, MAX_MESSAGE);
         let request = async {
-            match telling.how {
-                How::Create => {
-                    let event = self.event(emitted, telling, namespace, message);
+            match write.verb {
+                Verb::Create => {
+                    let event = self.event(emitted, write, namespace, message);
                     api.create(&PostParams::default(), &event).await
                 }
-                How::Repeat => {
+                Verb::Patch => {
                     let patch = json!({
-                        "count": telling.count,
-                        "lastTimestamp": Time(telling.last),
+                        "count": write.count,
+                        "lastTimestamp": Time(write.last),
                         "message": message,
                     });
-                    api.patch(&telling.name, &PatchParams::default(), &Patch::Merge(patch)).await
+                    api.patch(&write.name, &PatchParams::default(), &Patch::Merge(patch)).await
                 }
             }
         };
         match tokio::time::timeout(self.policy.request_timeout, request).await {
             Ok(Ok(_)) => Ok(()),
             Ok(Err(error)) => Err(ApiError::of(&error).class),
-            Err(_) => Err(RetryClass::Transient),
+            Err(_) => Err(ErrorClass::Transient),
         }
     }
 
-    fn event(&self, emitted: &Emitted, telling: &Telling, namespace: &str, message: &str) -> Event {
+    fn event(&self, emitted: &Emitted, write: &EventWrite, namespace: &str, message: &str) -> Event {
         let component = emitted.component.to_string();
         Event {
             metadata: ObjectMeta {
-                name: Some(telling.name.clone()),
+                name: Some(write.name.clone()),
                 namespace: Some(namespace.to_owned()),
                 ..ObjectMeta::default()
             },
-            involved_object: emitted.event.about.clone(),
+            involved_object: emitted.about.clone(),
             type_: Some(emitted.event.event_type.as_str().to_owned()),
             reason: Some(emitted.event.reason.to_string()),
             message: Some(message.to_owned()),
-            count: Some(telling.count),
-            first_timestamp: Some(Time(telling.first)),
-            last_timestamp: Some(Time(telling.last)),
+            count: Some(write.count),
+            first_timestamp: Some(Time(write.first)),
+            last_timestamp: Some(Time(write.last)),
             reporting_component: Some(component.clone()),
             reporting_instance: self.policy.host.clone(),
             source: Some(EventSource { component: Some(component), host: self.policy.host.clone() }),
@@ -284,30 +284,30 @@ impl EventWriter {
         }
     }
 
-    fn complain(&mut self, class: RetryClass) {
-        if !matches!(class, RetryClass::Forbidden | RetryClass::Unauthorized) {
-            tracing::warn!(class = class.word(), "the API server refused an Event");
+    fn report(&mut self, class: ErrorClass) {
+        if !matches!(class, ErrorClass::Forbidden | ErrorClass::Unauthorized) {
+            tracing::warn!(class = class.word(), "the API server rejected an Event");
             return;
         }
-        if self.right == Right::Assumed {
-            tracing::warn!(class = class.word(), "may not write Events; they are dropped until that changes");
+        if self.permission == Permission::Assumed {
+            tracing::warn!(class = class.word(), "no permission to write Events; dropping them");
         }
-        self.right = Right::Refused { since: Instant::now() };
+        self.permission = Permission::Missing { since: Instant::now() };
     }
 }
 
-/// Events about cluster-scoped objects live in `default`, as everyone's do.
+/// Returns the namespace of the Event: that of the object, or `default` for cluster-scoped objects.
 fn namespace(emitted: &Emitted) -> &str {
-    emitted.event.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
+    emitted.about.namespace.as_deref().filter(|namespace| !namespace.is_empty()).unwrap_or("default")
 }
 
-/// The object's name with something random behind it. client-go puts the time there, which can collide.
-fn fresh_name(about: &str, random: &Random) -> String {
+/// Returns the name of the object with a random suffix. The suffix of client-go is the time, which is not unique.
+fn new_name(about: &str, random: &Random) -> String {
     let suffix = format!(".{:016x}", random.number());
-    format!("{}{suffix}", shortened(about, LONGEST_NAME - suffix.len()))
+    format!("{}{suffix}", truncated(about, MAX_NAME - suffix.len()))
 }
 
-/// The beginning of `text`, at most `most` bytes long and never half a character.
-fn shortened(text: &str, most: usize) -> &str {
-    text.get(..text.floor_char_boundary(most)).unwrap_or(text)
+/// Truncates `text` to at most `max` bytes, at a character boundary.
+fn truncated(text: &str, max: usize) -> &str {
+    text.get(..text.floor_char_boundary(max)).unwrap_or(text)
 }

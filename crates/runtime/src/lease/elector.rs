@@ -9,85 +9,86 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::PostParams;
 use kube::{Api, Client};
+use meta::{Event, EventType};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::leadership::{Leadership, Loss, Standing, Vacancy};
+use super::leadership::{ElectionState, Leadership, Loss, PreviousRenewal};
 use super::notes::Notes;
-use super::record::{Candidate, Identity, Move, ObservedRecord};
+use super::record::{Action, Candidate, Identity, ObservedRecord};
 use super::timing::{CANDIDATE_JITTER, HOLDER_JITTER, Timing, TimingError};
 use crate::client::ApiError;
-use crate::events::{Event, EventSink, EventType};
+use crate::events::EventSink;
 use crate::{Clock, Random};
 
-/// Everything an election needs to know.
+/// Configuration of an [`Elector`].
 #[derive(Clone)]
-pub struct Candidacy {
-    /// A client of its own: neither a rate limit nor a busy connection may delay a renewal.
+pub struct ElectionConfig {
+    /// A client that is used for the election only: rate limits and busy connections must not delay renewals.
     pub client: Client,
-    /// Where the Lease lives.
+    /// Namespace of the Lease.
     pub namespace: String,
-    /// The Lease's name, which is what the candidates agree on.
+    /// Name of the Lease.
     pub name: String,
-    /// Who we are.
+    /// Identity of this process.
     pub identity: Identity,
-    /// The durations of the election.
+    /// Durations of the election.
     pub timing: Timing,
-    /// Elapsed time for the protocol, wall time for the record.
+    /// Monotonic time for the protocol, wall time for the Lease.
     pub clock: Clock,
-    /// For pauses.
+    /// For jitter.
     pub random: Random,
-    /// Where "became leader" and "stopped leading" are told.
+    /// Sink for the Events "became leader" and "stopped leading".
     pub events: Option<EventSink>,
 }
 
-/// Stands for election, holds the lease while it can, gives it back at the end.
+/// Acquires the lease, renews it, and releases it on shutdown.
 pub struct Elector {
     api: Api<Lease>,
     candidate: Candidate,
     clock: Clock,
     random: Random,
     events: Option<EventSink>,
-    standing: watch::Sender<Standing>,
-    seen: Option<ObservedRecord>,
-    vacancy: Vacancy,
+    state: watch::Sender<ElectionState>,
+    observed: Option<ObservedRecord>,
+    previous_renewal: PreviousRenewal,
     notes: Notes,
-    /// When somebody else last renewed the record.
-    predecessor: Option<Timestamp>,
-    /// The record as our last successful write left it. `None` after anything else: then it has to be read first.
+    /// Last renewal by another holder.
+    last_renewal_by_other: Option<Timestamp>,
+    /// The Lease as the last successful write returned it. `None` if it must be read first.
     held: Option<Lease>,
-    /// What was last complained of.
-    complaint: Option<String>,
+    /// The last logged error.
+    logged_error: Option<String>,
 }
 
-/// How an election ended for us.
+/// Result of [`Elector::run`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// We were asked to stop; a lease we held was given back, if the API server could be reached.
+    /// Stopped on request. The lease was released, if it was held and the API server was reachable.
     Stopped,
-    /// We led, and lost it. The process must end: what it knows may be outdated.
+    /// Leadership was lost. The process must exit, because its state may be outdated.
     Lost(Loss),
 }
 
-/// What one attempt came to.
+/// Result of one attempt to acquire the lease.
 enum Progress {
-    /// The record names us; the request that made it so was sent at this instant.
+    /// This process holds the lease; the request was sent at this instant.
     Holding { sent: Instant },
-    /// Somebody else holds it.
+    /// Another process holds the lease.
     Waiting { holder: String, until: Instant },
-    /// Somebody else wrote at the same time.
-    Beaten,
+    /// The write failed with a conflict.
+    Conflict,
 }
 
-/// What one renewal came to.
+/// Result of one renewal.
 enum Renewal {
-    /// The record names us; the request that made it so was sent at this instant.
+    /// This process holds the lease; the request was sent at this instant.
     Holding { sent: Instant },
-    /// The record names somebody else, or nobody, or is gone.
+    /// The Lease names another holder or none, or was deleted.
     Taken { by: Option<String> },
-    /// Somebody wrote at the same time; the next try will tell who.
-    Unclear,
+    /// The write failed with a conflict; the next attempt reads the Lease.
+    Conflict,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -96,18 +97,18 @@ enum AttemptError {
     Read(#[source] kube::Error),
     #[error("failed to write the lease")]
     Write(#[source] kube::Error),
-    #[error("failed to get an answer about the lease within {0:?}")]
+    #[error("request for the lease timed out after {0:?}")]
     Timeout(Duration),
 }
 
 impl Elector {
-    /// A candidate and the handle to its leadership. Nothing happens before [`Elector::run`].
-    pub fn new(candidacy: Candidacy) -> Result<(Self, Leadership), TimingError> {
-        let Candidacy { client, namespace, name, identity, timing, clock, random, events } = candidacy;
+    /// Creates an elector and a handle for its leadership. The election starts with [`Elector::run`].
+    pub fn new(candidacy: ElectionConfig) -> Result<(Self, Leadership), TimingError> {
+        let ElectionConfig { client, namespace, name, identity, timing, clock, random, events } = candidacy;
         timing.validate()?;
-        let (standing, receiver) = watch::channel(Standing::Candidate { holder: None });
-        let vacancy = Vacancy::default();
-        let leadership = Leadership::guarded(clock.clone(), receiver, vacancy.clone());
+        let (state, receiver) = watch::channel(ElectionState::Candidate { holder: None });
+        let previous_renewal = PreviousRenewal::default();
+        let leadership = Leadership::guarded(clock.clone(), receiver, previous_renewal.clone());
         let notes = leadership.notes().cloned().unwrap_or_default();
         let elector = Self {
             api: Api::namespaced(client, &namespace),
@@ -115,86 +116,86 @@ impl Elector {
             random: random.fork(),
             events,
             clock,
-            standing,
-            seen: None,
-            vacancy,
+            state,
+            observed: None,
+            previous_renewal,
             notes,
-            predecessor: None,
+            last_renewal_by_other: None,
             held: None,
-            complaint: None,
+            logged_error: None,
         };
         Ok((elector, leadership))
     }
 
-    /// Stands for election until `stop` is cancelled or a leadership that was won is lost.
+    /// Runs the election until `stop` is cancelled or leadership is lost.
     ///
-    /// `stop` is to be cancelled only after everything that acts has ended: the lease is given back at once, and whoever sees
-    /// that may act.
+    /// `stop` must be cancelled only after all work has ended: the lease is released immediately, and another process may
+    /// acquire it.
     pub async fn run(mut self, stop: CancellationToken) -> Ended {
         let ended = {
-            let course = async {
-                let sent = self.win().await;
+            let election = async {
+                let sent = self.acquire().await;
                 self.hold(sent).await
             };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => Ended::Stopped,
-                loss = course => Ended::Lost(loss),
+                loss = election => Ended::Lost(loss),
             }
         };
         let loss = match &ended {
             Ended::Stopped => Loss::Stopped,
             Ended::Lost(loss) => loss.clone(),
         };
-        // Our own right ends before the record says so.
-        let before = self.standing.send_replace(Standing::Over(loss.clone()));
-        if let Standing::Leading { .. } = before {
+        // Leadership ends locally before the lease is released.
+        let before = self.state.send_replace(ElectionState::Over(loss.clone()));
+        if let ElectionState::Leading { .. } = before {
             tracing::warn!(lease = self.candidate.name, identity = %self.candidate.identity, why = ?loss, "stopped leading");
-            self.tell("stopped leading");
+            self.emit("stopped leading");
             if ended == Ended::Stopped {
-                self.give_back().await;
+                self.release().await;
             }
         }
         ended
     }
 
-    /// Tries until the record names us, and returns when the request that made it so was sent.
-    async fn win(&mut self) -> Instant {
+    /// Waits until this process holds the lease. Returns when the successful request was sent.
+    async fn acquire(&mut self) -> Instant {
         let mut announced = None;
         loop {
             let pause = self.random.stretched(self.candidate.timing.retry_period, CANDIDATE_JITTER);
             let mut next = self.clock.instant() + pause;
             match self.attempt().await {
                 Ok(Progress::Holding { sent }) if self.clock.instant() < self.deadline(sent) => {
-                    if let Some(last) = self.predecessor {
-                        self.vacancy.get_or_init(|| last);
+                    if let Some(last) = self.last_renewal_by_other {
+                        self.previous_renewal.get_or_init(|| last);
                     }
-                    self.notes.won(self.held.as_ref().and_then(|lease| lease.metadata.annotations.as_ref()));
+                    self.notes.acquired(self.held.as_ref().and_then(|lease| lease.metadata.annotations.as_ref()));
                     return sent;
                 }
-                // Somebody was faster; or the answer took so long that the right it gave is already over. Ask again.
-                Ok(Progress::Beaten | Progress::Holding { .. }) => {}
+                // A conflict, or the response took longer than the renew deadline: try again.
+                Ok(Progress::Conflict | Progress::Holding { .. }) => {}
                 Ok(Progress::Waiting { holder, until }) => {
                     if announced.as_ref() != Some(&holder) {
                         tracing::info!(lease = self.candidate.name, holder, "waiting for the lease");
-                        self.standing.send_replace(Standing::Candidate { holder: Some(holder.clone()) });
+                        self.state.send_replace(ElectionState::Candidate { holder: Some(holder.clone()) });
                         announced = Some(holder);
                     }
                     next = next.min(until);
                 }
-                Err(error) => self.complain(&error),
+                Err(error) => self.log(&error),
             }
             tokio::time::sleep_until(next).await;
         }
     }
 
-    /// Renews until that fails for too long, and returns how it ended.
+    /// Renews the lease until that fails before the deadline. Returns the cause.
     async fn hold(&mut self, mut sent: Instant) -> Loss {
         tracing::info!(lease = self.candidate.name, identity = %self.candidate.identity, "became leader");
-        self.tell("became leader");
+        self.emit("became leader");
         loop {
             let until = self.deadline(sent);
-            self.standing.send_replace(Standing::Leading { until });
+            self.state.send_replace(ElectionState::Leading { until });
             let renewal = async {
                 let period = self.candidate.timing.retry_period;
                 let mut retries = Backoff::new(Exponential::new(period / 8, period));
@@ -205,10 +206,10 @@ impl Elector {
                     match self.renew().await {
                         Ok(Renewal::Holding { sent }) => return Ok(sent),
                         Ok(Renewal::Taken { by }) => return Err(Loss::Taken { by }),
-                        Ok(Renewal::Unclear) => {}
-                        Err(error) => self.complain(&error),
+                        Ok(Renewal::Conflict) => {}
+                        Err(error) => self.log(&error),
                     }
-                    // The deadline is near and the trouble may be small: soon again, then less often.
+                    // Retries start early, with exponential backoff.
                     pause = retries.failed();
                 }
             };
@@ -228,20 +229,20 @@ impl Elector {
         sent + self.candidate.timing.renew_deadline
     }
 
-    /// A candidate's attempt: reads the record and does what may be done about it.
+    /// Reads the Lease and tries to acquire it.
     async fn attempt(&mut self) -> Result<Progress, AttemptError> {
         let lease = self.read().await?;
         if let Some(lease) = lease.as_ref().filter(|lease| !self.candidate.holds(lease)) {
-            self.predecessor = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
+            self.last_renewal_by_other = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
         }
-        let step = self.candidate.consider(lease, &mut self.seen, self.clock.instant(), self.clock.now());
-        self.write(step).await
+        let action = self.candidate.consider(lease, &mut self.observed, self.clock.instant(), self.clock.now());
+        self.write(action).await
     }
 
-    /// The holder's attempt: renews the record, and only a record that still names us. One that was emptied, deleted or taken
-    /// over may already have a new holder's trust, so winning it back is not ours to try.
+    /// Renews the Lease if it still names this process. A Lease that was released, deleted or taken over is not acquired again:
+    /// another process may already lead.
     async fn renew(&mut self) -> Result<Renewal, AttemptError> {
-        // Taken out, not borrowed: if this attempt fails or is cancelled half-way, the next one reads first.
+        // `held` is taken, so that the next attempt reads the Lease if this one fails or is cancelled.
         if let Some(held) = self.held.take()
             && let Progress::Holding { sent } = self.renew_record(held).await?
         {
@@ -250,7 +251,7 @@ impl Elector {
         match self.read().await? {
             Some(lease) if self.candidate.holds(&lease) => match self.renew_record(lease).await? {
                 Progress::Holding { sent } => Ok(Renewal::Holding { sent }),
-                Progress::Waiting { .. } | Progress::Beaten => Ok(Renewal::Unclear),
+                Progress::Waiting { .. } | Progress::Conflict => Ok(Renewal::Conflict),
             },
             other => Ok(Renewal::Taken { by: other.as_ref().and_then(Candidate::holder_of) }),
         }
@@ -259,7 +260,7 @@ impl Elector {
     async fn renew_record(&mut self, lease: Lease) -> Result<Progress, AttemptError> {
         let mut renewed = self.candidate.renewed(lease, self.clock.now());
         let noted = self.notes.write(&mut renewed.metadata.annotations);
-        let written = self.write(Move::Replace(renewed)).await;
+        let written = self.write(Action::Replace(renewed)).await;
         if let (true, Err(AttemptError::Write(kube::Error::Api(status)))) = (noted, &written)
             && matches!(status.code, 400 | 403 | 413 | 422)
         {
@@ -267,9 +268,9 @@ impl Elector {
             tracing::error!(
                 lease,
                 why,
-                "the lease is renewed without annotations from now on: the next leader will not know what we know"
+                "disabled annotations of the lease: the API server rejected a renewal with them"
             );
-            self.notes.refuse();
+            self.notes.disable();
         }
         written
     }
@@ -278,28 +279,28 @@ impl Elector {
         self.within(self.api.get_opt(&self.candidate.name)).await?.map_err(AttemptError::Read)
     }
 
-    async fn write(&mut self, step: Move) -> Result<Progress, AttemptError> {
+    async fn write(&mut self, action: Action) -> Result<Progress, AttemptError> {
         let post = PostParams::default();
         let sent = self.clock.instant();
-        let written = match step {
-            Move::Wait { holder, until } => return Ok(Progress::Waiting { holder, until }),
-            Move::Create(lease) => self.within(self.api.create(&post, &lease)).await?,
-            Move::Replace(lease) => self.within(self.api.replace(&self.candidate.name, &post, &lease)).await?,
+        let written = match action {
+            Action::Wait { holder, until } => return Ok(Progress::Waiting { holder, until }),
+            Action::Create(lease) => self.within(self.api.create(&post, &lease)).await?,
+            Action::Replace(lease) => self.within(self.api.replace(&self.candidate.name, &post, &lease)).await?,
         };
         match written {
             Ok(lease) => {
-                self.complaint = None;
+                self.logged_error = None;
                 self.held = Some(lease);
                 Ok(Progress::Holding { sent })
             }
-            // 409: somebody wrote (or created) it first. 404: it was deleted under our hands.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Progress::Beaten),
+            // 409: another process updated or created it first. 404: it was deleted.
+            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(Progress::Conflict),
             Err(error) => Err(AttemptError::Write(error)),
         }
     }
 
-    /// Writes the record so that the next candidate need not wait. One try: who cannot be reached will find out by time.
-    async fn give_back(&mut self) {
+    /// Releases the lease, so that the next candidate need not wait. One attempt: if it fails, the lease expires.
+    async fn release(&mut self) {
         let lease = match self.held.take() {
             Some(lease) => Some(lease),
             None => self.read().await.ok().flatten(),
@@ -310,8 +311,8 @@ impl Elector {
         let put = self.api.replace(&self.candidate.name, &post, &released);
         match self.within(put).await {
             Ok(Ok(_)) => tracing::info!(lease = self.candidate.name, "released the lease"),
-            Ok(Err(error)) => self.complain(&AttemptError::Write(error)),
-            Err(error) => self.complain(&error),
+            Ok(Err(error)) => self.log(&AttemptError::Write(error)),
+            Err(error) => self.log(&error),
         }
     }
 
@@ -320,37 +321,35 @@ impl Elector {
         tokio::time::timeout(limit, call).await.map_err(|_| AttemptError::Timeout(limit))
     }
 
-    /// In the words of client-go, which people search for.
-    fn tell(&self, what: &str) {
+    /// Emits an Event with the message of client-go.
+    fn emit(&self, what: &str) {
         let Some(events) = &self.events else { return };
         let uid = self.held.as_ref().and_then(|lease| lease.metadata.uid.clone());
-        events.emit(Event {
-            about: ObjectReference {
-                api_version: Some("coordination.k8s.io/v1".to_owned()),
-                kind: Some("Lease".to_owned()),
-                namespace: Some(self.candidate.namespace.clone()),
-                name: Some(self.candidate.name.clone()),
-                uid,
-                ..ObjectReference::default()
-            },
-            event_type: EventType::Normal,
-            reason: "LeaderElection".into(),
-            message: format!("{} {what}", self.candidate.identity),
-        });
+        let about = ObjectReference {
+            api_version: Some("coordination.k8s.io/v1".to_owned()),
+            kind: Some("Lease".to_owned()),
+            namespace: Some(self.candidate.namespace.clone()),
+            name: Some(self.candidate.name.clone()),
+            uid,
+            ..ObjectReference::default()
+        };
+        let message = format!("{} {what}", self.candidate.identity);
+        events.emit(about, Event { event_type: EventType::Normal, reason: "LeaderElection", message });
     }
 
-    /// Says what went wrong, once until it changes: a candidate without the right to read would say it every other second.
-    fn complain(&mut self, error: &AttemptError) {
+    /// Logs an error at level warn if it differs from the last one. Otherwise a missing permission would be logged every two
+    /// seconds.
+    fn log(&mut self, error: &AttemptError) {
         let why = match error {
             AttemptError::Read(source) | AttemptError::Write(source) => ApiError::of(source).to_string(),
-            AttemptError::Timeout(_) => "the API server did not answer".to_owned(),
+            AttemptError::Timeout(_) => "no response from the API server".to_owned(),
         };
         let lease = &self.candidate.name;
-        if self.complaint.as_ref() == Some(&why) {
+        if self.logged_error.as_ref() == Some(&why) {
             tracing::debug!(lease, why, "{error}");
         } else {
             tracing::warn!(lease, why, "{error}");
-            self.complaint = Some(why);
+            self.logged_error = Some(why);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The handle everyone who acts holds: may I, still?
+//! The handle that tasks use to check whether this process is the leader.
 
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
@@ -11,71 +11,71 @@ use tokio_util::sync::CancellationToken;
 use super::notes::Notes;
 use crate::Clock;
 
-/// The right to act. Cheap to clone; all clones agree.
+/// Whether this process is the leader. Cheap to clone; clones share their state.
 #[derive(Clone, Debug)]
 pub struct Leadership {
     clock: Clock,
-    standing: Option<watch::Receiver<Standing>>,
-    vacancy: Vacancy,
+    state: Option<watch::Receiver<ElectionState>>,
+    previous_renewal: PreviousRenewal,
     notes: Notes,
-    /// Cancelled when nothing new may begin any more.
-    retiring: CancellationToken,
+    /// Cancelled on shutdown: nothing new may begin.
+    shutdown: CancellationToken,
 }
 
-/// When the last holder before us renewed, once we have won: until then at least somebody led.
-pub(super) type Vacancy = Arc<OnceLock<Timestamp>>;
+/// Time of the last renewal by the previous holder, once the lease is acquired.
+pub(super) type PreviousRenewal = Arc<OnceLock<Timestamp>>;
 
-/// Where a candidate stands.
+/// State of the election of this process.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum ElectionState {
     /// Not elected yet.
     Candidate {
-        /// Who holds the lease, as far as we know.
+        /// Last observed holder of the lease.
         holder: Option<String>,
     },
-    /// Elected; may act until this instant unless renewed before.
+    /// Elected until this instant, unless renewed before.
     Leading {
-        /// A renew deadline after the last successful renewal was *sent*.
+        /// The renew deadline after the last successful renewal was *sent*.
         until: Instant,
     },
-    /// It was elected or stopped standing, and will not lead again.
+    /// Leadership was lost or the election was stopped. This process does not lead again.
     Over(Loss),
 }
 
 /// How a leadership ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// We were asked to stop, or the election itself is gone.
+    /// The process is shutting down, or the election task has ended.
     Stopped,
     /// No renewal succeeded before the deadline.
     Expired,
-    /// The record no longer names us.
+    /// The Lease names another holder, or none.
     Taken {
-        /// Whom it names, if anyone.
+        /// The new holder, if any.
         by: Option<String>,
     },
 }
 
-/// The right to act is not, or no longer, ours.
+/// This process is not the leader.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotLeading {
     /// Not elected yet.
-    #[error("not the leader yet: the lease is held by {}", holder.as_deref().unwrap_or("nobody we know of"))]
+    #[error("not the leader: the lease is held by {}", holder.as_deref().unwrap_or("an unknown process"))]
     NotYet {
-        /// Who holds the lease, as far as we know.
+        /// Last observed holder of the lease.
         holder: Option<String>,
     },
-    /// The time ran out without a renewal.
+    /// The lease was not renewed before the deadline.
     #[error("no longer the leader: the lease was not renewed in time")]
     Expired,
-    /// Somebody else wrote the record.
-    #[error("no longer the leader: the lease now belongs to {}", by.as_deref().unwrap_or("nobody"))]
+    /// The Lease names another holder, or none.
+    #[error("no longer the leader: the lease is held by {}", by.as_deref().unwrap_or("no process"))]
     Taken {
-        /// Whom it names, if anyone.
+        /// The new holder, if any.
         by: Option<String>,
     },
-    /// We stopped standing.
-    #[error("no longer the leader: asked to stop")]
+    /// The process is shutting down.
+    #[error("no longer the leader: shutting down")]
     Stopped,
 }
 
@@ -90,62 +90,67 @@ impl From<Loss> for NotLeading {
 }
 
 impl Leadership {
-    /// The right of a process that runs without an election (`--leader-elect=false`): it always holds.
+    /// Leadership without an election (`--leader-elect=false`): always the leader.
     pub fn unguarded() -> Self {
-        let (vacancy, notes, retiring) = (Vacancy::default(), Notes::default(), CancellationToken::new());
-        Self { clock: Clock::system(), standing: None, vacancy, notes, retiring }
+        let (previous_renewal, notes, shutdown) =
+            (PreviousRenewal::default(), Notes::default(), CancellationToken::new());
+        Self { clock: Clock::system(), state: None, previous_renewal, notes, shutdown }
     }
 
-    /// The right of whoever is not run here: it never holds.
+    /// Leadership of a component that does not run in this process: never the leader.
     pub fn never() -> Self {
-        let (_, standing) = watch::channel(Standing::Over(Loss::Stopped));
-        Self::guarded(Clock::system(), standing, Vacancy::default())
+        let (_, state) = watch::channel(ElectionState::Over(Loss::Stopped));
+        Self::guarded(Clock::system(), state, PreviousRenewal::default())
     }
 
-    pub(super) fn guarded(clock: Clock, standing: watch::Receiver<Standing>, vacancy: Vacancy) -> Self {
-        let (notes, retiring) = (Notes::default(), CancellationToken::new());
-        Self { clock, standing: Some(standing), vacancy, notes, retiring }
+    pub(super) fn guarded(
+        clock: Clock,
+        state: watch::Receiver<ElectionState>,
+        previous_renewal: PreviousRenewal,
+    ) -> Self {
+        let (notes, shutdown) = (Notes::default(), CancellationToken::new());
+        Self { clock, state: Some(state), previous_renewal, notes, shutdown }
     }
 
-    /// Since when nobody led before us, by the clock of whoever led last; `None` if nobody ever did, before we have won and without
-    /// an election.
-    pub fn vacant_since(&self) -> Option<Timestamp> {
-        self.vacancy.get().copied()
+    /// Returns the time of the last renewal by the previous holder, by the clock of that holder. `None` if there was none,
+    /// before the lease is acquired, and without an election.
+    pub fn previous_renewal(&self) -> Option<Timestamp> {
+        self.previous_renewal.get().copied()
     }
 
-    /// What leaders leave for each other; `None` without an election.
+    /// Returns the notes of the lease; `None` without an election.
     pub fn notes(&self) -> Option<&Notes> {
-        self.standing.is_some().then_some(&self.notes)
+        self.state.is_some().then_some(&self.notes)
     }
 
-    /// The same right, which from `retiring` on lets nothing new begin. What has begun may end in peace: the lease is held on to
-    /// until it has, so [`Leadership::lost`] is not moved by it.
+    /// Returns a handle whose [`Leadership::check`] fails once `shutdown` is cancelled, so that nothing new begins. Work in
+    /// progress may finish: the lease is held until then, and [`Leadership::lost`] is not affected.
     #[must_use]
-    pub fn retiring_with(self, retiring: CancellationToken) -> Self {
-        Self { retiring, ..self }
+    pub fn with_shutdown(self, shutdown: CancellationToken) -> Self {
+        Self { shutdown, ..self }
     }
 
-    /// Whether we may act at this very instant. To be asked right before each effect, not once per reconcile: a process may have
-    /// been paused in between.
+    /// Returns whether this process is the leader now. Must be called immediately before each write, not once per reconcile:
+    /// the process may have been paused in between.
     pub fn check(&self) -> Result<(), NotLeading> {
-        if self.retiring.is_cancelled() {
+        if self.shutdown.is_cancelled() {
             return Err(NotLeading::Stopped);
         }
         self.check_lease()
     }
 
     fn check_lease(&self) -> Result<(), NotLeading> {
-        let Some(standing) = &self.standing else { return Ok(()) };
-        match &*standing.borrow() {
-            Standing::Leading { until } if self.clock.instant() < *until => Ok(()),
-            Standing::Leading { .. } => Err(NotLeading::Expired),
-            Standing::Candidate { holder } => Err(NotLeading::NotYet { holder: holder.clone() }),
-            Standing::Over(loss) => Err(loss.clone().into()),
+        let Some(state) = &self.state else { return Ok(()) };
+        match &*state.borrow() {
+            ElectionState::Leading { until } if self.clock.instant() < *until => Ok(()),
+            ElectionState::Leading { .. } => Err(NotLeading::Expired),
+            ElectionState::Candidate { holder } => Err(NotLeading::NotYet { holder: holder.clone() }),
+            ElectionState::Over(loss) => Err(loss.clone().into()),
         }
     }
 
-    /// Runs `effect` while we may act. It does not begin without the right, and it is dropped where it stands when the right
-    /// ends, in which case its outcome is unknown.
+    /// Runs `effect` while this process is the leader. It is not started otherwise. If leadership ends, it is dropped, and its
+    /// outcome is unknown.
     pub async fn while_leading<T>(&self, effect: impl Future<Output = T>) -> Result<T, NotLeading> {
         self.check()?;
         tokio::select! {
@@ -155,27 +160,27 @@ impl Leadership {
         }
     }
 
-    /// Resolves when the right, once held, has ended. Driven by the clock, so it does not depend on the election being alive.
+    /// Resolves when leadership, once acquired, has ended. Uses the clock, so it does not depend on the election task.
     pub async fn lost(&self) -> NotLeading {
-        let Some(mut standing) = self.standing.clone() else { return std::future::pending().await };
+        let Some(mut state) = self.state.clone() else { return std::future::pending().await };
         loop {
-            let now = standing.borrow_and_update().clone();
+            let now = state.borrow_and_update().clone();
             match now {
-                Standing::Over(loss) => return loss.into(),
-                Standing::Leading { until } => {
+                ElectionState::Over(loss) => return loss.into(),
+                ElectionState::Leading { until } => {
                     tokio::select! {
                         biased;
-                        // First, so that a woken process sees the expiry before anything else it wakes up to.
+                        // First, so that the expiry is handled first after the process was paused.
                         () = tokio::time::sleep_until(until) => {
                             if let Err(why) = self.check_lease() {
                                 return why;
                             }
                         }
-                        Ok(()) = standing.changed() => {}
+                        Ok(()) = state.changed() => {}
                     }
                 }
-                Standing::Candidate { .. } => {
-                    if standing.changed().await.is_err() {
+                ElectionState::Candidate { .. } => {
+                    if state.changed().await.is_err() {
                         return NotLeading::Stopped;
                     }
                 }
@@ -183,24 +188,24 @@ impl Leadership {
         }
     }
 
-    /// Waits until we may act, or until it is certain that we never will.
+    /// Waits until this process is the leader. Returns an error if it cannot become the leader any more.
     pub async fn wait_until_leading(&self) -> Result<(), NotLeading> {
-        let Some(mut standing) = self.standing.clone() else { return Ok(()) };
+        let Some(mut state) = self.state.clone() else { return Ok(()) };
         loop {
-            standing.borrow_and_update();
+            state.borrow_and_update();
             match self.check() {
                 Err(NotLeading::NotYet { .. }) => {}
-                certain => return certain,
+                result => return result,
             }
-            if standing.changed().await.is_err() {
+            if state.changed().await.is_err() {
                 return Err(NotLeading::Stopped);
             }
         }
     }
 
-    /// Where we stand, for `/debug/state`; `None` without an election.
-    pub fn standing(&self) -> Option<Standing> {
-        self.standing.as_ref().map(|standing| standing.borrow().clone())
+    /// Returns the state of the election; `None` without an election.
+    pub fn state(&self) -> Option<ElectionState> {
+        self.state.as_ref().map(|state| state.borrow().clone())
     }
 }
 
@@ -209,15 +214,15 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    fn elected_for(seconds: u64) -> (watch::Sender<Standing>, Leadership) {
+    fn elected_for(seconds: u64) -> (watch::Sender<ElectionState>, Leadership) {
         let until = Instant::now() + Duration::from_secs(seconds);
-        let (send, receive) = watch::channel(Standing::Leading { until });
-        (send, Leadership::guarded(Clock::system(), receive, Vacancy::default()))
+        let (send, receive) = watch::channel(ElectionState::Leading { until });
+        (send, Leadership::guarded(Clock::system(), receive, PreviousRenewal::default()))
     }
 
     /// Shows LEA-3.
     #[tokio::test(start_paused = true)]
-    async fn the_right_ends_by_time_alone() {
+    async fn leadership_ends_at_the_deadline() {
         let (_election, leadership) = elected_for(10);
         tokio::time::advance(Duration::from_millis(9_999)).await;
         assert_eq!(leadership.check(), Ok(()));
@@ -227,7 +232,7 @@ mod tests {
 
     /// Shows LEA-4.
     #[tokio::test(start_paused = true)]
-    async fn an_effect_is_dropped_when_the_right_ends_and_not_begun_without_it() {
+    async fn effect_is_dropped_when_leadership_ends() {
         let (_election, leadership) = elected_for(10);
         let endless = leadership.while_leading(std::future::pending::<()>());
         assert_eq!(endless.await, Err(NotLeading::Expired));
@@ -238,11 +243,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_renewal_prolongs_an_effect_in_flight() {
+    async fn effect_continues_after_a_renewal() {
         let (election, leadership) = elected_for(10);
         let effect = leadership.while_leading(async {
             tokio::time::sleep(Duration::from_secs(9)).await;
-            election.send_replace(Standing::Leading { until: Instant::now() + Duration::from_secs(10) });
+            election.send_replace(ElectionState::Leading { until: Instant::now() + Duration::from_secs(10) });
             tokio::time::sleep(Duration::from_secs(9)).await;
         });
         assert_eq!(effect.await, Ok(()));
@@ -250,7 +255,7 @@ mod tests {
 
     /// Shows LEA-4.
     #[tokio::test(start_paused = true)]
-    async fn an_effect_that_is_ready_when_a_paused_process_wakes_is_still_not_carried_on() {
+    async fn effect_is_dropped_when_the_process_was_paused() {
         let (_election, leadership) = elected_for(10);
         let mut acted = false;
         let mut effect = Box::pin(leadership.while_leading(async {
@@ -258,13 +263,13 @@ mod tests {
             acted = true;
         }));
         assert!(futures::poll!(&mut effect).is_pending());
-        tokio::time::advance(Duration::from_secs(30)).await; // nobody polls: the process is paused
+        tokio::time::advance(Duration::from_secs(30)).await; // not polled: the process is paused
         assert_eq!(effect.await, Err(NotLeading::Expired));
         assert!(!acted);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn without_an_election_the_right_always_holds() {
+    async fn leadership_is_permanent_without_an_election() {
         let leadership = Leadership::unguarded();
         assert_eq!(leadership.check(), Ok(()));
         assert_eq!(leadership.wait_until_leading().await, Ok(()));
@@ -272,37 +277,37 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_dead_election_ends_the_waiting_and_leaves_the_right_until_its_deadline() {
+    async fn leadership_lasts_until_its_deadline_when_the_task_ended() {
         let (election, leadership) = elected_for(10);
         drop(election);
         assert_eq!(leadership.check(), Ok(()));
         assert_eq!(leadership.lost().await, NotLeading::Expired);
 
-        let (election, receive) = watch::channel(Standing::Candidate { holder: None });
+        let (election, receive) = watch::channel(ElectionState::Candidate { holder: None });
         drop(election);
-        let leadership = Leadership::guarded(Clock::system(), receive, Vacancy::default());
+        let leadership = Leadership::guarded(Clock::system(), receive, PreviousRenewal::default());
         assert_eq!(leadership.wait_until_leading().await, Err(NotLeading::Stopped));
     }
 
     /// Shows LEA-10.
     #[tokio::test(start_paused = true)]
-    async fn whoever_retires_begins_nothing_and_ends_what_it_began() {
+    async fn work_in_progress_finishes_on_shutdown_and_none_begins() {
         let (_election, leadership) = elected_for(10);
-        let retiring = CancellationToken::new();
+        let shutdown = CancellationToken::new();
         for leadership in [leadership, Leadership::unguarded()] {
-            let leadership = leadership.retiring_with(retiring.clone());
+            let leadership = leadership.with_shutdown(shutdown.clone());
             let begun = leadership.while_leading(async {
-                retiring.cancel();
+                shutdown.cancel();
                 tokio::time::sleep(Duration::from_secs(4)).await;
             });
-            assert_eq!(if retiring.is_cancelled() { Ok(()) } else { begun.await }, Ok(()));
+            assert_eq!(if shutdown.is_cancelled() { Ok(()) } else { begun.await }, Ok(()));
             assert_eq!(leadership.check(), Err(NotLeading::Stopped));
             assert_eq!(leadership.while_leading(async {}).await, Err(NotLeading::Stopped));
         }
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_is_not_run_here_never_holds_the_right_and_waits_for_nothing() {
+    async fn never_is_not_the_leader_and_does_not_block() {
         let leadership = Leadership::never();
         assert_eq!(leadership.check(), Err(NotLeading::Stopped));
         assert_eq!(leadership.wait_until_leading().await, Err(NotLeading::Stopped));
@@ -310,9 +315,9 @@ mod tests {
     }
 
     #[test]
-    fn a_refusal_says_why_in_a_sentence() {
-        let said = NotLeading::NotYet { holder: Some("pod-a_1".into()) }.to_string();
-        assert_eq!(said, "not the leader yet: the lease is held by pod-a_1");
+    fn error_names_the_cause() {
+        let text = NotLeading::NotYet { holder: Some("pod-a_1".into()) }.to_string();
+        assert_eq!(text, "not the leader: the lease is held by pod-a_1");
         assert_eq!(
             NotLeading::from(Loss::Expired).to_string(),
             "no longer the leader: the lease was not renewed in time"

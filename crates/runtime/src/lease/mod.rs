@@ -1,36 +1,36 @@
-//! Leader election: of several candidates at most one acts.
+//! Leader election with a Lease.
 //!
-//! The protocol is client-go's, so that ours and Go replicas exclude each other. One Lease object names its holder. The holder
-//! renews it; a candidate that has watched it stay unchanged for a whole lease duration takes it over, by a write that fails
-//! if anyone else wrote first. What keeps this safe:
+//! The protocol is that of client-go, so replicas of Millwright and Go programs can use the same Lease. The Lease names its
+//! holder, and the holder renews it. A candidate that has observed an unchanged Lease for a whole lease duration acquires it
+//! with an update that fails on a conflict. Safety depends on these rules:
 //!
-//! - **No clock is compared with another machine's.** The times in the record are for people. A candidate counts the lease
-//!   duration on its own monotonic clock, from the moment it *saw* the record change.
-//! - **The holder counts from before.** Its right to act ends a renew deadline after it *sent* its last successful renewal.
-//!   Nobody can have seen that renewal before it was sent, and everybody waits longer (the lease duration) after seeing it;
-//!   so the holder has always stopped before the next one starts, however slow the answers are.
-//! - **The right is checked by time, not by message.** [`Leadership::check`] compares the clock with the deadline. A process
-//!   that was paused for a minute finds its right expired the moment it wakes, before any task of ours has run.
-//! - **Once over, it is over.** A [`Leadership`] that was lost never comes back; the process ends and starts anew.
+//! - **Clocks of different machines are not compared.** The times in the Lease are informational. A candidate measures the
+//!   lease duration with its monotonic clock, from the time it *observed* a change.
+//! - **The holder measures from the request.** Its leadership ends a renew deadline after it *sent* the last successful
+//!   renewal. Candidates observe the renewal later and wait longer (the lease duration). Therefore the holder has always
+//!   stopped before the next one starts, independent of latency.
+//! - **Leadership is checked by time.** [`Leadership::check`] compares the clock with the deadline. If a process was paused
+//!   for a minute, the first check after that fails.
+//! - **Lost leadership does not return.** The process must exit and start again.
 //!
-//! | file | idea |
+//! | file | content |
 //! | --- | --- |
-//! | `timing` | the three durations and what must hold between them |
-//! | `record` | what to do about a record, given what was seen of it: pure |
+//! | `timing` | the three durations and their constraints |
+//! | `record` | what to do with an observed Lease; no I/O |
 //! | `elector` | the loop that reads, writes and waits |
-//! | `leadership` | the handle everyone else holds |
-//! | `notes` | what a leader leaves for the next one |
-//! | `shown` | the same, as a number for whoever watches |
+//! | `leadership` | the handle that other tasks use to check leadership |
+//! | `notes` | data for the next leader in annotations of the Lease |
+//! | `metric` | the metric `millwright_leading` |
 
 mod elector;
 mod leadership;
+mod metric;
 mod notes;
 mod record;
-mod shown;
 mod timing;
 
-pub use elector::{Candidacy, Elector, Ended};
-pub use leadership::{Leadership, Loss, NotLeading, Standing};
+pub use elector::{ElectionConfig, Elector, Ended};
+pub use leadership::{ElectionState, Leadership, Loss, NotLeading};
 pub use notes::{Note, Notes};
 pub use record::Identity;
 pub use timing::{Timing, TimingError};

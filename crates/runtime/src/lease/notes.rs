@@ -1,11 +1,10 @@
-//! What a leader leaves for the next one: annotations of the Lease.
+//! Data that a leader passes to the next one, in annotations of the Lease.
 //!
-//! They go out with the renewals, so they cost no request and need no permission beyond those of the election, and they are as fresh as
-//! the last renewal. Whoever takes the lease over finds them, also after a candidate of another program held it in between: renewals
-//! leave annotations alone.
+//! The annotations are written with the renewals, so they need no further requests or permissions. The next leader reads
+//! them when it acquires the lease, also if another program has held it in between: renewals preserve annotations.
 //!
-//! A renewal matters more than any note. A note that is too long is not written, and after a renewal that the API server would not take
-//! there are no notes any more.
+//! Renewals have priority over notes. A note that is too long is not written. If the API server rejects a renewal because of
+//! the notes, no more notes are written.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,84 +12,84 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-/// The API server takes 256 KiB of annotations in all.
-const LONGEST: usize = 64 * 1024;
+/// Maximum length of a note. The API server accepts 256 KiB of annotations per object.
+const MAX_LENGTH: usize = 64 * 1024;
 
-/// What is to stand in an annotation.
+/// Change of an annotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// This.
-    Text(String),
-    /// Nothing.
-    Nothing,
-    /// What stands there.
-    AsBefore,
+    /// Sets the annotation.
+    Set(String),
+    /// Removes the annotation.
+    Remove,
+    /// Keeps the annotation.
+    Keep,
 }
 
-/// Says what is to be noted right now. It must not wait.
+/// Returns the current note. Must not block.
 type Source = Box<dyn Fn() -> Note + Send + Sync>;
 
-/// The notes of one lease. Clones are the same.
+/// The notes of one lease. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Notes {
-    inside: Arc<Mutex<Inside>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct Inside {
-    found: BTreeMap<String, String>,
+struct State {
+    received: BTreeMap<String, String>,
     sources: BTreeMap<&'static str, Source>,
-    refused: bool,
+    rejected: bool,
 }
 
 impl Notes {
-    /// What the last leader left under this name, once we have won.
-    pub fn found(&self, name: &str) -> Option<String> {
-        self.inside.lock().found.get(name).cloned()
+    /// Returns the note of the previous leader with this name, once the lease is acquired.
+    pub fn received(&self, name: &str) -> Option<String> {
+        self.state.lock().received.get(name).cloned()
     }
 
-    /// Keeps a note under this name from now on.
-    pub fn keep(&self, name: &'static str, source: impl Fn() -> Note + Send + Sync + 'static) {
-        self.inside.lock().sources.insert(name, Box::new(source));
+    /// Writes the note of `source` with each renewal, to the annotation with this name.
+    pub fn publish(&self, name: &'static str, source: impl Fn() -> Note + Send + Sync + 'static) {
+        self.state.lock().sources.insert(name, Box::new(source));
     }
 
-    /// We have won a lease with these annotations.
-    pub(super) fn won(&self, annotations: Option<&BTreeMap<String, String>>) {
-        self.inside.lock().found = annotations.cloned().unwrap_or_default();
+    /// Records the annotations of the acquired lease.
+    pub(super) fn acquired(&self, annotations: Option<&BTreeMap<String, String>>) {
+        self.state.lock().received = annotations.cloned().unwrap_or_default();
     }
 
-    /// Puts the notes among the annotations of a lease that is about to be renewed. Says whether it changed anything.
+    /// Applies the notes to the annotations of a lease before its renewal. Returns whether anything changed.
     pub(super) fn write(&self, annotations: &mut Option<BTreeMap<String, String>>) -> bool {
-        let inside = self.inside.lock();
-        if inside.refused {
+        let state = self.state.lock();
+        if state.rejected {
             return false;
         }
         let before = annotations.clone();
-        for (name, source) in &inside.sources {
+        for (name, source) in &state.sources {
             match source() {
-                Note::Text(text) if text.len() <= LONGEST => {
+                Note::Set(text) if text.len() <= MAX_LENGTH => {
                     annotations.get_or_insert_default().insert((*name).to_owned(), text);
                 }
-                Note::Text(text) => tracing::error!(name, bytes = text.len(), "a note on the lease is too long"),
-                Note::Nothing => {
+                Note::Set(text) => tracing::error!(name, bytes = text.len(), "skipped annotation of the lease: text is too long"),
+                Note::Remove => {
                     annotations.as_mut().and_then(|annotations| annotations.remove(*name));
                 }
-                Note::AsBefore => {}
+                Note::Keep => {}
             }
         }
         before != *annotations
     }
 
-    /// The API server did not take a renewal that carried notes.
-    pub(super) fn refuse(&self) {
-        self.inside.lock().refused = true;
+    /// Disables notes, after the API server rejected a renewal with notes.
+    pub(super) fn disable(&self) {
+        self.state.lock().rejected = true;
     }
 }
 
 impl fmt::Debug for Notes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let inside = self.inside.lock();
-        f.debug_struct("Notes").field("found", &inside.found.keys()).field("kept", &inside.sources.keys()).finish()
+        let state = self.state.lock();
+        f.debug_struct("Notes").field("received", &state.received.keys()).field("published", &state.sources.keys()).finish()
     }
 }
 
@@ -100,19 +99,19 @@ mod tests {
 
     /// Shows LIM-20.
     #[test]
-    fn notes_are_written_among_others_annotations_and_taken_off_again() {
+    fn notes_are_set_and_removed_and_other_annotations_kept() {
         let notes = Notes::default();
-        let text = Arc::new(Mutex::new(Note::Text("a".into())));
+        let text = Arc::new(Mutex::new(Note::Set("a".into())));
         let source = text.clone();
-        notes.keep("ours", move || source.lock().clone());
+        notes.publish("ours", move || source.lock().clone());
         let mut annotations = Some(BTreeMap::from([("theirs".to_owned(), "t".to_owned())]));
         assert!(notes.write(&mut annotations));
         assert_eq!(annotations.as_ref().unwrap()["ours"], "a");
-        *text.lock() = Note::AsBefore;
+        *text.lock() = Note::Keep;
         assert!(!notes.write(&mut annotations));
-        *text.lock() = Note::Text("b".repeat(LONGEST + 1));
-        assert!(!notes.write(&mut annotations), "too long, so the last one stays");
-        *text.lock() = Note::Nothing;
+        *text.lock() = Note::Set("b".repeat(MAX_LENGTH + 1));
+        assert!(!notes.write(&mut annotations), "too long, so the annotation is kept");
+        *text.lock() = Note::Remove;
         assert!(notes.write(&mut annotations));
         assert_eq!(annotations.unwrap(), BTreeMap::from([("theirs".to_owned(), "t".to_owned())]));
     }

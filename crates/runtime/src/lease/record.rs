@@ -1,4 +1,4 @@
-//! What to do about the record, given what was seen of it. Pure: the record, what we remember and the time come in.
+//! Decides what to do with an observed Lease. No I/O: the Lease, the earlier observation and the time are parameters.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,17 +11,17 @@ use tokio::time::Instant;
 use super::timing::Timing;
 use crate::Random;
 
-/// Under which name a candidate stands. No two processes may share one: a candidate believes a record with its name is its own.
+/// Name of a candidate (`holderIdentity`). It must be unique: a candidate treats a Lease with its name as its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity(String);
 
 impl Identity {
-    /// Host name, `_` and something random: two processes on one host, or one that restarted, are not the same candidate.
+    /// Returns the host name, `_` and a random number, so that processes on one host, or before and after a restart, differ.
     pub fn of_host(host: &str, random: &Random) -> Self {
         Self(format!("{host}_{:016x}", random.number()))
     }
 
-    /// As text, as it stands in the record.
+    /// Returns the value of `holderIdentity`.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -33,31 +33,31 @@ impl fmt::Display for Identity {
     }
 }
 
-/// The record as last seen, and since when it has not changed on *our* clock.
+/// The last observed record, and when it was first observed on the local clock.
 #[derive(Clone, Debug)]
 pub(super) struct ObservedRecord {
     spec: LeaseSpec,
     since: Instant,
 }
 
-/// What a candidate may do about the record.
+/// Next action of a candidate.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Move {
-    /// There is none: make one that names us.
+pub(super) enum Action {
+    /// No Lease exists: create it.
     Create(Lease),
-    /// Ours, or free, or abandoned: write this over it. The write carries the resourceVersion that was read, so it fails if
-    /// anyone else wrote in the meantime.
+    /// The Lease is held by this process, released or expired: update it. The update contains the resourceVersion that was
+    /// read, so it fails on a conflict.
     Replace(Lease),
-    /// Somebody holds it; at this instant it would be abandoned, if it does not change before.
+    /// Another process holds the Lease until it expires, unless it is renewed.
     Wait {
-        /// Who.
+        /// Identity of the holder.
         holder: String,
-        /// On our clock.
+        /// Instant on the local clock at which it expires.
         until: Instant,
     },
 }
 
-/// What is needed to fill in a record.
+/// The values that a candidate writes into the Lease.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) namespace: String,
@@ -67,14 +67,14 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
-    /// Takes note of `lease` as read just now, and says what may be done about it.
+    /// Records the observation of `lease` and returns the next action.
     pub(super) fn consider(
         &self,
         lease: Option<Lease>,
         seen: &mut Option<ObservedRecord>,
         now: Instant,
         wall: Timestamp,
-    ) -> Move {
+    ) -> Action {
         let Some(mut lease) = lease else {
             *seen = None;
             let metadata = ObjectMeta {
@@ -82,7 +82,7 @@ impl Candidate {
                 namespace: Some(self.namespace.clone()),
                 ..ObjectMeta::default()
             };
-            return Move::Create(Lease { metadata, spec: Some(self.written(LeaseSpec::default(), wall)) });
+            return Action::Create(Lease { metadata, spec: Some(self.written(LeaseSpec::default(), wall)) });
         };
         let spec = lease.spec.take().unwrap_or_default();
         let since = match seen {
@@ -94,20 +94,20 @@ impl Candidate {
         {
             let until = since + self.held_for(&spec);
             if now < until {
-                return Move::Wait { holder: holder.to_owned(), until };
+                return Action::Wait { holder: holder.to_owned(), until };
             }
         }
         lease.spec = Some(self.written(spec, wall));
-        Move::Replace(lease)
+        Action::Replace(lease)
     }
 
-    /// `lease` renewed: nothing but the time of renewal changes.
+    /// Returns `lease` with the time of the renewal.
     pub(super) fn renewed(&self, mut lease: Lease, wall: Timestamp) -> Lease {
         lease.spec = Some(self.written(lease.spec.take().unwrap_or_default(), wall));
         lease
     }
 
-    /// `lease` given back: held by nobody, and short, so that whoever reads it need not wait.
+    /// Returns `lease` released: without a holder and with a short duration, so that candidates need not wait.
     pub(super) fn released(mut lease: Lease, wall: Timestamp) -> Lease {
         let spec = lease.spec.take().unwrap_or_default();
         lease.spec = Some(LeaseSpec {
@@ -124,30 +124,30 @@ impl Candidate {
         lease.spec.as_ref().and_then(holder) == Some(self.identity.as_str())
     }
 
-    /// Whom `lease` names, if anyone.
+    /// Returns the holder of `lease`, if any.
     pub(super) fn holder_of(lease: &Lease) -> Option<String> {
         lease.spec.as_ref().and_then(holder).map(ToOwned::to_owned)
     }
 
-    /// Our claim, with what others may have put into the record left as it is.
+    /// Returns `before` with this process as the holder. Other fields are preserved.
     fn written(&self, before: LeaseSpec, wall: Timestamp) -> LeaseSpec {
-        let ours = holder(&before) == Some(self.identity.as_str());
+        let is_holder = holder(&before) == Some(self.identity.as_str());
         let transitions = match before.lease_transitions {
-            Some(transitions) if ours => transitions,
+            Some(transitions) if is_holder => transitions,
             Some(transitions) => transitions.saturating_add(1),
             None => 0,
         };
         LeaseSpec {
             holder_identity: Some(self.identity.to_string()),
             lease_duration_seconds: Some(self.timing.recorded_seconds()),
-            acquire_time: before.acquire_time.filter(|_| ours).or(Some(MicroTime(wall))),
+            acquire_time: before.acquire_time.filter(|_| is_holder).or(Some(MicroTime(wall))),
             renew_time: Some(MicroTime(wall)),
             lease_transitions: Some(transitions),
             ..before
         }
     }
 
-    /// The holder's own lease duration, because that is what it counts on; ours where the record does not say.
+    /// Returns the lease duration of the holder, or that of this process if the Lease has none.
     fn held_for(&self, spec: &LeaseSpec) -> Duration {
         match spec.lease_duration_seconds.map(u64::try_from) {
             Some(Ok(seconds)) if seconds > 0 => Duration::from_secs(seconds),
@@ -156,7 +156,7 @@ impl Candidate {
     }
 }
 
-/// Who holds the record; an empty name is nobody.
+/// Returns the holder of the record; an empty name is none.
 fn holder(spec: &LeaseSpec) -> Option<&str> {
     spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
@@ -192,16 +192,16 @@ mod tests {
         }
     }
 
-    fn claim(step: Move) -> LeaseSpec {
+    fn claim(step: Action) -> LeaseSpec {
         match step {
-            Move::Create(lease) | Move::Replace(lease) => lease.spec.unwrap(),
-            Move::Wait { holder, .. } => panic!("waits for {holder}"),
+            Action::Create(lease) | Action::Replace(lease) => lease.spec.unwrap(),
+            Action::Wait { holder, .. } => panic!("waits for {holder}"),
         }
     }
 
     /// Shows LEA-1.
     #[test]
-    fn a_missing_record_is_made_with_our_name() {
+    fn missing_lease_is_created() {
         let spec = claim(candidate().consider(None, &mut None, Instant::now(), wall(50)));
         assert_eq!(spec.holder_identity.as_deref(), Some("us"));
         assert_eq!(spec.lease_duration_seconds, Some(15));
@@ -211,19 +211,19 @@ mod tests {
 
     /// Shows LEA-1.
     #[test]
-    fn a_stranger_is_waited_for_a_lease_duration_from_when_we_saw_it_whatever_its_times_say() {
+    fn lease_expires_a_lease_duration_after_it_was_observed() {
         let (candidate, now, mut seen) = (candidate(), Instant::now(), None);
         let long_ago = held_by("them", 1, 20);
         let wait = candidate.consider(Some(long_ago.clone()), &mut seen, now, wall(1_000_000));
-        assert_eq!(wait, Move::Wait { holder: "them".into(), until: now + Duration::from_secs(20) });
+        assert_eq!(wait, Action::Wait { holder: "them".into(), until: now + Duration::from_secs(20) });
 
-        // Renewed once: the wait starts over.
+        // A renewal restarts the wait.
         let later = now + Duration::from_secs(19);
         candidate.consider(Some(held_by("them", 2, 20)), &mut seen, later, wall(1_000_019));
         let almost = later + Duration::from_millis(19_999);
         assert!(matches!(
             candidate.consider(Some(held_by("them", 2, 20)), &mut seen, almost, wall(0)),
-            Move::Wait { .. }
+            Action::Wait { .. }
         ));
 
         let spec = claim(candidate.consider(
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_released_record_is_taken_at_once() {
+    fn released_lease_is_acquired_immediately() {
         let released = Candidate::released(held_by("them", 5, 15), wall(6));
         assert_eq!(released.spec.as_ref().unwrap().lease_duration_seconds, Some(1));
         let spec = claim(candidate().consider(Some(released), &mut None, Instant::now(), wall(7)));
@@ -247,11 +247,11 @@ mod tests {
     }
 
     #[test]
-    fn our_own_record_is_renewed_without_a_transition_and_keeps_what_others_put_there() {
+    fn own_lease_is_renewed_without_transition() {
         let mut ours = held_by("us", 5, 15);
         ours.spec.as_mut().unwrap().strategy = Some("OldestEmulationVersion".into());
         let step = candidate().consider(Some(ours), &mut None, Instant::now(), wall(7));
-        let Move::Replace(lease) = step else { panic!("{step:?}") };
+        let Action::Replace(lease) = step else { panic!("{step:?}") };
         assert_eq!(lease.metadata.resource_version.as_deref(), Some("7"));
         let spec = lease.spec.unwrap();
         assert_eq!((spec.lease_transitions, spec.acquire_time), (Some(3), Some(MicroTime(wall(1)))));
@@ -260,17 +260,17 @@ mod tests {
     }
 
     #[test]
-    fn a_record_without_a_sensible_duration_is_held_for_ours() {
+    fn invalid_lease_duration_is_replaced_by_that_of_the_candidate() {
         for seconds in [0, -5] {
             let now = Instant::now();
             let wait = candidate().consider(Some(held_by("them", 1, seconds)), &mut None, now, wall(1));
-            assert_eq!(wait, Move::Wait { holder: "them".into(), until: now + Duration::from_secs(15) });
+            assert_eq!(wait, Action::Wait { holder: "them".into(), until: now + Duration::from_secs(15) });
         }
     }
 
     /// Shows LEA-6.
     #[test]
-    fn two_candidates_on_one_host_have_two_names() {
+    fn identities_on_one_host_differ() {
         let random = Random::seeded(1);
         let (one, other) = (Identity::of_host("host", &random), Identity::of_host("host", &random));
         assert!(one.as_str().starts_with("host_"));

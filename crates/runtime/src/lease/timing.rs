@@ -1,15 +1,15 @@
-//! The three durations of an election and what must hold between them.
+//! The three durations of an election and their constraints.
 
 use std::time::Duration;
 
-/// How long a lease lasts, how long its holder tries to renew it, and how often anyone tries. The defaults are client-go's.
+/// Durations of an election. The defaults are those of client-go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timing {
-    /// How long a candidate watches an unchanged lease before it takes it over (`--leader-elect-lease-duration`).
+    /// Period after which a candidate acquires an unchanged lease (`--leader-elect-lease-duration`).
     pub lease_duration: Duration,
-    /// How long after sending its last successful renewal the holder may act (`--leader-elect-renew-deadline`).
+    /// Period after the last successful renewal was sent in which the holder is the leader (`--leader-elect-renew-deadline`).
     pub renew_deadline: Duration,
-    /// The pause between attempts (`--leader-elect-retry-period`).
+    /// Interval between attempts (`--leader-elect-retry-period`).
     pub retry_period: Duration,
 }
 
@@ -23,39 +23,39 @@ impl Default for Timing {
     }
 }
 
-/// Durations under which two candidates could act at once, or none for long.
+/// Invalid durations: two candidates could lead at the same time, or none for a long time.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TimingError {
     /// The retry period is zero.
     #[error("the retry period of the leader election must be longer than zero")]
     RetryIsZero,
-    /// The holder would give up before it could have tried twice.
+    /// The renew deadline is too short for two attempts.
     #[error(
         "the renew deadline of the leader election ({renew:?}) must be longer than 1.2 times its retry period ({retry:?})"
     )]
     RenewTooShort {
-        /// The renew deadline.
+        /// Renew deadline.
         renew: Duration,
-        /// The retry period.
+        /// Retry period.
         retry: Duration,
     },
-    /// The holder would still act when the next one may.
+    /// The holder could still lead when the next candidate acquires the lease.
     #[error("the lease duration of the leader election ({lease:?}) must be longer than its renew deadline ({renew:?})")]
     LeaseTooShort {
-        /// The lease duration.
+        /// Lease duration.
         lease: Duration,
-        /// The renew deadline.
+        /// Renew deadline.
         renew: Duration,
     },
 }
 
-/// By how much a pause between attempts may be stretched at random, as a share of the retry period: a candidate's, so that
-/// many candidates do not march in step, and the holder's, which must stay below what the renew deadline leaves.
+/// Jitter of the interval between attempts of a candidate, as a factor of the retry period. It spreads many candidates.
 pub(super) const CANDIDATE_JITTER: f64 = 1.2;
+/// Jitter of the interval between renewals of the holder. It must leave time for retries before the renew deadline.
 pub(super) const HOLDER_JITTER: f64 = 0.2;
 
 impl Timing {
-    /// Checks what the safety of the election rests on.
+    /// Checks the constraints between the durations.
     pub fn validate(&self) -> Result<(), TimingError> {
         if self.retry_period.is_zero() {
             return Err(TimingError::RetryIsZero);
@@ -69,12 +69,12 @@ impl Timing {
         Ok(())
     }
 
-    /// One request may take this long: half the renew deadline, so that a lost answer leaves time for a second try.
+    /// Returns the timeout of one request: half the renew deadline, so that there is time for a second attempt.
     pub(super) fn request_timeout(&self) -> Duration {
         self.renew_deadline / 2
     }
 
-    /// The lease duration as the record carries it. Rounded up: others must not wait shorter than we count on.
+    /// Returns the lease duration for the record. Rounded up, so that other candidates do not wait too short.
     pub(super) fn recorded_seconds(&self) -> i32 {
         let whole = self.lease_duration.as_secs() + u64::from(self.lease_duration.subsec_nanos() > 0);
         i32::try_from(whole).unwrap_or(i32::MAX)
@@ -106,18 +106,18 @@ mod tests {
         2_000,
         "the lease duration of the leader election (10s) must be longer than its renew deadline (10s)"
     )]
-    fn durations_that_do_not_fit_are_refused_with_a_sentence(
+    fn invalid_durations_are_rejected(
         #[case] lease: u64,
         #[case] renew: u64,
         #[case] retry: u64,
-        #[case] sentence: &str,
+        #[case] expected: &str,
     ) {
-        let said = timing(lease, renew, retry).validate().map_or_else(|error| error.to_string(), |()| String::new());
-        assert_eq!(said, sentence);
+        let error = timing(lease, renew, retry).validate().map_or_else(|error| error.to_string(), |()| String::new());
+        assert_eq!(error, expected);
     }
 
     #[test]
-    fn a_broken_second_is_recorded_as_a_whole_one() {
+    fn recorded_lease_duration_is_rounded_up() {
         assert_eq!(timing(15_000, 1, 1).recorded_seconds(), 15);
         assert_eq!(timing(1_500, 1, 1).recorded_seconds(), 2);
     }

@@ -1,4 +1,4 @@
-//! What the caches of watched kinds hold, and how often they had to start over.
+//! Metrics of the caches.
 
 use prometheus::{IntCounterVec, IntGaugeVec};
 
@@ -6,38 +6,38 @@ use super::catalogue::MetricCatalogue;
 use super::{MetricsError, opts, registered};
 use crate::cache::{Counters, Status};
 
-/// Numbers of all caches, by kind. Caches count for themselves; this shows their figures at a scrape. Cheap to clone.
+/// Metrics of all caches, by kind. Caches have their own counters; the metrics are updated at each scrape. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CacheMetrics {
     objects: IntGaugeVec,
     undecodable: IntGaugeVec,
     synced: IntGaugeVec,
-    counters: [(IntCounterVec, Figure); 8],
+    counters: [(IntCounterVec, CounterOf); 8],
 }
 
-/// Which of a cache's own counters a family shows.
-type Figure = fn(&Counters) -> u64;
+/// Selects a counter of a cache.
+type CounterOf = fn(&Counters) -> u64;
 
 impl CacheMetrics {
     pub(super) fn register(catalogue: &MetricCatalogue) -> Result<Self, MetricsError> {
         let gauge = |name: &str, help: &str| registered(catalogue, IntGaugeVec::new(opts(name, help), &["kind"]));
         let counter = |name: &str, help: &str| registered(catalogue, IntCounterVec::new(opts(name, help), &["kind"]));
-        let lists = counter("millwright_cache_lists_total", "Lists that were taken over.")?;
-        let watches = counter("millwright_cache_watches_total", "Watches that were opened.")?;
-        let events = counter("millwright_cache_events_total", "Objects shown by watches.")?;
-        let failures = counter("millwright_cache_failures_total", "Lists and watches that failed.")?;
-        let expirations = counter("millwright_cache_expirations_total", "Watches whose history was gone.")?;
+        let lists = counter("millwright_cache_lists_total", "Completed lists.")?;
+        let watches = counter("millwright_cache_watches_total", "Started watches.")?;
+        let events = counter("millwright_cache_events_total", "Watch events.")?;
+        let failures = counter("millwright_cache_failures_total", "Failed lists and watches.")?;
+        let expirations = counter("millwright_cache_expirations_total", "Watches whose resourceVersion had expired.")?;
         let regressions = counter(
             "millwright_cache_regressions_total",
-            "Lists older than what the kind had already shown, as after a restored etcd.",
+            "Lists that were older than the cache, as after a restore of etcd.",
         )?;
-        let stalls = counter("millwright_cache_stalls_total", "Watches abandoned because they had fallen silent.")?;
+        let stalls = counter("millwright_cache_stalls_total", "Watches that were restarted because they received no events.")?;
         let handler_panics =
             counter("millwright_cache_handler_panics_total", "Panics caught in handlers of watch events.")?;
         Ok(Self {
-            objects: gauge("millwright_cache_objects", "Objects in the cache, undecodable ones included.")?,
-            undecodable: gauge("millwright_cache_undecodable", "Objects that are present but could not be decoded.")?,
-            synced: gauge("millwright_cache_synced", "Whether the kind has been read completely at least once.")?,
+            objects: gauge("millwright_cache_objects", "Objects in the cache, including undecodable ones.")?,
+            undecodable: gauge("millwright_cache_undecodable", "Objects in the cache that could not be decoded.")?,
+            synced: gauge("millwright_cache_synced", "1 if the kind was listed completely at least once.")?,
             counters: [
                 (lists, |seen| seen.lists),
                 (watches, |seen| seen.watches),
@@ -51,16 +51,16 @@ impl CacheMetrics {
         })
     }
 
-    /// Shows a cache as it is now.
-    pub fn show(&self, status: &Status) {
+    /// Updates the metrics of a cache.
+    pub fn update(&self, status: &Status) {
         let kind = &[status.kind.as_str()];
         self.objects.with_label_values(kind).set(i64::try_from(status.objects).unwrap_or(i64::MAX));
         self.undecodable.with_label_values(kind).set(i64::try_from(status.undecodable).unwrap_or(i64::MAX));
         self.synced.with_label_values(kind).set(i64::from(status.synced));
-        for (counter, figure) in &self.counters {
-            let (counter, figure) = (counter.with_label_values(kind), figure(&status.counters));
-            // Added, not set: a figure that another cache of this kind has raised above ours must not fall.
-            counter.inc_by(figure.saturating_sub(counter.get()));
+        for (counter, value) in &self.counters {
+            let (counter, value) = (counter.with_label_values(kind), value(&status.counters));
+            // Not set: another cache of this kind may have a larger value, and a counter must not decrease.
+            counter.inc_by(value.saturating_sub(counter.get()));
         }
     }
 }
@@ -71,7 +71,7 @@ mod tests {
     use crate::cache::{Counters, State, Status, Trust};
 
     #[test]
-    fn a_cache_is_shown_as_it_stands_and_its_counters_never_fall() {
+    fn cache_gauges_follow_and_counters_never_decrease() {
         let metrics = Metrics::new().unwrap();
         let status = |objects, lists| Status {
             kind: "nodes".to_owned(),
@@ -83,11 +83,11 @@ mod tests {
             undecodable: 1,
             counters: Counters { lists, ..Counters::default() },
         };
-        metrics.caches.show(&status(7, 2));
-        metrics.caches.show(&status(5, 3));
-        metrics.caches.show(&status(5, 3));
-        // Another cache of the same kind, which has only begun.
-        metrics.caches.show(&status(5, 1));
+        metrics.caches.update(&status(7, 2));
+        metrics.caches.update(&status(5, 3));
+        metrics.caches.update(&status(5, 3));
+        // Another cache of the same kind, which has just started.
+        metrics.caches.update(&status(5, 1));
         let text = metrics.encode().unwrap();
         for line in [
             "millwright_cache_objects{kind=\"nodes\"} 5",

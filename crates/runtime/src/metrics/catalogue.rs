@@ -1,7 +1,7 @@
-//! Which families there are.
+//! All registered families.
 //!
-//! A registry shows a family only once it has a series, so nobody could tell from a scrape what else may come. The catalogue keeps every
-//! family that was ever entered, and the reference page of all metrics is held to it.
+//! A registry omits families without series, so a scrape does not show all families. The catalogue records every registered
+//! family; a test compares it with the reference page of all metrics.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use prometheus::{Encoder, Registry, TextEncoder};
 
 use super::MetricsError;
 
-/// A family: what it is called, what it says, what tells its series apart.
+/// A registered family.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Declared {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// What it says.
+    /// Help text.
     pub help: String,
-    /// The names of its labels, in order of the alphabet; those with a fixed value too.
+    /// Names of all labels, sorted, including those with a constant value.
     pub labels: Vec<String>,
 }
 
@@ -32,7 +32,7 @@ impl From<&Desc> for Declared {
     }
 }
 
-/// A registry that remembers what was entered. Clones are the same.
+/// A registry that records its families. Clones share their state.
 #[derive(Clone, Default)]
 pub(super) struct MetricCatalogue {
     registry: Registry,
@@ -40,14 +40,14 @@ pub(super) struct MetricCatalogue {
 }
 
 impl MetricCatalogue {
-    pub(super) fn enter(&self, metric: impl Collector + 'static) -> Result<(), MetricsError> {
+    pub(super) fn register(&self, metric: impl Collector + 'static) -> Result<(), MetricsError> {
         let families: Vec<Declared> = metric.desc().into_iter().map(Declared::from).collect();
         self.registry.register(Box::new(metric)).map_err(MetricsError::Register)?;
         self.declared.lock().extend(families.into_iter().map(|family| (family.name.clone(), family)));
         Ok(())
     }
 
-    /// Notes families that are written by somebody else: all of them, or none if one is taken.
+    /// Records dynamic families: all of them, or none if a name is already registered.
     pub(super) fn declare(&self, families: &[Declared]) -> Result<(), MetricsError> {
         let mut declared = self.declared.lock();
         if let Some(taken) = families.iter().find(|family| declared.contains_key(&family.name)) {
@@ -61,10 +61,10 @@ impl MetricCatalogue {
         self.declared.lock().values().cloned().collect()
     }
 
-    /// The families of the registry as text.
+    /// Returns the families of the registry as text.
     pub(super) fn encode(&self) -> Result<String, MetricsError> {
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text).map_err(MetricsError::Encode)?;
-        Ok(String::from_utf8(text).unwrap_or_else(|odd| String::from_utf8_lossy(odd.as_bytes()).into_owned()))
+        Ok(String::from_utf8(text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 }

@@ -1,39 +1,39 @@
-//! What became of the Events we wanted to write.
+//! Metrics of the event writer.
 
 use prometheus::IntCounterVec;
 
 use super::catalogue::MetricCatalogue;
 use super::{MetricsError, opts, registered};
 
-/// Counts Events by what became of them. Cheap to clone.
+/// Counts Events by outcome. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct EventMetrics {
     total: IntCounterVec,
 }
 
-/// What became of one Event.
+/// Outcome of one emitted Event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventFate {
+pub enum EventOutcome {
     /// A new Event object was written.
     Created,
-    /// The count of an existing one was raised.
+    /// The count of an existing Event object was increased.
     Repeated,
-    /// The sink was full when it was emitted.
+    /// Dropped: the queue was full.
     QueueFull,
-    /// Its object had more to say than is let through.
+    /// Dropped: too many Events about its object.
     Spam,
-    /// The budget for writing Events was spent.
+    /// Dropped: the rate limit for writing Events was exceeded.
     RateLimited,
-    /// The API server would not take it.
+    /// Dropped: the API server rejected it.
     Refused,
-    /// It could not be written after several tries.
+    /// Dropped: all attempts failed.
     Unreachable,
-    /// The process ended before it was written.
+    /// Dropped: the process ended before it was written.
     Unsent,
 }
 
-impl EventFate {
-    /// The label value.
+impl EventOutcome {
+    /// Returns the label value.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
@@ -50,17 +50,17 @@ impl EventFate {
 
 impl EventMetrics {
     pub(super) fn register(catalogue: &MetricCatalogue) -> Result<Self, MetricsError> {
-        let total = IntCounterVec::new(opts("millwright_events_total", "Events, by what became of them."), &["fate"]);
+        let total = IntCounterVec::new(opts("millwright_events_total", "Events by outcome."), &["fate"]);
         Ok(Self { total: registered(catalogue, total)? })
     }
 
-    /// One more Event met this fate.
-    pub fn count(&self, fate: EventFate) {
-        self.total.with_label_values(&[fate.as_str()]).inc();
+    /// Counts one Event.
+    pub fn count(&self, outcome: EventOutcome) {
+        self.total.with_label_values(&[outcome.as_str()]).inc();
     }
 
-    /// How many have met this fate.
-    pub fn counted(&self, fate: EventFate) -> u64 {
-        self.total.with_label_values(&[fate.as_str()]).get()
+    /// Returns the number of Events with this outcome.
+    pub fn counted(&self, outcome: EventOutcome) -> u64 {
+        self.total.with_label_values(&[outcome.as_str()]).get()
     }
 }

@@ -1,12 +1,11 @@
-//! What the process says about itself in numbers.
+//! Prometheus metrics.
 //!
-//! One [`Metrics`] value is made by whoever owns a set of controllers and handed down; there is no process-wide registry, so
-//! that twenty clusters in one test do not add up to one nonsense figure. Families whose names others already scrape
-//! (`mcm_workqueue_*`, `rest_client_*`) keep names, labels and buckets exactly; what is new to Millwright starts with
-//! `millwright_`.
+//! There is no global registry: the owner of a set of controllers creates a [`Metrics`] value, so that tests can run many
+//! clusters in one process. Families of MCM and client-go (`mcm_workqueue_*`, `rest_client_*`) keep their names, labels and
+//! buckets. The names of all others begin with `millwright_`.
 //!
-//! Some gauges are only worth computing when someone looks: those are refreshed by the hooks of [`Metrics::before_scrape`], or,
-//! where objects come and go and their series with them, written out afresh by an exhibit ([`Metrics::exhibit`]).
+//! Some gauges are computed at each scrape, by the hooks of [`Metrics::before_scrape`]. Families with a series per object are
+//! written at each scrape ([`Metrics::register_dynamic`]), so that the series of deleted objects disappear.
 
 mod cache;
 mod catalogue;
@@ -27,44 +26,44 @@ use crate::cache::Caches;
 pub use cache::CacheMetrics;
 pub use catalogue::Declared;
 use catalogue::MetricCatalogue;
-pub use events::{EventFate, EventMetrics};
+pub use events::{EventMetrics, EventOutcome};
 pub use page::{Family, Page, Series, Shape};
 pub use queue::{QueueMetrics, QueueRecorder};
 pub use rest::{RestCall, RestMetrics};
 use scrapes::Scrapes;
 
 type Hooks = Arc<Mutex<Vec<Box<dyn FnMut() -> Hook + Send>>>>;
-type Exhibits = Arc<Mutex<Vec<Box<dyn FnMut(&mut Page<'_>) + Send>>>>;
+type Dynamic = Arc<Mutex<Vec<Box<dyn FnMut(&mut Page<'_>) + Send>>>>;
 
-/// Whether a hook wants to be asked again.
+/// Whether a hook is called again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hook {
-    /// Ask again at the next scrape.
+    /// Call it at the next scrape.
     Keep,
-    /// What it described is gone.
+    /// Remove it: its subject is gone.
     Remove,
 }
 
-/// A metric that could not be set up or shown.
+/// A metric could not be registered or encoded.
 #[derive(Debug, thiserror::Error)]
 pub enum MetricsError {
-    /// Two metrics want the same name, or a name is not one.
+    /// The name is invalid or already registered.
     #[error("failed to register a metric")]
     Register(#[source] prometheus::Error),
-    /// Two exhibits, or an exhibit and a metric, want the same name.
-    #[error("failed to register a metric: {0} is taken")]
+    /// The name of a dynamic family is already registered.
+    #[error("failed to register a metric: {0} is already registered")]
     Taken(String),
-    /// The text form could not be written.
-    #[error("failed to write the metrics as text")]
+    /// The metrics could not be encoded.
+    #[error("failed to encode the metrics")]
     Encode(#[source] prometheus::Error),
 }
 
-/// The registry of one set of controllers, with the families of the runtime. Cheap to clone; clones share the numbers.
+/// The registry of one set of controllers, with the families of the runtime. Cheap to clone; clones share the values.
 #[derive(Clone)]
 pub struct Metrics {
     catalogue: MetricCatalogue,
     hooks: Hooks,
-    exhibits: Exhibits,
+    dynamic: Dynamic,
     scrapes: Scrapes,
     /// Work queues.
     pub queues: QueueMetrics,
@@ -77,12 +76,12 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// A registry with the runtime's families, all at zero.
+    /// Creates a registry with the families of the runtime.
     pub fn new() -> Result<Self, MetricsError> {
         let catalogue = MetricCatalogue::default();
         Ok(Self {
             hooks: Hooks::default(),
-            exhibits: Exhibits::default(),
+            dynamic: Dynamic::default(),
             scrapes: Scrapes::register(&catalogue)?,
             queues: QueueMetrics::register(&catalogue)?,
             rest: RestMetrics::register(&catalogue)?,
@@ -92,65 +91,65 @@ impl Metrics {
         })
     }
 
-    /// Adds a family of somebody else's.
+    /// Registers a family.
     pub fn register(&self, collector: impl Collector + 'static) -> Result<(), MetricsError> {
-        self.catalogue.enter(collector)
+        self.catalogue.register(collector)
     }
 
-    /// Writes whole families out afresh at each scrape, so that a series ends with what it is about. `show` is called once now, with
-    /// a page that only takes down which families there are.
-    pub fn exhibit(&self, mut show: impl FnMut(&mut Page<'_>) + Send + 'static) -> Result<(), MetricsError> {
-        self.catalogue.declare(&Page::rehearse(&mut show))?;
-        self.exhibits.lock().push(Box::new(show));
+    /// Registers families that `write` writes at each scrape, so that series end with their subjects. `write` is called once now,
+    /// with a page that only records the families.
+    pub fn register_dynamic(&self, mut write: impl FnMut(&mut Page<'_>) + Send + 'static) -> Result<(), MetricsError> {
+        self.catalogue.declare(&Page::families(&mut write))?;
+        self.dynamic.lock().push(Box::new(write));
         Ok(())
     }
 
-    /// Every family there is or can be, by name, whether or not it has a series now.
+    /// Returns all registered families by name, also those without series.
     pub fn declared(&self) -> Vec<Declared> {
         self.catalogue.declared()
     }
 
-    /// Adds the `process_*` family (memory, CPU, file descriptors). For the binary only: it reads files of the system.
+    /// Registers the `process_*` families (memory, CPU, file descriptors). For the binary only, because they read `/proc`.
     #[cfg(target_os = "linux")]
     pub fn register_process(&self) -> Result<(), MetricsError> {
         self.register(prometheus::process_collector::ProcessCollector::for_self())
     }
 
-    /// Adds `millwright_build_info`: always 1, with what the program is made from as labels, to be joined with the other families.
+    /// Registers `millwright_build_info`: always 1, with version and commit as labels.
     pub fn register_build(&self, version: &str, commit: &str) -> Result<(), MetricsError> {
         let labels =
             [("version", version), ("commit", commit)].map(|(name, value)| (name.to_owned(), value.to_owned()));
-        let what = "Always 1; the labels say what this program is made from.";
+        let what = "Always 1; the labels are the version and the commit of the program.";
         let about = Opts::new("millwright_build_info", what).const_labels(labels.into());
         let build = IntGauge::with_opts(about).map_err(MetricsError::Register)?;
         build.set(1);
         self.register(build)
     }
 
-    /// Runs `refresh` before each scrape, for gauges that are computed when someone looks.
+    /// Calls `refresh` before each scrape, for gauges that are computed at that time.
     pub fn before_scrape(&self, refresh: impl FnMut() -> Hook + Send + 'static) {
         self.hooks.lock().push(Box::new(refresh));
     }
 
-    /// Shows these caches at each scrape.
+    /// Updates the metrics of these caches at each scrape.
     pub fn follow_caches(&self, caches: &Caches) {
-        let (shown, caches) = (self.caches.clone(), caches.clone());
+        let (metrics, caches) = (self.caches.clone(), caches.clone());
         self.before_scrape(move || {
             for status in caches.statuses() {
-                shown.show(&status);
+                metrics.update(&status);
             }
             Hook::Keep
         });
     }
 
-    /// Everything in the text format (version 0.0.4) of Prometheus.
+    /// Returns all metrics in the text format of Prometheus (version 0.0.4).
     pub fn encode(&self) -> Result<String, MetricsError> {
         let scrape = self.scrapes.begin();
         self.hooks.lock().retain_mut(|refresh| refresh() == Hook::Keep);
         let text = self.catalogue.encode().map(|mut text| {
             let mut page = Page::on(&mut text);
-            for show in self.exhibits.lock().iter_mut() {
-                show(&mut page);
+            for write in self.dynamic.lock().iter_mut() {
+                write(&mut page);
             }
             text
         });
@@ -165,13 +164,13 @@ impl fmt::Debug for Metrics {
     }
 }
 
-/// Registers `metric` and hands it back: the registry holds a clone that shares the numbers.
+/// Registers `metric` and returns it. The registry holds a clone that shares its values.
 fn registered<M: Collector + Clone + 'static>(
     catalogue: &MetricCatalogue,
     metric: Result<M, prometheus::Error>,
 ) -> Result<M, MetricsError> {
     let metric = metric.map_err(MetricsError::Register)?;
-    catalogue.enter(metric.clone())?;
+    catalogue.register(metric.clone())?;
     Ok(metric)
 }
 
@@ -185,8 +184,8 @@ mod tests {
     use crate::cache::{Counters, State, Status, Trust};
     use std::time::Duration;
 
-    /// Touches every family once, so that each shows a series.
-    fn touched() -> Metrics {
+    /// Returns metrics in which each family has a series.
+    fn filled() -> Metrics {
         let metrics = Metrics::new().unwrap();
         metrics.queues.recorder("machine").added(1);
         metrics.rest.record(&RestCall {
@@ -197,7 +196,7 @@ mod tests {
             latency: Duration::from_millis(3),
         });
         metrics.follow_caches(&Caches::new());
-        metrics.caches.show(&Status {
+        metrics.caches.update(&Status {
             kind: "nodes".to_owned(),
             state: State::Watching,
             synced: true,
@@ -207,14 +206,14 @@ mod tests {
             undecodable: 0,
             counters: Counters::default(),
         });
-        metrics.events.count(EventFate::Created);
+        metrics.events.count(EventOutcome::Created);
         metrics
     }
 
     /// Shows QUE-6.
     #[test]
-    fn names_labels_and_types_that_others_scrape_do_not_change() {
-        let text = touched().encode().unwrap();
+    fn names_labels_and_types_are_unchanged() {
+        let text = filled().encode().unwrap();
         let families: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("# TYPE ")).collect();
         assert_eq!(
             families,
@@ -255,8 +254,8 @@ mod tests {
 
     /// Shows QUE-6.
     #[test]
-    fn buckets_are_those_dashboards_were_drawn_with() {
-        let text = touched().encode().unwrap();
+    fn buckets_are_those_of_mcm() {
+        let text = filled().encode().unwrap();
         let bounds = |family: &str| -> Vec<f64> {
             text.lines()
                 .filter(|line| line.starts_with(&format!("{family}_bucket")))
@@ -278,9 +277,9 @@ mod tests {
     }
 
     #[test]
-    fn a_gauge_computed_on_demand_is_fresh_at_each_scrape_until_its_subject_is_gone() {
+    fn hook_is_called_at_each_scrape_until_it_is_removed() {
         let metrics = Metrics::new().unwrap();
-        let gauge = prometheus::IntGauge::new("looks", "how often someone looked").unwrap();
+        let gauge = prometheus::IntGauge::new("looks", "Number of scrapes.").unwrap();
         metrics.register(gauge.clone()).unwrap();
         metrics.before_scrape(move || {
             gauge.inc();
@@ -294,8 +293,8 @@ mod tests {
 
     /// Shows EVT-7.
     #[test]
-    fn two_sets_of_controllers_do_not_share_numbers() {
-        let (one, other) = (touched(), Metrics::new().unwrap());
+    fn registries_are_independent() {
+        let (one, other) = (filled(), Metrics::new().unwrap());
         assert!(one.encode().unwrap().contains("rest_client_requests_total{"));
         assert!(!other.encode().unwrap().contains("rest_client_requests_total{"));
     }

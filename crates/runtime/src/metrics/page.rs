@@ -1,32 +1,31 @@
-//! Families that are written out when someone looks.
+//! Families that are written as text at each scrape.
 //!
-//! Five thousand machines are fifty thousand series. Kept as gauges they would have to be looked up, changed and swept at each scrape,
-//! and what was not swept would stay: a machine that is gone would be shown until the process ends. So such families are not kept
-//! at all. Whoever knows the objects writes their series as text, from what is so at that moment.
+//! Five thousand Machines have fifty thousand series. If they were stored as gauges, each scrape would have to update them and
+//! remove those of deleted objects. Instead their series are written at each scrape from the current objects.
 
 use std::fmt::Write;
 
 use super::catalogue::Declared;
 
-/// What the numbers of a family are.
+/// Type of a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// As it is now.
+    /// A current value.
     Gauge,
-    /// Only ever more.
+    /// A value that only increases.
     Counter,
 }
 
 /// A family with `N` labels.
 #[derive(Clone, Copy, Debug)]
 pub struct Family<const N: usize> {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
-    /// What it says, in one line.
+    /// Help text in one line.
     pub help: &'static str,
-    /// What its numbers are.
+    /// Type.
     pub shape: Shape,
-    /// What tells its series apart.
+    /// Names of the labels.
     pub labels: [&'static str; N],
 }
 
@@ -48,42 +47,42 @@ impl<const N: usize> Family<N> {
     }
 }
 
-/// Where families are written.
+/// Receives the families of a scrape.
 pub struct Page<'a> {
-    purpose: Purpose<'a>,
+    mode: Mode<'a>,
 }
 
-enum Purpose<'a> {
-    Show(&'a mut String),
-    Rehearse(Vec<Declared>),
+enum Mode<'a> {
+    Write(&'a mut String),
+    Record(Vec<Declared>),
 }
 
 impl<'a> Page<'a> {
     pub(super) fn on(text: &'a mut String) -> Self {
-        Self { purpose: Purpose::Show(text) }
+        Self { mode: Mode::Write(text) }
     }
 
-    /// The families that `show` would write.
-    pub(super) fn rehearse(show: &mut impl FnMut(&mut Page<'_>)) -> Vec<Declared> {
-        let mut page = Page { purpose: Purpose::Rehearse(Vec::new()) };
-        show(&mut page);
-        match page.purpose {
-            Purpose::Rehearse(families) => families,
-            Purpose::Show(_) => Vec::new(),
+    /// Returns the families that `write` writes.
+    pub(super) fn families(write: &mut impl FnMut(&mut Page<'_>)) -> Vec<Declared> {
+        let mut page = Page { mode: Mode::Record(Vec::new()) };
+        write(&mut page);
+        match page.mode {
+            Mode::Record(families) => families,
+            Mode::Write(_) => Vec::new(),
         }
     }
 
-    /// Writes one family. `fill` adds its series, none twice; one without any is not mentioned. It is not called while the page only
-    /// takes down which families there are.
+    /// Writes one family. `fill` adds its series, each once. A family without series is omitted. `fill` is not called while the
+    /// page only records families.
     pub fn family<const N: usize>(&mut self, family: &Family<N>, fill: impl FnOnce(&mut Series<'_, N>)) {
-        match &mut self.purpose {
-            Purpose::Show(text) => fill(&mut Series { family, text, head: Head::Due }),
-            Purpose::Rehearse(families) => families.push(family.declared()),
+        match &mut self.mode {
+            Mode::Write(text) => fill(&mut Series { family, text, head: Head::Due }),
+            Mode::Record(families) => families.push(family.declared()),
         }
     }
 }
 
-/// The series of one family.
+/// Series of one family.
 pub struct Series<'a, const N: usize> {
     family: &'a Family<N>,
     text: &'a mut String,
@@ -97,7 +96,7 @@ enum Head {
 }
 
 impl<const N: usize> Series<'_, N> {
-    /// Adds a series: a value for each label, and its number.
+    /// Adds a series with the values of its labels.
     pub fn add(&mut self, labels: [&str; N], value: i64) {
         let Family { name, help, shape, labels: names } = self.family;
         if self.head == Head::Due {
@@ -153,40 +152,40 @@ mod tests {
 
     /// Shows MS-W14.
     #[test]
-    fn series_are_as_of_the_scrape_and_a_family_without_any_is_not_mentioned() {
+    fn dynamic_series_are_those_of_the_scrape() {
         let owners = Arc::new(Mutex::new(vec!["ann", "bob"]));
         let metrics = Metrics::new().unwrap();
-        let shown = owners.clone();
-        let show = move |page: &mut Page<'_>| {
-            page.family(&HATS, |series| shown.lock().iter().for_each(|owner| series.add([owner, "red"], 2)));
+        let current = owners.clone();
+        let write = move |page: &mut Page<'_>| {
+            page.family(&HATS, |series| current.lock().iter().for_each(|owner| series.add([owner, "red"], 2)));
             page.family(&ROOMS, |series| series.add([], 7));
         };
-        metrics.exhibit(show).unwrap();
+        metrics.register_dynamic(write).unwrap();
         let text = metrics.encode().unwrap();
         let hats = "# HELP hats Hats by owner.\n# TYPE hats gauge\n\
                     hats{owner=\"ann\",colour=\"red\"} 2\nhats{owner=\"bob\",colour=\"red\"} 2\n";
         assert!(text.contains(hats), "{text}");
         assert!(text.ends_with("# TYPE rooms_total counter\nrooms_total 7\n"), "{text}");
         owners.lock().retain(|owner| *owner == "bob");
-        assert!(!metrics.encode().unwrap().contains("ann"), "who is gone is not shown");
+        assert!(!metrics.encode().unwrap().contains("ann"), "the series of a removed owner is omitted");
         owners.lock().clear();
         assert!(!metrics.encode().unwrap().contains("hats"));
     }
 
     #[test]
-    fn every_family_is_declared_before_it_has_a_series_and_only_once() {
+    fn families_without_series_are_declared() {
         let metrics = Metrics::new().unwrap();
-        metrics.exhibit(|page| page.family(&HATS, |_| panic!("nobody looks yet"))).unwrap();
+        metrics.register_dynamic(|page| page.family(&HATS, |_| panic!("not scraped"))).unwrap();
         let declared = metrics.declared();
         let hats = declared.iter().find(|family| family.name == "hats").unwrap();
         assert_eq!(hats.labels, ["colour", "owner"]);
         assert!(declared.iter().any(|family| family.name == "mcm_workqueue_depth"));
-        let again = metrics.exhibit(|page| page.family(&HATS, |_| {}));
+        let again = metrics.register_dynamic(|page| page.family(&HATS, |_| {}));
         assert!(matches!(again, Err(MetricsError::Taken(name)) if name == "hats"));
     }
 
     #[test]
-    fn no_value_of_a_label_can_break_out_of_its_quotes() {
+    fn label_values_are_escaped() {
         let mut text = String::new();
         Page::on(&mut text).family(&HATS, |series| series.add(["a\"} 1\n", "b\\"], -4));
         assert!(text.ends_with("hats{owner=\"a\\\"} 1\\n\",colour=\"b\\\\\"} -4\n"), "{text}");

@@ -1,4 +1,4 @@
-//! Work queues, under the names dashboards of the reference already use.
+//! Metrics of the work queues, with the names of MCM.
 
 use std::time::Duration;
 
@@ -39,35 +39,35 @@ impl QueueMetrics {
         Ok(Self {
             depth: registered(
                 catalogue,
-                IntGaugeVec::new(opts("mcm_workqueue_depth", "Keys that wait for a worker now."), name),
+                IntGaugeVec::new(opts("mcm_workqueue_depth", "Keys that wait for a worker."), name),
             )?,
-            adds: counter("mcm_workqueue_adds_total", "Keys that entered the queue.")?,
-            queue_duration: timed("mcm_workqueue_queue_duration_seconds", "How long a key waited for a worker.")?,
-            work_duration: timed("mcm_workqueue_work_duration_seconds", "How long the work on a key took.")?,
+            adds: counter("mcm_workqueue_adds_total", "Keys that were added to the queue.")?,
+            queue_duration: timed("mcm_workqueue_queue_duration_seconds", "Time that a key waited for a worker.")?,
+            work_duration: timed("mcm_workqueue_work_duration_seconds", "Duration of a reconcile.")?,
             unfinished: gauge(
                 "mcm_workqueue_unfinished_work_seconds",
-                "Seconds of work in progress that work_duration has not seen yet; large values point at stuck workers.",
+                "Total duration of reconciles in progress; large values indicate stuck workers.",
             )?,
             longest: gauge(
                 "mcm_workqueue_longest_running_processor_seconds",
-                "How long the oldest work in progress has been running.",
+                "Duration of the longest reconcile in progress.",
             )?,
-            retries: counter("mcm_workqueue_retries_total", "Keys that were added to come back later.")?,
-            panics: counter("millwright_workqueue_panics_total", "Panics caught while working on a key.")?,
+            retries: counter("mcm_workqueue_retries_total", "Keys that were added with a delay.")?,
+            panics: counter("millwright_workqueue_panics_total", "Panics caught in reconciles.")?,
             busiest: gauge(
                 "millwright_workqueue_busiest_key_reconciles",
-                "Largest number of reconciles of one key within ten seconds; large values show a busy loop.",
+                "Largest number of reconciles of one key within ten seconds; large values indicate a busy loop.",
             )?,
         })
     }
 
-    /// Whether the work on any key of any queue has panicked.
+    /// Returns whether any reconcile has panicked.
     pub fn has_caught_panic(&self) -> bool {
         let families = self.panics.collect();
         families.iter().flat_map(MetricFamily::get_metric).any(|metric| metric.get_counter().get_value() > 0.0)
     }
 
-    /// The handle through which the queue `name` counts.
+    /// Returns the metrics of the queue `name`.
     pub fn recorder(&self, name: &str) -> QueueRecorder {
         let name = &[name];
         QueueRecorder {
@@ -84,7 +84,7 @@ impl QueueMetrics {
     }
 }
 
-/// The numbers of one queue.
+/// Metrics of one queue.
 #[derive(Clone, Debug)]
 pub struct QueueRecorder {
     depth: IntGauge,
@@ -99,50 +99,50 @@ pub struct QueueRecorder {
 }
 
 impl QueueRecorder {
-    /// A key entered; `depth` keys wait now.
+    /// Records an added key; `depth` keys wait now.
     pub fn added(&self, depth: usize) {
         self.adds.inc();
-        self.deep(depth);
+        self.set_depth(depth);
     }
 
-    /// This many keys wait for a worker.
-    pub fn deep(&self, depth: usize) {
+    /// Sets the number of keys that wait for a worker.
+    pub fn set_depth(&self, depth: usize) {
         self.depth.set(i64::try_from(depth).unwrap_or(i64::MAX));
     }
 
-    /// A worker took a key that had waited this long.
+    /// Records that a worker took a key, and how long the key had waited.
     pub fn started(&self, waited: Duration, depth: usize) {
         self.queue_duration.observe(waited.as_secs_f64());
-        self.deep(depth);
+        self.set_depth(depth);
     }
 
-    /// A worker is done with a key after this long.
+    /// Records the duration of a reconcile.
     pub fn finished(&self, took: Duration) {
         self.work_duration.observe(took.as_secs_f64());
     }
 
-    /// A key was told to come back later.
+    /// Counts a delayed add.
     pub fn retried(&self) {
         self.retries.inc();
     }
 
-    /// The work on a key panicked.
+    /// Counts a panic.
     pub fn panicked(&self) {
         self.panics.inc();
     }
 
-    /// Work in progress, as of now.
+    /// Sets the total and the maximum duration of work in progress.
     pub fn in_progress(&self, total: Duration, longest: Duration) {
         self.unfinished.set(total.as_secs_f64());
         self.longest.set(longest.as_secs_f64());
     }
 
-    /// One key was worked on this often within ten seconds, and no key more often.
+    /// Sets the largest number of reconciles of one key within ten seconds.
     pub fn busiest(&self, reconciles: u32) {
         self.busiest.set(f64::from(reconciles));
     }
 
-    /// How many panics were caught.
+    /// Returns the number of panics.
     pub fn panics(&self) -> u64 {
         self.panics.get()
     }

@@ -1,4 +1,4 @@
-//! Requests to API servers, under the names client-go's users know.
+//! Metrics of requests to API servers, with the names of client-go.
 
 use std::time::Duration;
 
@@ -7,27 +7,27 @@ use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, expone
 use super::catalogue::MetricCatalogue;
 use super::{MetricsError, opts, registered};
 
-/// Counts and times every request. Cheap to clone.
+/// Counts and measures requests. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct RestMetrics {
     latency: HistogramVec,
     requests: IntCounterVec,
-    lacking: IntGaugeVec,
+    missing_permissions: IntGaugeVec,
 }
 
-/// One request that has ended, one way or the other.
+/// A completed request.
 #[derive(Clone, Copy, Debug)]
 pub struct RestCall<'a> {
-    /// The HTTP method, upper case.
+    /// HTTP method in upper case.
     pub method: &'a str,
     /// Host and port of the server.
     pub host: &'a str,
-    /// The address with placeholders in place of names, so that the number of series stays small: scheme, host and path
-    /// with `%7Bnamespace%7D` and `%7Bname%7D`, query values as `%7Bvalue%7D`.
+    /// URL with placeholders for names, so that the number of series is small: scheme, host and path with
+    /// `%7Bnamespace%7D` and `%7Bname%7D`, query values as `%7Bvalue%7D`.
     pub url: &'a str,
-    /// The answer's status, or `None` when there was no answer.
+    /// Status code of the response; `None` without a response.
     pub code: Option<u16>,
-    /// From sending the request until the answer's head.
+    /// Time from the request to the head of the response.
     pub latency: Duration,
 }
 
@@ -36,7 +36,7 @@ impl RestMetrics {
         let buckets = exponential_buckets(0.001, 2.0, 10).map_err(MetricsError::Register)?;
         let latency = HistogramOpts::new(
             "rest_client_request_latency_seconds",
-            "How long API servers took to answer, by method and address pattern.",
+            "Latency of requests to API servers, by method and URL pattern.",
         )
         .buckets(buckets);
         Ok(Self {
@@ -44,16 +44,16 @@ impl RestMetrics {
             requests: registered(
                 catalogue,
                 IntCounterVec::new(
-                    opts("rest_client_requests_total", "Requests to API servers, by answer, method and host."),
+                    opts("rest_client_requests_total", "Requests to API servers, by status code, method and host."),
                     &["code", "method", "host"],
                 ),
             )?,
-            lacking: registered(
+            missing_permissions: registered(
                 catalogue,
                 IntGaugeVec::new(
                     opts(
                         "millwright_permission_missing",
-                        "1 for each verb that a role does not grant and that we would use.",
+                        "1 for each verb that the controller needs and that its role does not grant.",
                     ),
                     &["verb", "resource"],
                 ),
@@ -61,20 +61,20 @@ impl RestMetrics {
         })
     }
 
-    /// Records a request that has ended.
+    /// Records a completed request.
     pub fn record(&self, call: &RestCall<'_>) {
         let code = call.code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
         self.latency.with_label_values(&[call.method, call.url]).observe(call.latency.as_secs_f64());
         self.requests.with_label_values(&[code.as_str(), call.method, call.host]).inc();
     }
 
-    /// Shows that a role does not grant this verb.
-    pub fn lack_permission(&self, verb: &str, resource: &str) {
-        self.lacking.with_label_values(&[verb, resource]).set(1);
+    /// Adds the series of a missing permission.
+    pub fn permission_missing(&self, verb: &str, resource: &str) {
+        self.missing_permissions.with_label_values(&[verb, resource]).set(1);
     }
 
-    /// Shows that it does, after all. The series goes: what is granted is nobody's news.
-    pub fn have_permission(&self, verb: &str, resource: &str) {
-        let _ = self.lacking.remove_label_values(&[verb, resource]);
+    /// Removes the series of a permission that was granted.
+    pub fn permission_granted(&self, verb: &str, resource: &str) {
+        let _ = self.missing_permissions.remove_label_values(&[verb, resource]);
     }
 }

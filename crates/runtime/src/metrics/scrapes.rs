@@ -1,4 +1,4 @@
-//! Who looks at the numbers, under the names under which Go programs count it.
+//! Metrics of scrapes, with the names of Go programs.
 
 use prometheus::{IntCounterVec, IntGauge};
 
@@ -8,45 +8,45 @@ use super::{MetricsError, opts, registered};
 /// Counts scrapes. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Scrapes {
-    under_way: IntGauge,
+    in_flight: IntGauge,
     total: IntCounterVec,
 }
 
 impl Scrapes {
     pub(super) fn register(catalogue: &MetricCatalogue) -> Result<Self, MetricsError> {
-        let under_way = "promhttp_metric_handler_requests_in_flight";
-        let total = opts("promhttp_metric_handler_requests_total", "Scrapes that have ended, by HTTP status code.");
+        let in_flight = "promhttp_metric_handler_requests_in_flight";
+        let total = opts("promhttp_metric_handler_requests_total", "Completed scrapes, by HTTP status code.");
         Ok(Self {
-            under_way: registered(catalogue, IntGauge::new(under_way, "Scrapes under way now, this one included."))?,
+            in_flight: registered(catalogue, IntGauge::new(in_flight, "Scrapes in progress, including this one."))?,
             total: registered(catalogue, IntCounterVec::new(total, &["code"]))?,
         })
     }
 
-    /// A scrape begins.
+    /// Records the beginning of a scrape.
     pub(super) fn begin(&self) -> Scrape<'_> {
         for code in ["200", "500"] {
-            self.total.with_label_values(&[code]); // there from the first scrape on, so that a rate can be computed
+            self.total.with_label_values(&[code]); // present from the first scrape on, so that a rate can be computed
         }
-        self.under_way.inc();
+        self.in_flight.inc();
         Scrape { scrapes: self }
     }
 }
 
-/// A scrape under way.
+/// A scrape in progress.
 pub(super) struct Scrape<'a> {
     scrapes: &'a Scrapes,
 }
 
 impl Scrape<'_> {
-    /// It has ended with this.
-    pub(super) fn end(self, answer: &Result<String, MetricsError>) {
-        let code = if answer.is_ok() { "200" } else { "500" };
+    /// Records the end of the scrape.
+    pub(super) fn end(self, result: &Result<String, MetricsError>) {
+        let code = if result.is_ok() { "200" } else { "500" };
         self.scrapes.total.with_label_values(&[code]).inc();
     }
 }
 
 impl Drop for Scrape<'_> {
     fn drop(&mut self) {
-        self.scrapes.under_way.dec();
+        self.scrapes.in_flight.dec();
     }
 }

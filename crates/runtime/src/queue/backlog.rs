@@ -1,4 +1,4 @@
-//! Which keys are ready, running or waiting. Plain data: time comes in as a parameter and nothing here waits.
+//! Ready, running and delayed keys. A data structure without I/O; time is a parameter.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt::Display;
@@ -10,17 +10,17 @@ use super::busy::Busy;
 use super::state::{Failing, QueueState, Ready, Running, Waiting};
 use crate::watchdog::Heartbeat;
 
-/// Every collection holds a key at most once, and a key without work, wish or failure is in none: the size follows the number
-/// of objects, never the number of events.
+/// Every collection holds a key at most once, and idle keys without failures are in none. Therefore the size depends on the
+/// number of objects, not on the number of events.
 #[derive(Debug)]
 pub(super) struct Backlog<T> {
-    /// Keys for the next free worker, first come first.
+    /// Keys for the next free worker, in order.
     ready: VecDeque<T>,
-    /// Since when work is wanted: every ready key, and running keys that were asked for again.
+    /// When a key was added: all ready keys, and running keys that were added again.
     wanted: BTreeMap<T, Instant>,
     running: BTreeMap<T, InWork>,
-    /// Delayed keys by due time; the number keeps those due together in the order they came.
-    timetable: BTreeSet<(Instant, u64, T)>,
+    /// Delayed keys by due time. The number preserves the order of keys with the same due time.
+    delayed: BTreeSet<(Instant, u64, T)>,
     due: BTreeMap<T, (Instant, u64)>,
     arrivals: u64,
     failures: BTreeMap<T, u32>,
@@ -35,7 +35,7 @@ enum Intake {
     Closed,
 }
 
-/// Work on a key.
+/// A key that is being processed.
 #[derive(Debug)]
 struct InWork {
     since: Instant,
@@ -48,7 +48,7 @@ impl<T> Default for Backlog<T> {
             ready: VecDeque::new(),
             wanted: BTreeMap::new(),
             running: BTreeMap::new(),
-            timetable: BTreeSet::new(),
+            delayed: BTreeSet::new(),
             due: BTreeMap::new(),
             arrivals: 0,
             failures: BTreeMap::new(),
@@ -58,7 +58,7 @@ impl<T> Default for Backlog<T> {
     }
 }
 
-/// Whether an add changed anything.
+/// Result of an add.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Added {
     New,
@@ -104,25 +104,25 @@ impl<T: Clone + Ord> Backlog<T> {
             if earlier <= due {
                 return;
             }
-            self.timetable.remove(&(earlier, arrival, key.clone()));
+            self.delayed.remove(&(earlier, arrival, key.clone()));
         }
         self.arrivals += 1;
         self.due.insert(key.clone(), (due, self.arrivals));
-        self.timetable.insert((due, self.arrivals, key));
+        self.delayed.insert((due, self.arrivals, key));
     }
 
-    /// Makes every key ready whose time has come, in the order of their times.
+    /// Makes all due keys ready, in the order of their due times.
     pub(super) fn wake(&mut self, now: Instant) -> Vec<Added> {
         let mut woken = Vec::new();
-        while self.timetable.first().is_some_and(|(due, ..)| *due <= now) {
-            let Some((_, _, key)) = self.timetable.pop_first() else { break };
+        while self.delayed.first().is_some_and(|(due, ..)| *due <= now) {
+            let Some((_, _, key)) = self.delayed.pop_first() else { break };
             self.due.remove(&key);
             woken.push(self.add(key, now));
         }
         woken
     }
 
-    /// The key that has been ready longest, how long it was wanted, and the heartbeat of the work on it.
+    /// Takes the first ready key. Returns it with its waiting time and the heartbeat of its work.
     pub(super) fn take(&mut self, now: Instant) -> Option<(T, Duration, Heartbeat)> {
         let key = self.ready.pop_front()?;
         let since = self.wanted.remove(&key).unwrap_or(now);
@@ -132,21 +132,21 @@ impl<T: Clone + Ord> Backlog<T> {
         Some((key, now.saturating_duration_since(since), heartbeat))
     }
 
-    /// Ends the work on `key` and says how long it took. A key wanted again in the meantime goes to the end of the line.
+    /// Ends the work on `key` and returns its duration. If the key was added again in the meantime, it becomes ready.
     pub(super) fn finish(&mut self, key: &T, now: Instant) -> Duration {
-        let since = self.running.remove(key).map_or(now, |pass| pass.since);
+        let since = self.running.remove(key).map_or(now, |work| work.since);
         if self.wanted.contains_key(key) {
             self.ready.push_back(key.clone());
         }
         now.saturating_duration_since(since)
     }
 
-    /// Returns the largest number of times that one key was taken within ten seconds, lately.
+    /// Returns the largest recent number of times that one key was taken within ten seconds.
     pub(super) fn busiest(&mut self, now: Instant) -> u32 {
         self.busy.most(now)
     }
 
-    /// Counts a failure and says how many came before it.
+    /// Counts a failure and returns the number of earlier ones.
     pub(super) fn failed(&mut self, key: &T) -> u32 {
         let failures = self.failures.entry(key.clone()).or_default();
         let before = *failures;
@@ -159,37 +159,37 @@ impl<T: Clone + Ord> Backlog<T> {
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.timetable.first().map(|(due, ..)| *due)
+        self.delayed.first().map(|(due, ..)| *due)
     }
 
-    /// Keys that wait for a worker, those that wait for their own work to end included.
+    /// Returns the number of keys that wait for a worker or for the end of their own work.
     pub(super) fn depth(&self) -> usize {
         self.wanted.len()
     }
 
-    /// Whether neither a ready nor a delayed key is left to hand out.
+    /// Returns whether there are neither ready nor delayed keys.
     pub(super) fn is_quiet(&self) -> bool {
-        self.ready.is_empty() && self.timetable.is_empty()
+        self.ready.is_empty() && self.delayed.is_empty()
     }
 
-    /// The time all work in progress has taken so far, and the longest of it.
+    /// Returns the total and the maximum duration of work in progress.
     pub(super) fn in_progress(&self, now: Instant) -> (Duration, Duration) {
-        let taken = || self.running.values().map(|pass| now.saturating_duration_since(pass.since));
+        let taken = || self.running.values().map(|work| now.saturating_duration_since(work.since));
         (taken().sum(), taken().max().unwrap_or_default())
     }
 
-    /// How many keys are being worked on.
+    /// Returns the number of keys that are being processed.
     pub(super) fn running(&self) -> usize {
         self.running.len()
     }
 
-    /// The work that has been silent for longest, and for how long.
+    /// Returns the work with the longest time since its last poll, and that time.
     pub(super) fn most_silent(&self, now: Instant) -> Option<(&T, Duration)> {
-        let silent = self.running.iter().filter_map(|(key, pass)| Some((key, pass.heartbeat.silent_for(now)?)));
+        let silent = self.running.iter().filter_map(|(key, work)| Some((key, work.heartbeat.silent_for(now)?)));
         silent.max_by_key(|(_, silent_for)| *silent_for)
     }
 
-    /// For how long a key has been there for the taking; zero if none is.
+    /// Returns for how long a ready or due key has not been taken; zero if there is none.
     pub(super) fn untaken_for(&self, now: Instant) -> Duration {
         let ready = self.ready.front().and_then(|key| self.wanted.get(key));
         let first = ready.copied().into_iter().chain(self.next_due()).min();
@@ -205,17 +205,17 @@ impl<T: Clone + Ord + Display> Backlog<T> {
             name,
             ready: self.ready.iter().map(|key| Ready { key: key.to_string(), wanted_for: wanted_for(key) }).collect(),
             waiting: self
-                .timetable
+                .delayed
                 .iter()
                 .map(|(due, _, key)| Waiting { key: key.to_string(), due_in: due.saturating_duration_since(now) })
                 .collect(),
             running: self
                 .running
                 .iter()
-                .map(|(key, pass)| Running {
+                .map(|(key, work)| Running {
                     key: key.to_string(),
-                    running_for: since(pass.since),
-                    silent_for: pass.heartbeat.silent_for(now).unwrap_or_default(),
+                    running_for: since(work.since),
+                    silent_for: work.heartbeat.silent_for(now).unwrap_or_default(),
                     wanted_again: self.wanted.contains_key(key),
                 })
                 .collect(),
@@ -229,10 +229,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// What the queue promises, said as simply as possible: a list of wishes in the order they became ready.
+    /// Simple model of the queue.
     #[derive(Default)]
     struct Model {
-        line: Vec<u8>,
+        ready: Vec<u8>,
         running: Vec<u8>,
         again: Vec<u8>,
         delayed: Vec<(Instant, u8)>,
@@ -244,8 +244,8 @@ mod tests {
                 if !self.again.contains(&key) {
                     self.again.push(key);
                 }
-            } else if !self.line.contains(&key) {
-                self.line.push(key);
+            } else if !self.ready.contains(&key) {
+                self.ready.push(key);
             }
         }
 
@@ -261,18 +261,18 @@ mod tests {
         }
 
         fn wake(&mut self, now: Instant) {
-            let mut ripe: Vec<_> = self.delayed.extract_if(.., |(due, _)| *due <= now).collect();
-            ripe.sort_by_key(|(due, _)| *due); // stable: those due together stay in the order they came
-            for (_, key) in ripe {
+            let mut ready: Vec<_> = self.delayed.extract_if(.., |(due, _)| *due <= now).collect();
+            ready.sort_by_key(|(due, _)| *due); // stable: keeps the order of keys with the same due time
+            for (_, key) in ready {
                 self.add(key);
             }
         }
 
         fn take(&mut self) -> Option<u8> {
-            if self.line.is_empty() {
+            if self.ready.is_empty() {
                 return None;
             }
-            let key = self.line.remove(0);
+            let key = self.ready.remove(0);
             assert!(!self.running.contains(&key));
             self.running.push(key);
             Some(key)
@@ -282,7 +282,7 @@ mod tests {
             self.running.retain(|other| *other != key);
             if let Some(i) = self.again.iter().position(|other| *other == key) {
                 self.again.remove(i);
-                self.line.push(key);
+                self.ready.push(key);
             }
         }
     }
@@ -310,7 +310,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(512))]
         /// Shows QUE-4.
         #[test]
-        fn it_hands_out_what_a_simple_list_of_wishes_would(ops in prop::collection::vec(op(), 1..120)) {
+        fn backlog_behaves_like_the_model(ops in prop::collection::vec(op(), 1..120)) {
             let mut now = Instant::now();
             let (mut backlog, mut model) = (Backlog::default(), Model::default());
             for op in ops {
@@ -339,11 +339,11 @@ mod tests {
                 prop_assert_eq!(backlog.next_due(), model.delayed.iter().map(|(due, _)| *due).min());
             }
 
-            // Nothing is lost: once all work ends and all times have come, every wish has been handed out and nothing is left.
+            // No key is lost: after all work has ended and all keys were due, the backlog is empty.
             now += Duration::from_secs(1);
             backlog.wake(now);
             model.wake(now);
-            while !(model.running.is_empty() && model.line.is_empty()) {
+            while !(model.running.is_empty() && model.ready.is_empty()) {
                 for key in std::mem::take(&mut model.running) {
                     backlog.finish(&key, now);
                     model.finish(key);
@@ -353,7 +353,7 @@ mod tests {
                 }
             }
             prop_assert!(backlog.ready.is_empty() && backlog.wanted.is_empty() && backlog.running.is_empty());
-            prop_assert!(backlog.timetable.is_empty() && backlog.due.is_empty());
+            prop_assert!(backlog.delayed.is_empty() && backlog.due.is_empty());
         }
     }
 }

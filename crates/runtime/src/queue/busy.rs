@@ -1,7 +1,7 @@
-//! How often one key is worked on.
+//! Counts reconciles per key.
 //!
-//! A reconcile that requeues its own key without a delay keeps a worker busy and sends no request, so no count of requests shows it.
-//! The largest number of reconciles of one key shows it at once.
+//! A reconcile that requeues its own key without a delay keeps a worker busy. If it sends no requests, request metrics do not show
+//! it, but the largest number of reconciles of one key does.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,7 +29,7 @@ impl<T> Default for Busy<T> {
 impl<T: Clone + Ord> Busy<T> {
     /// Counts a reconcile of `key`.
     pub(super) fn count(&mut self, key: &T, now: Instant) {
-        self.turn(now);
+        self.rotate(now);
         if let Some(count) = self.counts.get_mut(key) {
             *count = count.saturating_add(1);
         } else {
@@ -39,12 +39,12 @@ impl<T: Clone + Ord> Busy<T> {
 
     /// Returns the largest number of reconciles of one key within the current or the last complete window.
     pub(super) fn most(&mut self, now: Instant) -> u32 {
-        self.turn(now);
+        self.rotate(now);
         self.counts.values().copied().max().unwrap_or(0).max(self.last)
     }
 
     /// Starts a new window if the current one is over.
-    fn turn(&mut self, now: Instant) {
+    fn rotate(&mut self, now: Instant) {
         let since = *self.since.get_or_insert(now);
         let elapsed = now.saturating_duration_since(since);
         if elapsed < WINDOW {

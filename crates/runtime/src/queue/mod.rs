@@ -1,21 +1,19 @@
-//! The work queue between events and workers.
+//! The work queue between event handlers and workers.
 //!
-//! Events say *look at this key*; they carry nothing else, so any number of them for one key is as good as one. The queue
-//! keeps each key at most once, hands keys out in the order they came, and never gives one key to two workers: a key that is
-//! wanted again while it is being worked on comes back when that work is done. This is what lets creation, health and
-//! deletion of one object be written as if nothing else were running.
+//! The queue contains keys only, so repeated adds of a key are merged. It holds each key at most once, returns keys in the order
+//! in which they were added, and never gives a key to two workers: a key that is added while it is being processed is returned
+//! after that. Therefore the reconcilers of one object need no locks.
 //!
-//! Failed work comes back after a pause that doubles with each failure of that key, and no faster than the whole queue may
-//! retry (both as in client-go). It comes back for ever: the reference drops a key after 15 attempts and then forgets the
-//! object until something else changes.
+//! A failed key is retried with exponential backoff, and retries of the whole queue are rate limited (both as in client-go). It
+//! is retried forever. MCM drops a key after 15 attempts and ignores the object until another event.
 //!
-//! | file | idea |
+//! | file | content |
 //! | --- | --- |
-//! | `backlog` | which keys are ready, running, waiting: a plain data structure, time is a parameter |
-//! | `backoff` | how long a failed key waits |
-//! | `busy` | how often one key is worked on |
-//! | `workers` | the loop that takes keys and runs the work, panics included |
-//! | `coalesce` | busy sources: the first event at once, then at most one every so often |
+//! | `backlog` | ready, running and delayed keys: a data structure without I/O, with time as a parameter |
+//! | `backoff` | backoff of a failed key |
+//! | `busy` | number of reconciles of one key |
+//! | `workers` | the loop that takes keys, runs the handler, and catches panics |
+//! | `coalesce` | limits how often frequent events add a key |
 
 mod backlog;
 mod backoff;
@@ -42,33 +40,33 @@ use crate::watchdog::Heartbeat;
 use crate::{Random, TokenBucket};
 use backlog::{Added, Backlog};
 
-/// What a queue can hold: cheap to clone, ordered (so that ties break the same way in every run), printable.
+/// A key of a queue: cheap to clone, ordered (so that runs are reproducible), and printable.
 pub trait QueueKey: Clone + Ord + fmt::Display + Send + Sync + 'static {}
 
 impl<T: Clone + Ord + fmt::Display + Send + Sync + 'static> QueueKey for T {}
 
-/// What the work on a key came to, and so when the key is looked at again. Events bring it back earlier.
+/// Result of processing a key: when it is processed again. Events may add it earlier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// Nothing more to do until something changes.
+    /// Nothing to do until the next event.
     Done,
-    /// Look again after this time, at the latest.
+    /// Requeue after this time, at the latest.
     Again {
-        /// From now.
+        /// Time from now.
         after: Duration,
     },
-    /// Look again at this instant, at the latest.
+    /// Requeue at this instant, at the latest.
     At(Instant),
-    /// It did not work; try again after a pause that grows with each failure.
+    /// Failed: retry with exponential backoff.
     Failed,
-    /// The same, of a server that is to be left alone for a while: the pause is no shorter than that.
+    /// Throttled by a server: retry with exponential backoff, but not earlier than requested.
     Throttled {
-        /// What the server asked for, or what it takes until it may answer otherwise.
+        /// Minimum wait.
         at_least: Duration,
     },
 }
 
-/// A first-in, first-out queue that holds each key once. Cheap to clone; clones are the same queue.
+/// A first-in, first-out queue that holds each key once. Cheap to clone; clones share the queue.
 pub struct Queue<T> {
     shared: Arc<Shared<T>>,
 }
@@ -84,7 +82,7 @@ struct Shared<T> {
 }
 
 impl<T: QueueKey> Queue<T> {
-    /// An empty queue; `name` is its label in metrics and logs.
+    /// Creates an empty queue; `name` is its label in metrics and logs.
     pub fn new(name: &'static str, policy: RetryPolicy, metrics: &Metrics, random: &Random) -> Self {
         let recorder = metrics.queues.recorder(name);
         let shared = Arc::new(Shared {
@@ -111,7 +109,7 @@ impl<T: QueueKey> Queue<T> {
         Self { shared }
     }
 
-    /// The same queue, which drops every key until [`Queue::open`] is called.
+    /// Closes the queue: it drops all keys until [`Queue::open`] is called.
     ///
     /// A standby receives all events and has no workers. If it queued the keys, the queue would grow with every object that was
     /// created and deleted since the process started.
@@ -127,25 +125,25 @@ impl<T: QueueKey> Queue<T> {
         self.shared.backlog.lock().open();
     }
 
-    /// The name it was made with.
+    /// Returns the name of the queue.
     pub fn name(&self) -> &'static str {
         self.shared.name
     }
 
-    /// Wants `key` looked at as soon as a worker is free. A later time it was already due at stays.
+    /// Adds `key`, to be processed when a worker is free. A delayed add of the key remains.
     pub fn add(&self, key: T) {
         let mut backlog = self.shared.backlog.lock();
         let added = backlog.add(key, Instant::now());
         self.announce(&backlog, added);
     }
 
-    /// Wants `key` looked at after `delay`. A key that is already waiting keeps the earlier of the two times.
+    /// Adds `key` after `delay`. If the key is already delayed, the earlier time is kept.
     pub fn add_after(&self, key: T, delay: Duration) {
         let now = Instant::now();
         self.add_at(key, now.checked_add(delay).unwrap_or(now + FAR_FUTURE));
     }
 
-    /// Wants `key` looked at at `due`. A key that is already waiting keeps the earlier of the two times.
+    /// Adds `key` at `due`. If the key is already delayed, the earlier time is kept.
     pub fn add_at(&self, key: T, due: Instant) {
         let now = Instant::now();
         let mut backlog = self.shared.backlog.lock();
@@ -162,25 +160,25 @@ impl<T: QueueKey> Queue<T> {
         }
     }
 
-    /// Wants `key` looked at again after a failure: after its own growing pause, and not before the queue's bucket allows.
+    /// Adds `key` after a failure, with exponential backoff and the rate limit of the queue.
     pub fn add_rate_limited(&self, key: T) {
-        let pause = self.pause_of(&key);
-        self.add_after(key, pause);
+        let delay = self.backoff_of(&key);
+        self.add_after(key, delay);
     }
 
-    /// The pause after one more failure of `key`.
-    fn pause_of(&self, key: &T) -> Duration {
+    /// Counts a failure of `key` and returns its backoff.
+    fn backoff_of(&self, key: &T) -> Duration {
         let failures = self.shared.backlog.lock().failed(key);
-        self.shared.policy.pause(failures, &self.shared.random).max(self.shared.bucket.reserve())
+        self.shared.policy.backoff(failures, &self.shared.random).max(self.shared.bucket.reserve())
     }
 
-    /// Forgets the failures of `key`: its next one is its first.
+    /// Resets the failure count of `key`.
     pub fn forget(&self, key: &T) {
         self.shared.backlog.lock().forget(key);
     }
 
-    /// The next key, once one is ready. It is the caller's alone until the returned [`Work`] is finished or dropped.
-    /// Cancel-safe: a caller that stops waiting takes nothing with it.
+    /// Waits for the next key. It is not given to another worker until the returned [`Work`] is finished or dropped.
+    /// Cancel-safe: no key is lost if the future is dropped.
     pub async fn next(&self) -> Work<T> {
         loop {
             let due = {
@@ -192,7 +190,7 @@ impl<T: QueueKey> Queue<T> {
                 if let Some((key, waited, heartbeat)) = backlog.take(now) {
                     self.shared.recorder.started(waited, backlog.depth());
                     if !backlog.is_quiet() {
-                        // Someone else who waits may hold an older idea of when the next key is due.
+                        // Another waiter may have an outdated due time of the next key.
                         self.shared.changed.notify_one();
                     }
                     drop(backlog);
@@ -220,17 +218,17 @@ impl<T: QueueKey> Queue<T> {
         tracing::error!(queue = self.name(), %key, task, "caught a panic; the key is retried with backoff");
     }
 
-    /// How many keys wait for a worker now; delayed ones do not count.
+    /// Returns the number of keys that wait for a worker. Delayed keys do not count.
     pub fn len(&self) -> usize {
         self.shared.backlog.lock().depth()
     }
 
-    /// Whether no key waits for a worker now.
+    /// Returns whether no key waits for a worker.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What waits, until when, and what runs, since when: for `/debug/state`.
+    /// Returns the state of all keys, for `/debug/state`.
     pub fn state(&self) -> QueueState {
         self.shared.backlog.lock().state(self.shared.name, Instant::now())
     }
@@ -254,8 +252,8 @@ impl<T: QueueKey> Queue<T> {
             Outcome::At(due) => self.add_at(key, due),
             Outcome::Failed => self.add_rate_limited(key),
             Outcome::Throttled { at_least } => {
-                let pause = self.pause_of(&key).max(at_least);
-                self.add_after(key, pause);
+                let delay = self.backoff_of(&key).max(at_least);
+                self.add_after(key, delay);
             }
         }
     }
@@ -268,7 +266,7 @@ impl<T: QueueKey> Queue<T> {
     }
 }
 
-/// Longer than any wait means anything, shorter than what clocks can add.
+/// Replacement for delays that overflow.
 const FAR_FUTURE: Duration = Duration::from_hours(24 * 365);
 
 impl<T> Clone for Queue<T> {
@@ -283,8 +281,8 @@ impl<T> fmt::Debug for Queue<T> {
     }
 }
 
-/// A key that is being worked on. Dropping it without [`Work::finish`] counts as a failure, so that work which was cancelled
-/// or unwound half-way is looked at again.
+/// A key that is being processed. Dropping it without [`Work::finish`] counts as a failure, so that cancelled or panicked work
+/// is retried.
 #[must_use = "dropping it counts as a failure"]
 pub struct Work<T: QueueKey> {
     queue: Queue<T>,
@@ -294,12 +292,12 @@ pub struct Work<T: QueueKey> {
 }
 
 impl<T: QueueKey> Work<T> {
-    /// The key to work on.
+    /// Returns the key.
     pub fn key(&self) -> &T {
         &self.key
     }
 
-    /// Ends the work; the key may now be given to another worker.
+    /// Ends the processing of the key.
     pub fn finish(mut self, outcome: Outcome) {
         self.outcome = outcome;
     }

@@ -1,21 +1,21 @@
-//! What a queue looks like to someone who asks why nothing happens.
+//! State of a queue for `/debug/state`.
 
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
 
-/// A queue at one instant, as `/debug/state` shows it. Durations are seconds.
+/// State of a queue at one instant. Durations are in seconds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct QueueState {
-    /// The queue's name.
+    /// Name of the queue.
     pub name: &'static str,
-    /// Keys for the next free worker, first come first.
+    /// Keys for the next free worker, in order.
     pub ready: Vec<Ready>,
-    /// Keys that come back later, soonest first.
+    /// Delayed keys, by due time.
     pub waiting: Vec<Waiting>,
-    /// Keys that are being worked on.
+    /// Keys that are being processed.
     pub running: Vec<Running>,
-    /// Keys whose last work failed.
+    /// Keys whose last reconcile failed.
     pub failing: Vec<Failing>,
 }
 
@@ -24,43 +24,43 @@ pub struct QueueState {
 pub struct Ready {
     /// The key.
     pub key: String,
-    /// For how long.
+    /// Time since it was added.
     #[serde(rename = "wantedForSeconds", serialize_with = "as_seconds")]
     pub wanted_for: Duration,
 }
 
-/// A key that comes back later.
+/// A delayed key.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Waiting {
     /// The key.
     pub key: String,
-    /// When.
+    /// Time until it is due.
     #[serde(rename = "dueInSeconds", serialize_with = "as_seconds")]
     pub due_in: Duration,
 }
 
-/// A key that is being worked on.
+/// A key that is being processed.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Running {
     /// The key.
     pub key: String,
-    /// For how long.
+    /// Duration so far.
     #[serde(rename = "runningForSeconds", serialize_with = "as_seconds")]
     pub running_for: Duration,
-    /// For how long that work has not stirred: far above a minute, it hangs.
+    /// Time since the work was last polled. Values far above a minute mean that it is stuck.
     #[serde(rename = "silentForSeconds", serialize_with = "as_seconds")]
     pub silent_for: Duration,
-    /// Whether it was asked for again in the meantime.
+    /// Whether it was added again in the meantime.
     pub wanted_again: bool,
 }
 
-/// A key whose last work failed.
+/// A key whose last reconcile failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Failing {
     /// The key.
     pub key: String,
-    /// How often in a row.
+    /// Number of consecutive failures.
     pub times: u32,
 }
 

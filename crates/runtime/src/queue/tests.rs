@@ -22,7 +22,7 @@ async fn next_key(queue: &Queue<u32>) -> u32 {
 
 /// Shows QUE-1.
 #[tokio::test(start_paused = true)]
-async fn keys_come_out_once_and_in_the_order_they_came() {
+async fn keys_are_returned_once_and_in_order() {
     let queue = queue();
     for key in [3, 1, 3, 2, 1] {
         queue.add(key);
@@ -48,7 +48,7 @@ async fn closed_queue_drops_keys_until_it_is_opened() {
 
 /// Shows QUE-12.
 #[tokio::test(start_paused = true)]
-async fn busy_loop_of_one_key_shows_in_the_metrics() {
+async fn metric_shows_a_busy_loop_of_one_key() {
     let (queue, metrics) = queue_with(RetryPolicy::default());
     queue.add(1);
     for _ in 0..500 {
@@ -60,7 +60,7 @@ async fn busy_loop_of_one_key_shows_in_the_metrics() {
 
 /// Shows QUE-1.
 #[tokio::test(start_paused = true)]
-async fn a_key_wanted_while_it_is_worked_on_runs_once_afterwards() {
+async fn key_added_while_it_is_processed_is_processed_again() {
     let queue = queue();
     queue.add(1);
     let work = queue.next().await;
@@ -75,7 +75,7 @@ async fn a_key_wanted_while_it_is_worked_on_runs_once_afterwards() {
 
 /// Shows QUE-2.
 #[tokio::test(start_paused = true)]
-async fn a_waiting_key_keeps_the_earlier_of_two_times() {
+async fn delayed_key_keeps_the_earlier_time() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after(1, Duration::from_secs(10));
@@ -88,7 +88,7 @@ async fn a_waiting_key_keeps_the_earlier_of_two_times() {
 
 /// Shows QUE-2.
 #[tokio::test(start_paused = true)]
-async fn an_immediate_add_does_not_cancel_a_delayed_one() {
+async fn immediate_add_does_not_cancel_a_delayed_one() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after(1, Duration::from_secs(10));
@@ -101,7 +101,7 @@ async fn an_immediate_add_does_not_cancel_a_delayed_one() {
 
 /// Shows QUE-3, MD-D3, MD-D13, MS-W7.
 #[tokio::test(start_paused = true)]
-async fn failures_of_one_key_double_its_pause_until_it_is_forgotten() {
+async fn failures_of_a_key_double_its_backoff_until_success() {
     let queue = queue();
     queue.add(1);
     let mut pauses = Vec::new();
@@ -124,42 +124,42 @@ async fn failures_of_one_key_double_its_pause_until_it_is_forgotten() {
 
 /// Shows QUE-9.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_throttles_for_long_is_asked_less_and_less_often() {
+async fn throttled_key_backs_off_exponentially() {
     let queue = queue();
     queue.add(1);
     let start = Instant::now();
-    let mut asked = 0;
+    let mut requests = 0;
     while start.elapsed() < Duration::from_mins(1) {
         queue.next().await.finish(Outcome::Throttled { at_least: Duration::from_secs(1) });
-        asked += 1;
+        requests += 1;
     }
-    // Eight pauses are the word of the server; after those the one that doubles from 5 ms is longer.
-    assert_eq!(asked, 15);
+    // Eight waits are those of the server; after that the exponential backoff, which starts at 5 ms, is longer.
+    assert_eq!(requests, 15);
     queue.next().await.finish(Outcome::Done);
     queue.add(1);
     let start = Instant::now();
     queue.next().await.finish(Outcome::Throttled { at_least: Duration::from_secs(1) });
     queue.next().await.finish(Outcome::Done);
-    assert_eq!(start.elapsed(), Duration::from_secs(1), "what went through is forgiven, and the server's word counts");
+    assert_eq!(start.elapsed(), Duration::from_secs(1), "success resets the backoff, and the wait of the server applies");
 }
 
 /// Shows MC-W25.
 #[tokio::test(start_paused = true)]
-async fn a_key_that_keeps_failing_is_never_dropped() {
+async fn failing_key_is_retried_forever() {
     let queue = queue();
     queue.add(1);
     let start = Instant::now();
     for _ in 0..60 {
         queue.next().await.finish(Outcome::Failed);
     }
-    // 15 doublings sum to 163 s, the other 44 pauses are at the cap.
+    // 15 doublings sum to 163 s; the other 44 backoffs are at the maximum.
     assert_eq!(start.elapsed().as_secs(), 163 + 44 * 120);
     assert_eq!(queue.state().failing, [Failing { key: "1".into(), times: 60 }]);
 }
 
 /// Shows QUE-3.
 #[tokio::test(start_paused = true)]
-async fn the_bucket_of_the_queue_spreads_many_first_failures() {
+async fn rate_limit_of_the_queue_spreads_retries() {
     let queue = queue();
     let start = Instant::now();
     for key in 0..120 {
@@ -176,7 +176,7 @@ async fn the_bucket_of_the_queue_spreads_many_first_failures() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn abandoned_work_comes_back_as_a_failure() {
+async fn dropped_work_counts_as_a_failure() {
     let queue = queue();
     queue.add(1);
     drop(queue.next().await);
@@ -186,7 +186,7 @@ async fn abandoned_work_comes_back_as_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_time_reaches_a_waiter_that_already_sleeps() {
+async fn earlier_due_time_wakes_a_waiter() {
     let queue = queue();
     let start = Instant::now();
     queue.add_after(1, Duration::from_secs(100));
@@ -201,7 +201,7 @@ async fn an_earlier_time_reaches_a_waiter_that_already_sleeps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_state_says_what_waits_until_when_and_what_runs_since_when() {
+async fn state_shows_ready_delayed_and_running_keys() {
     let queue = queue();
     queue.add(1);
     let work = queue.next().await;
@@ -225,7 +225,7 @@ async fn the_state_says_what_waits_until_when_and_what_runs_since_when() {
 
 /// Shows QUE-6.
 #[tokio::test(start_paused = true)]
-async fn metrics_count_what_client_go_counts() {
+async fn metrics_are_those_of_client_go() {
     let (queue, metrics) = queue_with(RetryPolicy::default());
     queue.add(1);
     queue.add(1);
@@ -248,7 +248,7 @@ async fn metrics_count_what_client_go_counts() {
 
 /// Shows QUE-5, MC-W56.
 #[tokio::test(start_paused = true)]
-async fn a_panic_costs_one_reconcile_of_one_key() {
+async fn key_is_retried_after_a_panic() {
     let (queue, metrics) = queue_with(RetryPolicy::default());
     let tasks = Tasks::new();
     let passes = Arc::new(Mutex::new(Vec::new()));
@@ -269,7 +269,7 @@ async fn a_panic_costs_one_reconcile_of_one_key() {
 
 /// Shows QUE-8.
 #[tokio::test(start_paused = true)]
-async fn stopping_takes_no_new_key_and_waits_for_work_that_has_begun() {
+async fn shutdown_takes_no_new_key_and_waits_for_running_work() {
     let queue = queue();
     let tasks = Tasks::new();
     let finished = Arc::new(Mutex::new(Vec::new()));
@@ -290,9 +290,9 @@ async fn stopping_takes_no_new_key_and_waits_for_work_that_has_begun() {
     assert_eq!(queue.len(), 1);
 }
 
-/// Which keys are being worked on, and how often each was.
+/// Records running keys and the last reconcile of each key.
 #[derive(Default)]
-struct Ledger {
+struct Record {
     running: BTreeSet<u32>,
     most: usize,
     last_reconcile: BTreeMap<u32, Instant>,
@@ -302,17 +302,17 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     /// Shows QUE-4, MC-W4.
     #[test]
-    fn no_key_is_ever_with_two_workers_and_every_wish_is_followed_by_a_reconcile(
+    fn each_add_is_followed_by_a_reconcile_without_overlap(
         adds in prop::collection::vec((0u32..8, 0u64..40, any::<bool>()), 1..80), concurrency in 1usize..6, seed: u64,
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
         runtime.block_on(async {
             let queue = queue();
             let tasks = Tasks::new();
-            let ledger = Arc::new(Mutex::new(Ledger::default()));
+            let record = Arc::new(Mutex::new(Record::default()));
             let clashes = Arc::new(AtomicUsize::new(0));
             let random = Random::seeded(seed);
-            let (book, clash) = (Arc::clone(&ledger), Arc::clone(&clashes));
+            let (book, clash) = (Arc::clone(&record), Arc::clone(&clashes));
             spawn_workers(&tasks, queue.clone(), concurrency, move |key: u32| {
                 let (book, clash, random) = (Arc::clone(&book), Arc::clone(&clash), random.clone());
                 async move {
@@ -333,19 +333,19 @@ proptest! {
                     }
                 }
             });
-            let mut wishes = BTreeMap::new();
+            let mut adds_at = BTreeMap::new();
             for (key, pause, delayed) in adds {
                 tokio::time::sleep(Duration::from_millis(pause)).await;
                 let due = Instant::now() + Duration::from_millis(if delayed { pause } else { 0 });
                 queue.add_at(key, due);
-                wishes.insert(key, Instant::now()); // not `due`: of two times the earlier one is kept
+                adds_at.insert(key, Instant::now()); // not `due`: the earlier of two times is kept
             }
             tokio::time::sleep(Duration::from_hours(1)).await;
-            let ledger = ledger.lock();
+            let record = record.lock();
             prop_assert_eq!(clashes.load(Ordering::Relaxed), 0);
-            prop_assert!(ledger.most <= concurrency);
-            for (key, wish) in &wishes {
-                prop_assert!(ledger.last_reconcile.get(key).is_some_and(|pass| pass >= wish), "{key} was lost");
+            prop_assert!(record.most <= concurrency);
+            for (key, added) in &adds_at {
+                prop_assert!(record.last_reconcile.get(key).is_some_and(|at| at >= added), "{key} was lost");
             }
             let state = queue.state();
             prop_assert!(state.ready.is_empty() && state.waiting.is_empty() && state.failing.is_empty(), "{state:?}");
@@ -356,7 +356,7 @@ proptest! {
 
 /// Shows HTT-1.
 #[tokio::test(start_paused = true)]
-async fn work_that_hangs_shows_and_work_that_merely_lasts_does_not() {
+async fn watchdog_reports_stuck_work_but_not_long_work() {
     let (queue, tasks) = (queue(), Tasks::new());
     let _stopped = tasks.stop_on_drop();
     spawn_workers(&tasks, queue.clone(), 2, |key| async move {
@@ -377,16 +377,16 @@ async fn work_that_hangs_shows_and_work_that_merely_lasts_does_not() {
     tokio::time::sleep(Duration::from_mins(11)).await;
     let stuck = tasks.watchdog().stuck();
     assert_eq!(stuck.len(), 1);
-    assert_eq!(stuck[0].what, "the work on 2 (queue test)");
+    assert_eq!(stuck[0].what, "reconcile of 2 in queue test");
     let hung = queue.state().running.into_iter().find(|running| running.key == "2").unwrap();
     assert_eq!(hung.silent_for, Duration::from_mins(11));
 }
 
 #[tokio::test(start_paused = true)]
-async fn keys_that_wait_for_workers_that_have_not_begun_or_are_all_busy_are_nobody_s_fault() {
+async fn waiting_keys_are_not_stuck_without_a_free_worker() {
     let (queue, tasks) = (queue(), Tasks::new());
     let _stopped = tasks.stop_on_drop();
-    queue.add(1); // on a standby, for days
+    queue.add(1); // on a standby
     tokio::time::sleep(Duration::from_hours(48)).await;
     assert_eq!(tasks.watchdog().stuck(), []);
     spawn_workers(&tasks, queue.clone(), 1, |_| async {
@@ -402,15 +402,15 @@ async fn keys_that_wait_for_workers_that_have_not_begun_or_are_all_busy_are_nobo
 
 /// Shows HTT-1.
 #[tokio::test(start_paused = true)]
-async fn a_queue_from_which_nobody_takes_shows_while_it_should_be_attended() {
+async fn watchdog_reports_keys_that_are_not_taken() {
     let (queue, tasks) = (queue(), Tasks::new());
     let _stopped = tasks.stop_on_drop();
     spawn_workers(&tasks, queue.clone(), 1, |_| async { Outcome::Done });
     tokio::task::yield_now().await;
-    // As if the task that hands out keys were lost: a key is due, and time passes without anyone being woken.
+    // As if the task that takes keys were stuck: a key is due, and no waiter is woken.
     queue.add_after(1, Duration::from_secs(1));
-    let looked_at = Instant::now() + Duration::from_mins(11);
+    let later = Instant::now() + Duration::from_mins(11);
     let workers = Workers::from(1);
-    let look = super::workers::look(&Arc::downgrade(&queue.shared), workers, looked_at);
-    assert!(matches!(look, crate::watchdog::Look::Stuck(stuck) if stuck.what == "the queue test"));
+    let state = super::workers::check(&Arc::downgrade(&queue.shared), workers, later);
+    assert!(matches!(state, crate::watchdog::LoopState::Stuck(stuck) if stuck.what == "queue test"));
 }

@@ -1,7 +1,7 @@
-//! The loop that takes keys from a queue and runs the work.
+//! The loop that takes keys from a queue and runs the handler.
 //!
-//! One task hands out keys, each piece of work is a task of its own, and a semaphore bounds how many run at once. So an idle
-//! queue costs one sleeping task whatever its concurrency, and work on different keys can use all cores.
+//! One task takes keys, each reconcile runs in its own task, and a semaphore limits their number. Therefore an idle queue costs
+//! one task for any concurrency, and reconciles of different keys can use all cores.
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
@@ -14,29 +14,29 @@ use tokio::time::Instant;
 
 use super::{Outcome, Queue, QueueKey, Shared, Work};
 use crate::Tasks;
-use crate::watchdog::{Look, PATIENCE, Stuck};
+use crate::watchdog::{LoopState, STUCK_AFTER, Stuck};
 
-/// Who works on the keys of a queue.
+/// Workers of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Workers {
-    /// How many keys are worked on at once; at least one.
-    pub size: usize,
-    /// For how long work may be silent before it counts as stuck ([`crate::watchdog`]).
-    pub patience: Duration,
+    /// Maximum number of keys that are processed at the same time; at least one.
+    pub concurrency: usize,
+    /// Time without a poll after which work is stuck ([`crate::watchdog`]).
+    pub stuck_after: Duration,
 }
 
 impl From<usize> for Workers {
-    /// So many, whose longest wait is a request.
-    fn from(size: usize) -> Self {
-        Self { size: size.max(1), patience: PATIENCE }
+    /// Workers with this concurrency and the default time for stuck work.
+    fn from(concurrency: usize) -> Self {
+        Self { concurrency: concurrency.max(1), stuck_after: STUCK_AFTER }
     }
 }
 
-/// Works on the keys of `queue` with this workers until `tasks` is asked to stop. No key is
-/// taken after that; work that has begun goes on, and [`Tasks::shut_down`] waits for it.
+/// Processes the keys of `queue` until `tasks` is stopped. After that no key is taken; reconciles in progress continue, and
+/// [`Tasks::shut_down`] waits for them.
 ///
-/// A panic in `handler` costs one reconcile of one key: it is logged, counted, and the key comes back as after any failure. Work that
-/// hangs and keys that nobody takes show in the [`Tasks::watchdog`].
+/// A panic in `handler` is logged and counted, and the key is retried with backoff. [`Tasks::watchdog`] reports stuck reconciles
+/// and keys that are not taken.
 pub fn spawn_workers<T, H, F>(tasks: &Tasks, queue: Queue<T>, workers: impl Into<Workers>, handler: H)
 where
     T: QueueKey,
@@ -45,14 +45,14 @@ where
 {
     let handler = Arc::new(handler);
     let workers = workers.into();
-    let free = Arc::new(Semaphore::new(workers.size.max(1)));
+    let free = Arc::new(Semaphore::new(workers.concurrency.max(1)));
     let owner = tasks.clone();
     let (watched, over) = (Arc::downgrade(&queue.shared), tasks.stopping());
-    tasks.watchdog().watch(move |now| if over.is_cancelled() { Look::Over } else { look(&watched, workers, now) });
+    tasks.watchdog().watch(move |now| if over.is_cancelled() { LoopState::Ended } else { check(&watched, workers, now) });
     tasks.spawn(queue.name(), async move {
         let stopping = owner.stopping();
         loop {
-            // A free worker first, then a key: a key is never taken off the queue to wait elsewhere.
+            // A free worker first, then a key, so that no key is taken without a worker.
             let next = async { (Arc::clone(&free).acquire_owned().await, queue.next().await) };
             let (worker, work) = tokio::select! {
                 biased;
@@ -68,18 +68,18 @@ where
     });
 }
 
-/// Whether the work on a queue still moves.
-pub(super) fn look<T: QueueKey>(queue: &Weak<Shared<T>>, workers: Workers, now: Instant) -> Look {
-    let Some(queue) = queue.upgrade() else { return Look::Over };
+/// Returns whether the queue makes progress.
+pub(super) fn check<T: QueueKey>(queue: &Weak<Shared<T>>, workers: Workers, now: Instant) -> LoopState {
+    let Some(queue) = queue.upgrade() else { return LoopState::Ended };
     let backlog = queue.backlog.lock();
-    if let Some((key, silent_for)) = backlog.most_silent(now).filter(|(_, silent_for)| *silent_for > workers.patience) {
-        return Look::Stuck(Stuck { what: format!("the work on {key} (queue {})", queue.name), silent_for });
+    if let Some((key, silent_for)) = backlog.most_silent(now).filter(|(_, silent_for)| *silent_for > workers.stuck_after) {
+        return LoopState::Stuck(Stuck { what: format!("reconcile of {key} in queue {}", queue.name), silent_for });
     }
-    let (untaken_for, idle) = (backlog.untaken_for(now), backlog.running() < workers.size);
-    if idle && untaken_for > workers.patience {
-        return Look::Stuck(Stuck { what: format!("the queue {}", queue.name), silent_for: untaken_for });
+    let (untaken_for, idle) = (backlog.untaken_for(now), backlog.running() < workers.concurrency);
+    if idle && untaken_for > workers.stuck_after {
+        return LoopState::Stuck(Stuck { what: format!("queue {}", queue.name), silent_for: untaken_for });
     }
-    Look::Moving
+    LoopState::Running
 }
 
 async fn handle<T, H, F>(work: Work<T>, handler: Arc<H>)
@@ -89,14 +89,14 @@ where
     F: Future<Output = Outcome>,
 {
     let key = work.key().clone();
-    // Called inside the future, so that a handler that panics before its first await is caught too.
-    let pass = async { handler(key).await };
-    let outcome = AssertUnwindSafe(work.heartbeat.of(pass)).catch_unwind().await.unwrap_or_else(|_| {
+    // Called inside the future, to catch panics before the first await as well.
+    let reconcile = async { handler(key).await };
+    let outcome = AssertUnwindSafe(work.heartbeat.of(reconcile)).catch_unwind().await.unwrap_or_else(|_| {
         work.queue.shared.recorder.panicked();
         tracing::error!(
             queue = work.queue.name(),
             key = %work.key(),
-            "work panicked; the key comes back after a pause"
+            "caught a panic; the key is retried with backoff"
         );
         Outcome::Failed
     });

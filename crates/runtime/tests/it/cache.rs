@@ -1,4 +1,4 @@
-//! Caches on the in-memory API server, under the paused clock.
+//! Tests of caches with the in-memory API server and the paused clock.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,7 +19,7 @@ use runtime::cache::{Cache, CacheBuilder, Cached, Caches, Delta, Listing, Lookup
 use runtime::{Clock, Key, Random, Tasks};
 use serde_json::{Value, json};
 
-/// A server, a client and the tasks of one test.
+/// Server, client and tasks of a test.
 struct CacheFixture {
     server: Server,
     client: Client,
@@ -51,7 +51,7 @@ impl CacheFixture {
         cache
     }
 
-    /// A cache of ConfigMaps that has been read, and what its handlers saw since.
+    /// Returns a synced cache of ConfigMaps and the deltas of its handlers.
     async fn maps(&self, builder: CacheBuilder<ConfigMap>) -> (Cache<ConfigMap>, Log) {
         let log = Log::default();
         let cache = self.reflector(builder.namespace("default").on_delta(log.writer()));
@@ -84,7 +84,7 @@ impl CacheFixture {
     }
 }
 
-/// What handlers saw.
+/// Deltas received by handlers.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<String>>>);
 
@@ -96,7 +96,7 @@ impl Log {
             log.lock().push(match delta {
                 Delta::Added(_) => format!("added {name}"),
                 Delta::Changed { .. } => format!("changed {name}"),
-                Delta::Mended { .. } => format!("mended {name}"),
+                Delta::Fixed { .. } => format!("fixed {name}"),
                 Delta::Undecodable { .. } => format!("undecodable {name}"),
                 Delta::Removed { how: Removal::Deleted, .. } => format!("deleted {name}"),
                 Delta::Removed { how: Removal::Vanished, .. } => format!("vanished {name}"),
@@ -123,7 +123,7 @@ fn key(name: &str) -> Key {
     Key::new("default", name)
 }
 
-/// Lets everything happen that needs no time.
+/// Runs all ready tasks.
 async fn settle() {
     tokio::time::sleep(Duration::from_millis(10)).await;
 }
@@ -157,7 +157,7 @@ async fn a_long_list_is_read_in_pages_that_fit_together() {
 
 /// Shows MC-W7.
 #[tokio::test(start_paused = true)]
-async fn our_write_is_there_before_the_watch_shows_it_and_is_told_once() {
+async fn own_write_is_visible_immediately_and_delivered_once() {
     let fixture = CacheFixture::new();
     fixture.create("a").await;
     fixture.server.faults().on(Verb::Watch).of("configmaps").once().stall_watch(After::Events(0));
@@ -170,7 +170,7 @@ async fn our_write_is_there_before_the_watch_shows_it_and_is_told_once() {
     fixture.delete("b").await;
     cache.deleted(&key("b"), &uid);
     assert_eq!(names(&cache), ["a"]);
-    tokio::time::sleep(3 * MINUTE).await; // the stalled watch is abandoned; the next one shows it all again
+    tokio::time::sleep(3 * MINUTE).await; // the stalled watch is restarted; the next one delivers all events again
     assert_eq!(log.read(), ["changed a", "added b", "deleted b"]);
     assert_eq!(names(&cache), ["a"]);
     let counters = cache.status().counters;
@@ -212,7 +212,7 @@ async fn what_was_deleted_while_the_history_was_lost_has_vanished() {
 
 /// Shows CAC-13.
 #[tokio::test(start_paused = true)]
-async fn a_dropped_watch_is_opened_again_without_reading_everything_and_misses_nothing() {
+async fn dropped_watch_resumes_without_a_list() {
     let fixture = CacheFixture::new();
     fixture.server.faults().on(Verb::Watch).of("configmaps").times(5).drop_watch(After::Events(1));
     let (cache, log) = fixture.maps(Cache::builder()).await;
@@ -222,7 +222,7 @@ async fn a_dropped_watch_is_opened_again_without_reading_everything_and_misses_n
     }
     assert_eq!((cache.len(), log.read().len()), (10, 10));
     assert_eq!(cache.status().counters.lists, 1);
-    assert_eq!(fixture.requests("list", "configmaps"), 1 + 5, "each time one object, to see that time did not go back");
+    assert_eq!(fixture.requests("list", "configmaps"), 1 + 5, "one small list each time, to detect a restore");
     assert_eq!(cache.status().counters.failures, 5);
 }
 
@@ -245,7 +245,7 @@ async fn bookmarks_keep_a_quiet_watch_from_expiring() {
 
 /// Shows CAC-6.
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
+async fn restored_server_is_untrusted_until_relisted() {
     let fixture = CacheFixture::new();
     fixture.create("before").await;
     let backup = fixture.server.revision();
@@ -273,7 +273,7 @@ async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
     assert_eq!((cache.trust(), cache.status().counters.regressions), (Trust::Firm, 1));
     let removed: Vec<_> = log.read().into_iter().filter(|line| line.starts_with("forgotten")).collect();
     assert_eq!(removed, ["forgotten lost-1", "forgotten lost-2"]);
-    assert_eq!(*trusts.lock(), [Trust::Firm; 2], "whoever is woken by the new list may rely on it");
+    assert_eq!(*trusts.lock(), [Trust::Firm; 2], "the new list is trusted when handlers are called");
     fixture.create("after").await;
     settle().await;
     assert_eq!(names(&cache), ["after", "before"]);
@@ -281,7 +281,7 @@ async fn a_restored_server_is_doubted_until_it_has_been_read_again() {
 
 /// Shows CAC-19.
 #[tokio::test(start_paused = true)]
-async fn a_restored_server_that_one_kind_finds_out_is_doubted_by_all() {
+async fn restore_detected_by_one_kind_affects_all() {
     let fixture = CacheFixture::new();
     fixture.create("before").await;
     let backup = fixture.server.revision();
@@ -298,7 +298,7 @@ async fn a_restored_server_that_one_kind_finds_out_is_doubted_by_all() {
     }
     settle().await;
     fixture.server.restore(backup).unwrap();
-    // Others are quick to write: what the maps have seen last is no longer in the future when anybody asks.
+    // Other clients write: the last version of the cache is not in the future any more.
     for n in 100..110 {
         fixture.server.insert(&node(n)).unwrap();
     }
@@ -342,7 +342,7 @@ async fn a_new_leader_sees_everything_written_before_it_asked() {
 
 /// Shows CAC-10.
 #[tokio::test(start_paused = true)]
-async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
+async fn forbidden_kind_is_retried_and_delays_no_other() {
     let fixture = CacheFixture::new();
     let allowed = Arc::new(Mutex::new(false));
     let (rule, server) = (allowed.clone(), fixture.server.service());
@@ -371,7 +371,7 @@ async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
         tokio::time::sleep(Duration::from_secs(37)).await;
         fixture.create(&format!("m{n}")).await;
         settle().await;
-        assert_eq!(log.read(), [format!("added m{n}")], "no event waits for the kind that is refused");
+        assert_eq!(log.read(), [format!("added m{n}")], "the forbidden kind does not delay events");
     }
     assert!(!caches.is_synced());
     let waiting = caches.waiting_for();
@@ -384,7 +384,7 @@ async fn a_kind_we_may_not_read_is_waited_for_and_delays_no_other() {
 
 /// Shows CAC-12.
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_that_merely_lives_on_wakes_nobody() {
+async fn heartbeats_of_kubelets_cause_no_deltas() {
     let fixture = CacheFixture::new();
     let status = |beat: &str, ready: &str| json!({ "status": { "conditions": [{ "type": "Ready", "status": ready, "lastHeartbeatTime": beat }] } });
     let nodes: Api<Node> = Api::all(fixture.client.clone());
@@ -404,13 +404,13 @@ async fn a_kubelet_that_merely_lives_on_wakes_nobody() {
     assert_eq!(report("2026-01-01T00:05:00Z", "True").await, [""; 0]);
     assert_eq!(report("2026-01-01T00:10:00Z", "True").await, [""; 0]);
     let revision = fixture.server.revision().to_string();
-    assert_eq!(cache.list()[0].metadata.resource_version, revision, "the cache itself keeps up");
+    assert_eq!(cache.list()[0].metadata.resource_version, revision, "the cache is updated");
     assert_eq!(report("2026-01-01T00:15:00Z", "False").await, ["changed n"]);
 }
 
 /// Shows CAC-8.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_cannot_be_decoded_is_present_and_hides_no_other() {
+async fn undecodable_object_is_present_and_hides_no_other() {
     let fixture = CacheFixture::new();
     for name in ["good", "odd"] {
         fixture.create(name).await;
@@ -419,19 +419,19 @@ async fn an_object_that_cannot_be_decoded_is_present_and_hides_no_other() {
     let log = Log::default();
     let cache: Cache<Count> = fixture.reflector(Cache::builder().on_delta(log.writer()));
     cache.synced().await.unwrap();
-    assert_eq!((cache.len(), cache.list().len()), (2, 1), "it counts, and it is not planned on");
+    assert_eq!((cache.len(), cache.list().len()), (2, 1), "it is counted, but not listed");
     assert!(matches!(cache.look_up(&key("odd")), Lookup::Undecodable(_)));
     assert!(cache.get(&key("odd")).is_none());
     assert_eq!(log.read(), ["added good", "undecodable odd"]);
     fixture.touch("odd", "8").await;
     fixture.touch("good", "not a number any more").await;
     settle().await;
-    assert_eq!(log.read(), ["mended odd", "undecodable good"]);
+    assert_eq!(log.read(), ["fixed odd", "undecodable good"]);
     assert_eq!(cache.get(&key("odd")).unwrap().number, 8);
     assert_eq!(cache.undecodable()[0].name, "good");
 }
 
-/// A ConfigMap that must hold a number.
+/// A ConfigMap with a required number.
 #[derive(Debug)]
 struct Count {
     metadata: ObjectMeta,
@@ -496,7 +496,7 @@ async fn secrets_leave_their_data_at_the_server() {
     let secrets: Api<Secret> = Api::default_namespaced(fixture.client.clone());
     let secret = json!({ "metadata": { "name": "s" }, "stringData": { "password": "hunter2" } });
     secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
-    // Decoded as bare metadata: the kind on the wire is PartialObjectMetadata, whatever it is the metadata of.
+    // Decoded as metadata only: the kind is always PartialObjectMetadata.
     let cache: Cache<kube::core::PartialObjectMeta<Secret>> = fixture.reflector(Cache::builder().metadata_only());
     cache.synced().await.unwrap();
     let held = cache.get(&key("s")).unwrap();
@@ -543,7 +543,7 @@ async fn after_any_storm_the_cache_is_what_the_server_holds() {
         fixture.server.faults().brew(1.0);
         for _ in 0..150 {
             let name = format!("m{}", random.below(8));
-            // Some of these fail, some are carried out without an answer: that is what storms are for.
+            // Some of these fail, some are executed without a response.
             match random.below(3) {
                 0 => drop(
                     fixture.api().create(&PostParams::default(), &config_map(&name)).await.map(|map| cache.wrote(map)),

@@ -1,4 +1,4 @@
-//! Events as they stand on the API server in memory.
+//! Tests of the event writer with the in-memory API server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,13 +8,14 @@ use k8s_openapi::api::core::v1::{self, ObjectReference};
 use kube::Api;
 use kube::api::DeleteParams;
 use runtime::client::{ClientSpec, UserAgent, in_process};
-use runtime::events::{Event, EventPolicy, EventSink, EventType, EventWriter};
+use meta::{Event, EventType};
+use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::{Clock, Metrics, Random, Tasks};
 
-fn office(tasks: &Tasks) -> (Server, EventSink, Api<v1::Event>) {
+fn fixture(tasks: &Tasks) -> (Server, EventSink, Api<v1::Event>) {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-    let told = clock.clone();
-    let server = Server::new(Options::new(Arc::new(move || told.now()), 1));
+    let time = clock.clone();
+    let server = Server::new(Options::new(Arc::new(move || time.now()), 1));
     let metrics = Metrics::new().unwrap();
     let spec = ClientSpec::new(UserAgent::new("events", "v1", "test"));
     let client = in_process(server.service(), "default", &spec, &metrics.rest);
@@ -28,28 +29,25 @@ fn office(tasks: &Tasks) -> (Server, EventSink, Api<v1::Event>) {
     (server, sink, api)
 }
 
-async fn say(sink: &EventSink, message: &str) {
-    sink.emit(Event {
-        about: ObjectReference {
-            api_version: Some("v1".to_owned()),
-            kind: Some("ConfigMap".to_owned()),
-            namespace: Some("default".to_owned()),
-            name: Some("thing".to_owned()),
-            ..ObjectReference::default()
-        },
-        event_type: EventType::Warning,
-        reason: "FailedCreate".into(),
-        message: message.to_owned(),
-    });
+async fn emit(sink: &EventSink, message: &str) {
+    let about = ObjectReference {
+        api_version: Some("v1".to_owned()),
+        kind: Some("ConfigMap".to_owned()),
+        namespace: Some("default".to_owned()),
+        name: Some("thing".to_owned()),
+        ..ObjectReference::default()
+    };
+    let event = Event { event_type: EventType::Warning, reason: "FailedCreate", message: message.to_owned() };
+    sink.emit(about, event);
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn repetitions_add_up_in_one_object_and_an_expired_one_comes_back_with_its_count() {
+async fn repetitions_are_counted_also_after_the_event_expired() {
     let tasks = Tasks::new();
-    let (server, sink, api) = office(&tasks);
+    let (server, sink, api) = fixture(&tasks);
     for _ in 0..3 {
-        say(&sink, "quota exceeded").await;
+        emit(&sink, "quota exceeded").await;
     }
     let events = server.objects("events");
     assert_eq!(events.len(), 1);
@@ -59,7 +57,7 @@ async fn repetitions_add_up_in_one_object_and_an_expired_one_comes_back_with_its
 
     let name = events[0]["metadata"]["name"].as_str().unwrap();
     api.delete(name, &DeleteParams::default()).await.unwrap();
-    say(&sink, "quota exceeded").await;
+    emit(&sink, "quota exceeded").await;
     let events = server.objects("events");
     assert_eq!(events.len(), 1);
     assert_eq!(events[0]["count"], 4);
@@ -68,11 +66,11 @@ async fn repetitions_add_up_in_one_object_and_an_expired_one_comes_back_with_its
 
 /// Shows EVT-2.
 #[tokio::test(start_paused = true)]
-async fn a_chatty_object_ends_up_with_eleven_objects_of_which_the_last_shows_the_newest() {
+async fn similar_messages_end_in_eleven_events() {
     let tasks = Tasks::new();
-    let (server, sink, _) = office(&tasks);
+    let (server, sink, _) = fixture(&tasks);
     for i in 0..20 {
-        say(&sink, &format!("error {i}")).await;
+        emit(&sink, &format!("error {i}")).await;
     }
     let events = server.objects("events");
     assert_eq!(events.len(), 11);

@@ -1,4 +1,4 @@
-//! The election on the API server in memory: two candidates, each behind a client of its own, while that server has bad days.
+//! Tests of leader election with the in-memory API server and injected faults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use fake_apiserver::faults::Verb;
 use fake_apiserver::{Options, Server};
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
-use runtime::lease::{Candidacy, Elector, Identity, Timing};
+use runtime::lease::{ElectionConfig, Elector, Identity, Timing};
 use runtime::{Clock, Leadership, Metrics, Random, Tasks};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
@@ -30,8 +30,8 @@ struct Candidate {
 impl LeaseFixture {
     fn new(seed: u64) -> Self {
         let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
-        let told = clock.clone();
-        let server = Server::new(Options::new(Arc::new(move || told.now()), seed));
+        let time = clock.clone();
+        let server = Server::new(Options::new(Arc::new(move || time.now()), seed));
         let metrics = Metrics::new().unwrap();
         Self { server, clock, random: Random::seeded(seed), metrics, tasks: Tasks::new() }
     }
@@ -41,8 +41,8 @@ impl LeaseFixture {
         in_process(self.server.service(), "default", &spec, &self.metrics.rest)
     }
 
-    fn stand(&self, agent: &str, events: Option<EventSink>) -> Candidate {
-        let (elector, leadership) = Elector::new(Candidacy {
+    fn start(&self, agent: &str, events: Option<EventSink>) -> Candidate {
+        let (elector, leadership) = Elector::new(ElectionConfig {
             client: self.client(agent),
             namespace: "default".to_owned(),
             name: "machine-controller".to_owned(),
@@ -71,11 +71,11 @@ fn leading(candidates: &[&Candidate]) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_candidate_the_server_no_longer_answers_is_followed_by_the_other_never_joined() {
+async fn disconnected_leader_is_replaced_without_overlap() {
     let fixture = LeaseFixture::new(1);
-    let one = fixture.stand("one", None);
+    let one = fixture.start("one", None);
     one.leadership.wait_until_leading().await.unwrap();
-    let other = fixture.stand("other", None);
+    let other = fixture.start("other", None);
     tokio::time::sleep(30 * SECOND).await;
     fixture.server.faults().on_any().by_agent("one").disconnect();
     let mut changes = vec![0];
@@ -91,7 +91,7 @@ async fn a_candidate_the_server_no_longer_answers_is_followed_by_the_other_never
             changes.push(leader);
         }
     }
-    assert_eq!(changes, [0, 1, 2], "one, then nobody, then the other");
+    assert_eq!(changes, [0, 1, 2], "one, then none, then the other");
     let record = fixture.record();
     assert_eq!(record["spec"]["leaseTransitions"], 1);
     assert!(record["spec"]["holderIdentity"].as_str().unwrap().starts_with("other_"));
@@ -99,12 +99,12 @@ async fn a_candidate_the_server_no_longer_answers_is_followed_by_the_other_never
 
 /// Shows LEA-2.
 #[tokio::test(start_paused = true)]
-async fn conflicts_lost_answers_and_slowness_never_make_two_leaders_nor_take_a_healthy_one_down() {
+async fn leader_keeps_the_lease_despite_conflicts_and_lost_responses() {
     for seed in 0..5 {
         let fixture = LeaseFixture::new(seed);
-        let one = fixture.stand("one", None);
+        let one = fixture.start("one", None);
         one.leadership.wait_until_leading().await.unwrap();
-        let other = fixture.stand("other", None);
+        let other = fixture.start("other", None);
         let faults = fixture.server.faults();
         faults.on(Verb::Update).of("leases").with_probability(0.1).conflict();
         faults.on(Verb::Update).of("leases").with_probability(0.05).lose_answer();
@@ -119,7 +119,7 @@ async fn conflicts_lost_answers_and_slowness_never_make_two_leaders_nor_take_a_h
 
 /// Shows LEA-5.
 #[tokio::test(start_paused = true)]
-async fn an_orderly_handover_takes_seconds_and_is_told_in_events() {
+async fn handover_on_shutdown_takes_seconds_and_emits_events() {
     let fixture = LeaseFixture::new(3);
     let (writer, sink) = EventWriter::new(
         fixture.client("events"),
@@ -133,21 +133,21 @@ async fn an_orderly_handover_takes_seconds_and_is_told_in_events() {
     fixture.tasks.spawn("events", async move {
         writer.run(stop).await;
     });
-    let one = fixture.stand("one", Some(sink.clone()));
+    let one = fixture.start("one", Some(sink.clone()));
     one.leadership.wait_until_leading().await.unwrap();
-    let other = fixture.stand("other", Some(sink));
+    let other = fixture.start("other", Some(sink));
     tokio::time::sleep(30 * SECOND).await;
     one.stop.cancel();
     let handover = tokio::time::timeout(5 * SECOND, other.leadership.wait_until_leading()).await;
-    assert_eq!(handover, Ok(Ok(())), "a released lease need not be waited out");
+    assert_eq!(handover, Ok(Ok(())), "a released lease is acquired without waiting");
     tokio::time::sleep(SECOND).await;
 
-    let mut told: Vec<_> = fixture.server.objects("events");
-    told.sort_by_key(|event| event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap());
+    let mut events: Vec<_> = fixture.server.objects("events");
+    events.sort_by_key(|event| event["metadata"]["resourceVersion"].as_str().unwrap().parse::<u64>().unwrap());
     let messages: Vec<_> =
-        told.iter().map(|event| event["message"].as_str().unwrap().split_once(' ').unwrap().1).collect();
+        events.iter().map(|event| event["message"].as_str().unwrap().split_once(' ').unwrap().1).collect();
     assert_eq!(messages, ["became leader", "stopped leading", "became leader"]);
-    let first = &told[0];
+    let first = &events[0];
     assert_eq!(first["reason"], "LeaderElection");
     assert_eq!(first["involvedObject"]["kind"], "Lease");
     assert_eq!(first["involvedObject"]["uid"], fixture.record()["metadata"]["uid"]);
@@ -155,9 +155,9 @@ async fn an_orderly_handover_takes_seconds_and_is_told_in_events() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn renewing_costs_one_write_and_no_read() {
+async fn renewal_is_one_write_without_a_read() {
     let fixture = LeaseFixture::new(4);
-    let one = fixture.stand("one", None);
+    let one = fixture.start("one", None);
     one.leadership.wait_until_leading().await.unwrap();
     fixture.server.forget_requests();
     tokio::time::sleep(60 * SECOND).await;

@@ -1,13 +1,13 @@
-//! What the runtime promises, tried from outside. One binary, because each one links kube.
+//! Integration tests. One binary, because each one links kube.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "the lints spare tests, but not the functions that tests share"
+    reason = "the lints allow these in tests, but not in shared functions of tests"
 )]
 
-// Under the name the rest of the workspace knows it by.
+// The name that other crates use.
 extern crate runtime as runtime;
 
 mod cache;

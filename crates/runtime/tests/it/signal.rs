@@ -1,4 +1,4 @@
-//! What a cache says about its own line.
+//! Tests of the connection signals of a cache.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ struct SignalFixture {
     server: Server,
     cache: Cache<ConfigMap>,
     signals: Arc<Mutex<Vec<Signal>>>,
-    /// How many signals had been given when each object was told to be gone.
+    /// Number of signals at the time of each removal.
     removals: Arc<Mutex<Vec<usize>>>,
     _tasks: Tasks,
 }
@@ -35,12 +35,12 @@ async fn fixture(prepare: impl FnOnce(&Server)) -> SignalFixture {
     prepare(&server);
     let (signals, removals, tasks) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())), Tasks::new());
     let (cache, mut reflector) = Cache::<ConfigMap>::builder().namespace("default").build();
-    let heard = signals.clone();
-    reflector.on_signal(move |signal| heard.lock().push(*signal));
-    let (heard, gone) = (signals.clone(), removals.clone());
+    let received = signals.clone();
+    reflector.on_signal(move |signal| received.lock().push(*signal));
+    let (received, gone) = (signals.clone(), removals.clone());
     reflector.on_delta(move |_, delta| {
         if delta.now().is_none() {
-            gone.lock().push(heard.lock().len());
+            gone.lock().push(received.lock().len());
         }
     });
     let client = Client::new(server.service(), "default");
@@ -50,7 +50,7 @@ async fn fixture(prepare: impl FnOnce(&Server)) -> SignalFixture {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_broken_line_is_told_when_it_breaks_and_when_it_is_heard_again() {
+async fn disconnect_and_recovery_are_signaled() {
     let fixture = fixture(|server| {
         server.faults().on(Verb::Watch).once().drop_watch(After::Time(MINUTE));
     })
@@ -58,20 +58,20 @@ async fn a_broken_line_is_told_when_it_breaks_and_when_it_is_heard_again() {
     assert_eq!(fixture.cache.watch(), Watch::Connected);
     fixture.server.faults().on(Verb::List).times(3).disconnect();
     tokio::time::sleep(MINUTE + Duration::from_millis(10)).await;
-    let Watch::Disconnected { since, why, .. } = fixture.cache.watch() else { panic!("expected a broken line") };
+    let Watch::Disconnected { since, why, .. } = fixture.cache.watch() else { panic!("expected a disconnect") };
     assert!(why.starts_with("failed to watch"), "{why}");
     tokio::time::sleep(Duration::from_secs(3)).await;
-    let Watch::Disconnected { since: still, .. } = fixture.cache.watch() else { panic!("expected a broken line") };
-    assert_eq!(still, since, "it broke once, however often it is tried");
+    let Watch::Disconnected { since: still, .. } = fixture.cache.watch() else { panic!("expected a disconnect") };
+    assert_eq!(still, since, "failed retries do not change the time");
     tokio::time::sleep(MINUTE).await;
     assert_eq!(fixture.cache.watch(), Watch::Connected);
     let listed = |before| Signal::Listed(Tally { before, gone: 0 });
-    // It was away for long enough to have been put back, so everything is listed.
+    // After this outage the server may have been restored, so all objects are listed.
     assert_eq!(*fixture.signals.lock(), [listed(0), Signal::Disconnected, Signal::Recovered, listed(5)]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_list_lacks_is_told_as_a_number_before_anyone_hears_of_the_single_objects() {
+async fn number_of_missing_objects_is_signaled_before_their_deltas() {
     let fixture = fixture(|server| {
         server.faults().on(Verb::Watch).once().stall_watch(After::Events(0));
     })
@@ -84,26 +84,26 @@ async fn what_a_list_lacks_is_told_as_a_number_before_anyone_hears_of_the_single
     }
     fixture.server.compact(fixture.server.revision());
     tokio::time::sleep(3 * MINUTE).await;
-    let told = Signal::Listed(Tally { before: 5, gone: 3 });
-    assert_eq!(fixture.signals.lock().last(), Some(&told));
-    assert_eq!(*fixture.removals.lock(), [2; 3], "the list was told first");
+    let listed = Signal::Listed(Tally { before: 5, gone: 3 });
+    assert_eq!(fixture.signals.lock().last(), Some(&listed));
+    assert_eq!(*fixture.removals.lock(), [2; 3], "the list is signaled first");
 }
 
 /// Shows ROL-5.
 #[tokio::test(start_paused = true)]
-async fn a_role_that_hides_a_kind_is_told_from_a_server_that_is_silent() {
+async fn forbidden_is_distinguished_from_unreachable() {
     let fixture = fixture(|server| {
         server.faults().on(Verb::Watch).once().drop_watch(After::Time(MINUTE));
     })
     .await;
-    let silence = fixture.server.faults().on([Verb::List, Verb::Watch]).disconnect();
+    let outage = fixture.server.faults().on([Verb::List, Verb::Watch]).disconnect();
     tokio::time::sleep(2 * MINUTE).await;
     let by = |fixture: &SignalFixture| match fixture.cache.watch() {
         Watch::Disconnected { by, .. } => Some(by),
         Watch::Connected => None,
     };
     assert_eq!(by(&fixture), Some(DisconnectReason::Unreachable));
-    fixture.server.faults().withdraw(silence);
+    fixture.server.faults().withdraw(outage);
     fixture.server.faults().on([Verb::List, Verb::Watch]).forbid();
     tokio::time::sleep(2 * MINUTE).await;
     assert_eq!(by(&fixture), Some(DisconnectReason::Refused));
@@ -111,6 +111,6 @@ async fn a_role_that_hides_a_kind_is_told_from_a_server_that_is_silent() {
     assert_eq!(
         *fixture.signals.lock(),
         [first, Signal::Disconnected, Signal::Disconnected],
-        "one for each kind of break"
+        "one for each reason"
     );
 }

@@ -1,4 +1,4 @@
-//! Changes under roles that grant `get` and `update` where we would patch, on the API server in memory.
+//! Tests of patches with roles that grant `get` and `update` only, with the in-memory API server.
 
 use std::io;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -9,18 +9,18 @@ use fake_apiserver::faults::{Faults, Rule, Verb};
 use fake_apiserver::{Options, Server};
 use kube::api::{Patch, PatchParams};
 use runtime::client::Api;
-use runtime::client::{ApiError, ClientSpec, RetryClass, UserAgent, in_process};
+use runtime::client::{ApiError, ClientSpec, ErrorClass, UserAgent, in_process};
 use runtime::logs::{LogFormat, Verbosity, subscriber};
 use runtime::{Clock, Metrics};
 use serde_json::{Value, json};
 
-/// What was logged by this thread.
+/// Collects log lines of this thread.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
 
 impl Page {
     fn open(&self) -> tracing::subscriber::DefaultGuard {
-        // With a single subscriber in the process, whichever thread comes by first would say for all that no line is wanted.
+        // With one subscriber in the process, the first thread would disable the log lines of all threads.
         static OTHER: OnceLock<tracing::Dispatch> = OnceLock::new();
         OTHER.get_or_init(|| tracing::Dispatch::new(tracing::subscriber::NoSubscriber::default()));
         let page = self.clone();
@@ -76,19 +76,19 @@ impl UpdateFixture {
         self.faults().on(Verb::Patch).of("nodes")
     }
 
-    /// The node as the API server holds it.
+    /// Returns the stored node.
     fn node(&self) -> Value {
         self.server.object("nodes", "", "n").map(|object| (*object).clone()).unwrap()
     }
 
-    async fn label(&self, value: &str, guard: Value) -> Result<NodeView, RetryClass> {
+    async fn label(&self, value: &str, guard: Value) -> Result<NodeView, ErrorClass> {
         let mut patch = json!({ "metadata": guard });
         patch["metadata"]["labels"] = json!({ "ours": value });
         let answer = self.nodes.patch("n", &PatchParams::default(), &Patch::Merge(&patch)).await;
         answer.map_err(|error| ApiError::of(&error).class)
     }
 
-    /// What was asked since this was last called, as `verb code`.
+    /// Returns the requests since the last call, as `verb code`.
     fn asked(&self) -> Vec<String> {
         let asked = self.server.requests().iter().map(|e| format!("{} {}", e.tally.verb, e.tally.code)).collect();
         self.server.forget_requests();
@@ -98,7 +98,7 @@ impl UpdateFixture {
 
 /// Shows ROL-3.
 #[tokio::test(start_paused = true)]
-async fn where_a_role_has_no_patch_the_object_is_read_and_replaced_and_keeps_what_we_do_not_know() {
+async fn update_replaces_a_forbidden_patch_and_keeps_unknown_keys() {
     let fixture = UpdateFixture::new();
     fixture.on_patch_of_nodes().forbid();
     fixture.label("yes", json!({})).await.unwrap();
@@ -111,7 +111,7 @@ async fn where_a_role_has_no_patch_the_object_is_read_and_replaced_and_keeps_wha
 
 /// Shows ROL-4.
 #[tokio::test(start_paused = true)]
-async fn a_missing_permission_costs_one_refusal_is_shown_and_is_tried_again_after_a_while() {
+async fn missing_permission_is_cached_and_checked_again_later() {
     let fixture = UpdateFixture::new();
     let rule = fixture.on_patch_of_nodes().forbid();
     fixture.label("1", json!({})).await.unwrap();
@@ -133,7 +133,7 @@ async fn a_missing_permission_costs_one_refusal_is_shown_and_is_tried_again_afte
 
 /// Shows ROL-4.
 #[tokio::test(start_paused = true)]
-async fn what_is_missing_is_said_once_for_each_kind_and_again_only_after_it_was_granted() {
+async fn missing_permission_is_logged_once_per_kind() {
     let (fixture, page) = (UpdateFixture::new(), Page::default());
     let _log = page.open();
     let rule = fixture.on_patch_of_nodes().forbid();
@@ -143,8 +143,8 @@ async fn what_is_missing_is_said_once_for_each_kind_and_again_only_after_it_was_
     for n in 0..4 {
         fixture.label(&n.to_string(), json!({})).await.unwrap();
         let written = fixture.nodes.patch_status("n", &PatchParams::default(), &Patch::Merge(&capacity)).await;
-        assert_eq!(ApiError::of(&written.unwrap_err()).class, RetryClass::Forbidden);
-        // Long enough to be tried, and refused, again.
+        assert_eq!(ApiError::of(&written.unwrap_err()).class, ErrorClass::Forbidden);
+        // The permission is checked again after this time.
         tokio::time::sleep(Duration::from_mins(11)).await;
         assert_eq!((said("may not patch nodes;"), said("may neither patch nodes/status")), (1, 1), "{}", page.text());
     }
@@ -169,14 +169,14 @@ async fn a_status_is_replaced_alone_and_the_conditions_of_others_stay() {
     let kinds: Vec<_> = node["status"]["conditions"].as_array().unwrap().iter().map(|c| c["type"].clone()).collect();
     assert_eq!(kinds, ["Ready", "Ours"]);
     assert_eq!(node["status"]["nodeInfo"]["kubeletVersion"], "v1.36.0");
-    // The object itself may still be patched, and nobody thinks otherwise.
+    // Patches of the object itself are still allowed.
     fixture.label("1", json!({})).await.unwrap();
     assert_eq!(fixture.asked(), ["patch 200"]);
 }
 
 /// Shows ROL-3.
 #[tokio::test(start_paused = true)]
-async fn who_loses_a_race_reads_again_unless_the_patch_was_for_one_version() {
+async fn conflict_is_retried_unless_the_patch_has_a_version() {
     let fixture = UpdateFixture::new();
     fixture.on_patch_of_nodes().forbid();
     fixture.faults().on(Verb::Update).of("nodes").times(2).conflict();
@@ -187,10 +187,10 @@ async fn who_loses_a_race_reads_again_unless_the_patch_was_for_one_version() {
     );
 
     fixture.faults().on(Verb::Update).of("nodes").conflict();
-    assert_eq!(fixture.label("2", json!({})).await.unwrap_err(), RetryClass::Conflict);
-    assert_eq!(fixture.asked().len(), 10, "five times, not for ever");
+    assert_eq!(fixture.label("2", json!({})).await.unwrap_err(), ErrorClass::Conflict);
+    assert_eq!(fixture.asked().len(), 10, "limited to five attempts");
     let version = fixture.node()["metadata"]["resourceVersion"].clone();
-    assert_eq!(fixture.label("2", json!({ "resourceVersion": version })).await.unwrap_err(), RetryClass::Conflict);
+    assert_eq!(fixture.label("2", json!({ "resourceVersion": version })).await.unwrap_err(), ErrorClass::Conflict);
     assert_eq!(fixture.asked(), ["get 200", "update 409"]);
 }
 
@@ -202,23 +202,23 @@ async fn guards_hold_on_the_long_way_round_too() {
     let before = fixture.node();
     let old = fixture.label("1", json!({ "resourceVersion": "1" })).await;
     let other = fixture.label("1", json!({ "uid": "another" })).await;
-    assert_eq!((old.unwrap_err(), other.unwrap_err()), (RetryClass::Conflict, RetryClass::Conflict));
+    assert_eq!((old.unwrap_err(), other.unwrap_err()), (ErrorClass::Conflict, ErrorClass::Conflict));
     assert_eq!(fixture.node(), before);
     let metadata = &before["metadata"];
     let right = json!({ "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"] });
     fixture.label("1", right).await.unwrap();
     let gone = Patch::Merge(json!({ "metadata": { "labels": { "a": "b" } } }));
     let gone = fixture.nodes.patch("nobody", &PatchParams::default(), &gone).await.unwrap_err();
-    assert_eq!(ApiError::of(&gone).class, RetryClass::NotFound);
+    assert_eq!(ApiError::of(&gone).class, ErrorClass::NotFound);
 }
 
 /// Shows ROL-4.
 #[tokio::test(start_paused = true)]
-async fn who_may_neither_patch_nor_replace_is_told_so_and_pays_for_one_request() {
+async fn missing_patch_and_update_fail_with_forbidden() {
     let fixture = UpdateFixture::new();
     fixture.faults().on([Verb::Patch, Verb::Update]).of("nodes").forbid();
-    assert_eq!(fixture.label("1", json!({})).await.unwrap_err(), RetryClass::Forbidden);
+    assert_eq!(fixture.label("1", json!({})).await.unwrap_err(), ErrorClass::Forbidden);
     assert_eq!(fixture.asked(), ["patch 403", "get 200", "update 403"]);
-    assert_eq!(fixture.label("1", json!({})).await.unwrap_err(), RetryClass::Forbidden);
+    assert_eq!(fixture.label("1", json!({})).await.unwrap_err(), ErrorClass::Forbidden);
     assert_eq!(fixture.asked(), ["patch 403"]);
 }

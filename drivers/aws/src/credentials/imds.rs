@@ -37,7 +37,7 @@ pub(super) async fn instance_profile(aws: &Aws, call: &Call, url: &str) -> Resul
 async fn get(aws: &Aws, call: &Call, method: Method, url: String, header: (&str, &str)) -> Result<String, DriverError> {
     let request = Request::builder().method(method).uri(url).header(header.0, header.1).body(Bytes::new());
     let request = request.map_err(|_| unusable("has an address that is no URL"))?;
-    let answer = call.asking("instance_metadata", async {
+    let answer = call.measure("instance_metadata", async {
         let answer = aws.transport.send(call, request).await.map_err(DriverError::from)?;
         if answer.status().is_success() { Ok(answer) } else { Err(unusable("refuses to answer")) }
     });

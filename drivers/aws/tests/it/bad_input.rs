@@ -132,7 +132,7 @@ async fn a_class_of_another_provider_and_a_secret_without_keys_are_refused_by_ev
     foreign.provider = "aws".into();
     let foreign = MachineRequest { class: Arc::new(foreign), ..request(spec()) };
     let keyless = with_secret(&request(spec()), [("userData", "#!")].into_iter().collect());
-    for (request, told) in [(foreign, "this driver serves classes of provider \"AWS\""), (keyless, "accessKeyID")] {
+    for (request, told) in [(foreign, "this driver handles MachineClasses with provider \"AWS\""), (keyless, "accessKeyID")] {
         for error in every_call(&memory, &request).await {
             assert_eq!(error.code(), Code::InvalidArgument, "{error}");
             assert!(error.message().contains(told), "{error}");

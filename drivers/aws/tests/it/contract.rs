@@ -21,21 +21,21 @@ struct Environment {
 
 impl Environment {
     fn fresh() -> Self {
-        Self::of(Settings::default(), Timing::AT_ONCE)
+        Self::of(Settings::default(), Timing::IMMEDIATE)
     }
 
     /// A cloud as EC2 is on a bad day: what it did shows, and what it made is named, some time later.
     fn late() -> Self {
         let (shows_after, named_after) = (Duration::from_secs(8), Duration::from_secs(12));
         let settings = Settings { shows_after, named_after, shutting_down_for: shows_after, ..Settings::default() };
-        Self::of(settings, Timing { shows_within: Duration::from_secs(20), ..Timing::AT_ONCE })
+        Self::of(settings, Timing { shows_within: Duration::from_secs(20), ..Timing::IMMEDIATE })
     }
 
     /// A cloud as EC2 is on most days: RunInstances names the instance at once, and DescribeInstances shows it later.
     fn shown_late() -> Self {
         let shows_after = Duration::from_secs(8);
         let settings = Settings { shows_after, shutting_down_for: shows_after, ..Settings::default() };
-        Self::of(settings, Timing { shows_within: Duration::from_secs(20), ..Timing::AT_ONCE })
+        Self::of(settings, Timing { shows_within: Duration::from_secs(20), ..Timing::IMMEDIATE })
     }
 
     fn of(settings: Settings, timing: Timing) -> Self {

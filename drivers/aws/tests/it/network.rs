@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cloud_fakes::ec2::{Befalls, Ec2, Refusal, Script, Settings as Cloud};
 use cloud_fakes::log::{self, Log};
-use driver::{Call, Code, Driver, DriverError, Kept, MachineRequest};
+use driver::{Call, Code, Driver, DriverError, MeterBuffer, MachineRequest};
 use driver_aws::{AwsDriver, Settings};
 use driver_common::http::Client;
 use jiff::Timestamp;
@@ -51,7 +51,7 @@ const USER_DATA: &str = "#!/bin/sh canary-of-the-user-data";
 
 /// The life of a machine, and a bad day of it on which EC2 repeats what it was sent: what is told of either.
 async fn told_of(ec2: &Ec2, request: &MachineRequest, sent: &str) -> String {
-    let (driver, kept) = (driver(&ec2.endpoint()), Arc::new(Kept::default()));
+    let (driver, kept) = (driver(&ec2.endpoint()), Arc::new(MeterBuffer::default()));
     let call = Call::default().metered(kept.clone());
     let made = driver.create(&call, request).await.unwrap();
     let known = known(request, made.provider_id.as_str());

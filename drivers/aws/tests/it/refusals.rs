@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use cloud_fakes::ec2::{Befalls, Refusal, Script, Settings};
-use driver::{Call, CloudPressure, Code, Driver, Kept, Reply};
+use driver::{Call, CloudPressure, Code, Driver, MeterBuffer, Reply};
 use rstest::rstest;
 use serde_json::json;
 use tokio::time::Instant;
@@ -51,7 +51,7 @@ async fn an_account_that_is_throttled_is_slowed_down_and_says_so() {
 #[tokio::test(start_paused = true)]
 async fn what_ec2_says_of_the_account_is_reported_for_the_metrics() {
     let memory = Memory::new(Settings::default());
-    let (driver, kept) = (memory.driver(), Arc::new(Kept::default()));
+    let (driver, kept) = (memory.driver(), Arc::new(MeterBuffer::default()));
     let call = Call::default().metered(kept.clone());
     for (code, status) in
         [("RequestLimitExceeded", 503), ("InsufficientInstanceCapacity", 500), ("VcpuLimitExceeded", 400)]
@@ -152,7 +152,7 @@ async fn a_secret_that_a_cloud_repeats_is_not_told_on() {
 #[tokio::test(start_paused = true)]
 async fn each_request_is_counted_under_the_reference_s_words() {
     let memory = Memory::new(Settings::default());
-    let (driver, kept) = (memory.driver(), Arc::new(Kept::default()));
+    let (driver, kept) = (memory.driver(), Arc::new(MeterBuffer::default()));
     let call = Call::default().metered(kept.clone());
     let spec = spec_with(&json!({ "srcAndDstChecksEnabled": false }));
     let made = driver.create(&call, &request(spec.clone())).await.unwrap();

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::memory::{known, request, with_secret};
 use crate::moto::{REGION, driver, spec};
 
-const PAGE: &str = include_str!("../../../../docs/drivers/aws.md");
+const PAGE: &str = include_str!("../../../../docs/reference/drivers/aws.md");
 
 /// Nobody is asked for these by name, so moto cannot miss them.
 const IMPLIED: [&str; 2] = ["ec2:CreateTags", "iam:PassRole"];

@@ -87,7 +87,7 @@ async fn a_machine_with_a_port_and_a_volume_of_its_own_needs_a_few_more() {
 #[tokio::test(start_paused = true)]
 async fn each_request_is_counted_under_its_service() {
     let memory = Memory::new(Settings::default());
-    let kept = std::sync::Arc::new(driver::Kept::default());
+    let kept = std::sync::Arc::new(driver::MeterBuffer::default());
     let call = Call::default().metered(kept.clone());
     memory.driver().create(&call, &request(own_spec())).await.unwrap();
     let told = kept.take();

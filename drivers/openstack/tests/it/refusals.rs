@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use cloud_fakes::openstack::Settings;
 use cloud_fakes::proxy::{Fault, Instead, Rule};
-use driver::{Call, CloudPressure, Code, Driver, DriverError, Kept, MachineRequest};
+use driver::{Call, CloudPressure, Code, Driver, DriverError, MeterBuffer, MachineRequest};
 use rstest::rstest;
 use serde_json::json;
 use tokio::time::Instant;
@@ -136,7 +136,7 @@ async fn each_refusal_of_a_create_has_its_code_and_what_is_certain_is_cleaned_up
 #[tokio::test(start_paused = true)]
 async fn a_project_that_asks_too_often_is_slowed_down_and_says_so(#[case] status: u16) {
     let memory = Memory::new(Settings::default());
-    let (driver, kept) = (memory.driver(), Arc::new(Kept::default()));
+    let (driver, kept) = (memory.driver(), Arc::new(MeterBuffer::default()));
     let call = Call::default().metered(kept.clone());
     for _ in 0..6 {
         let often = Instead::openstack(status, "This request was rate-limited.").retry_after(7);

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use cloud_fakes::log::{self, Log};
 use cloud_fakes::openstack::{Settings, Stack};
 use cloud_fakes::proxy::{Fault, Instead, Proxy, Rule};
-use driver::{Call, Driver, Kept};
+use driver::{Call, Driver, MeterBuffer};
 
 use crate::memory::{known, own_spec, request, secret_with, with_secret};
 use crate::target::driver;
@@ -26,7 +26,7 @@ async fn no_password_token_or_user_data_is_in_any_log_line_error_or_metric() {
     let auth_url = format!("{}/identity/v3", proxy.endpoint());
     let secret = secret_with(&[("authURL", &auth_url), ("password", PASSWORD), ("userData", USER_DATA)]);
     let request = with_secret(&request(own_spec()), secret);
-    let (driver, kept) = (driver(|client| Arc::new(client)), Arc::new(Kept::default()));
+    let (driver, kept) = (driver(|client| Arc::new(client)), Arc::new(MeterBuffer::default()));
     let call = Call::default().metered(kept.clone());
     let made = driver.create(&call, &request).await.unwrap();
     let known = known(&request, made.provider_id.as_str());

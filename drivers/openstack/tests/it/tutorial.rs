@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::memory::{MACHINE, Memory, create_whole, request};
 
-const PAGE: &str = include_str!("../../../../docs/tutorials/openstack.md");
+const PAGE: &str = include_str!("../../../../docs/getting-started/openstack.md");
 
 fn object(kind: &str) -> Value {
     let mut blocks = PAGE.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap());

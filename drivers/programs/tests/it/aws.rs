@@ -38,7 +38,7 @@ fn the_driver_of_aws_answers_probes_on_a_socket_of_its_own_until_it_is_asked_to_
 
     let mut running = Running(program(&[&listen]).stderr(Stdio::piped()).spawn().unwrap());
     let mut log = BufReader::new(running.0.stderr.take().unwrap()).lines();
-    assert!(log.any(|line| line.is_ok_and(|line| line.contains("the driver listens"))), "it ended before it listened");
+    assert!(log.any(|line| line.is_ok_and(|line| line.contains("listening for controllers"))), "it ended before it listened");
     assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600, "open to its user alone");
     assert!(run(&[&probe]).status.success());
     let second = run(&[&listen]);

@@ -92,7 +92,7 @@ impl KnownWords {
         }
         for pressure in answer.cloud_pressure().into_iter().filter_map(|pressure| pressure.pressure) {
             let printed = |letter: char| letter.is_ascii_graphic() || letter == ' ';
-            call.press(&match pressure {
+            call.report_pressure(&match pressure {
                 Pressure::RequestsPerSecond(rate) => {
                     driver::CloudPressure::Rate(Some(rate).filter(|rate| rate.is_finite() && *rate > 0.0))
                 }
@@ -127,17 +127,17 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use driver::Kept;
+    use driver::MeterBuffer;
 
     fn reported(words: &KnownWords, asked: Vec<CloudRequest>) -> Vec<driver::CloudRequest> {
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(MeterBuffer::default());
         let mut answer = crate::messages::ListResponse { cloud_requests: asked, ..Default::default() };
         words.report(&Call::default().metered(kept.clone()), &mut answer);
         kept.take()
     }
 
     fn pressed(words: &KnownWords, pressure: Vec<CloudPressure>) -> Vec<driver::CloudPressure> {
-        let kept = Arc::new(Kept::default());
+        let kept = Arc::new(MeterBuffer::default());
         let mut answer = crate::messages::CreateResponse { cloud_pressure: pressure, ..Default::default() };
         words.report(&Call::default().metered(kept.clone()), &mut answer);
         kept.take_pressure()

@@ -95,7 +95,7 @@ impl RemoteCloudFixture {
             watches: clients,
             drivers: Drivers::only(Arc::new(driver)),
             policy: Policy::default(),
-            driver_places: 10,
+            driver_calls_per_credential: 10,
             clock: self.clock.clone(),
             random,
             tasks: tasks.clone(),

@@ -7,7 +7,7 @@ use api::view::SecretData;
 use api::{Machine, MachineClass};
 use async_trait::async_trait;
 use driver::conformance::{Arranged, Bench, Timing};
-use driver::{Call, Code, Driver, Kept, MachineRequest, Reply};
+use driver::{Call, Code, Driver, MeterBuffer, MachineRequest, Reply};
 use driver_remote::{About, Caller, Dial, Io, LinkError, RemoteDriver, attend};
 use driver_virtual::{Config, Fault, Now, PROVIDER, Quotas, Script, Spec, VirtualCloud};
 use futures::future::BoxFuture;
@@ -112,7 +112,7 @@ impl Environment {
         let process = Process::start(Arc::new(cloud.clone()));
         let driver = process.caller(&tasks);
         driver.reach().await.unwrap();
-        Self { cloud, process, driver, tasks, timing: Timing::AT_ONCE }
+        Self { cloud, process, driver, tasks, timing: Timing::IMMEDIATE }
     }
 }
 
@@ -178,7 +178,7 @@ impl Bench for Environment {
 #[tokio::test(start_paused = true)]
 async fn what_a_driver_asks_of_its_cloud_is_counted_at_the_caller() {
     let environment = Environment::new(Config::default()).await;
-    let kept = Arc::new(Kept::default());
+    let kept = Arc::new(MeterBuffer::default());
     let call = Call::default().metered(kept.clone());
     environment.driver.create(&call, &request("m")).await.unwrap();
     environment.cloud.inject(Script::always(Fault::Fail(Code::Unavailable)));

@@ -31,7 +31,7 @@ pub(crate) struct Environment {
 impl Environment {
     pub(crate) fn new(config: Config) -> Self {
         let cloud = VirtualCloud::new(config, now(), 1);
-        Self { cloud, spec: json!({ "cluster": "ours" }), timing: Timing::AT_ONCE }
+        Self { cloud, spec: json!({ "cluster": "ours" }), timing: Timing::IMMEDIATE }
     }
 
     pub(crate) fn with_spec(self, spec: Value) -> Self {

@@ -46,7 +46,7 @@ async fn a_cloud_that_shows_late_what_it_did_keeps_the_contract() {
         Config { capabilities: Capabilities::ALL, status_lag: 5 * SECOND, list_lag: 20 * SECOND, ..Config::default() };
     let at_once = conformance::run(|| Environment::new(config.clone())).await;
     assert!(!at_once.passed(), "it does not show at once what it did:\n{at_once}");
-    let timing = Timing { shows_within: 30 * SECOND, ..Timing::AT_ONCE };
+    let timing = Timing { shows_within: 30 * SECOND, ..Timing::IMMEDIATE };
     let report = conformance::run(|| Environment { timing, ..Environment::new(config.clone()) }).await;
     assert!(report.passed(), "{report}");
     assert_eq!(report.skipped(), [], "{report}");

@@ -15,8 +15,8 @@ fn the_program_of_a_driver_needs_no_flag_that_names_the_driver() {
 
 #[test]
 fn the_page_of_drivers_shows_the_program_as_it_is() {
-    let page = include_str!("../../../../docs/drivers.md");
+    let page = include_str!("../../../../docs/tasks/write-a-driver.md");
     let program = include_str!("../../examples/provider.rs");
     let code = program.find("use std").map(|begin| &program[begin..]).unwrap();
-    assert!(page.contains(&format!("```rust\n{code}```\n")), "docs/drivers.md does not show examples/provider.rs");
+    assert!(page.contains(&format!("```rust\n{code}```\n")), "docs/tasks/write-a-driver.md does not show examples/provider.rs");
 }

@@ -62,6 +62,6 @@ async fn the_local_driver_keeps_the_contract() {
     .await;
     assert!(report.passed(), "{report}");
     // One name is one pod, a namespace has no quota here, and there is nothing to initialise.
-    let moot = [Case::SeveralVmsAreOutOfRange, Case::AFullQuotaIsResourceExhausted, Case::AnUninitializedVmIsShown];
+    let moot = [Case::SeveralVmsAreOutOfRange, Case::ExhaustedQuotaIsResourceExhausted, Case::UninitializedVmIsReturned];
     assert_eq!(report.skipped(), moot, "{report}");
 }

@@ -4,7 +4,7 @@
 //! user's cache, and tests start what is there. Where it is not installed a test that needs it says so by its name and
 //! [counts as skipped](for_test): `cargo test` neither fetches anything nor fails for want of Python.
 //!
-//! What it does not do as AWS does is in `docs/testing.md`.
+//! What it does not do as AWS does is in `docs/contributing/testing.md`.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -21,7 +21,6 @@ pub struct Cloud {
     pub volumes: Vec<Volume>,
     /// Tokens that are good, and until when.
     pub(super) tokens: BTreeMap<String, Duration>,
-    asked: Vec<String>,
     given: usize,
 }
 
@@ -29,11 +28,6 @@ impl Cloud {
     /// An empty cloud.
     pub fn new(settings: Settings) -> Self {
         Self { settings, ..Self::default() }
-    }
-
-    /// What was asked since the last time: method and path.
-    pub fn take_asked(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.asked)
     }
 
     /// Makes all tokens worthless before their end.
@@ -60,7 +54,6 @@ impl Cloud {
 
     /// Answers a request.
     pub fn answer(&mut self, now: Duration, request: &Request) -> Answer {
-        self.asked.push(format!("{} {}", request.method, request.path));
         self.advance(now);
         let (method, parts) = request.route();
         let is_known = |token: &String| self.tokens.get(token).is_some_and(|until| now < *until);

@@ -1,6 +1,6 @@
 //! Our EC2 is held to one that we did not write: the same calls go to both, and what both know has to be the same.
 //!
-//! What moto knows to be otherwise than AWS (`docs/testing.md`) is not asked here.
+//! What moto knows to be otherwise than AWS (`docs/contributing/testing.md`) is not asked here.
 
 use std::collections::BTreeMap;
 

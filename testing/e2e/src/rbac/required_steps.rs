@@ -8,86 +8,86 @@ use super::programs::Said;
 
 /// What the manager does.
 const OF_MANAGER: &[&str] = &[
-    "add our finalizer",
-    "remove our finalizer",
+    "add the finalizer",
+    "remove the finalizer",
     // Machines and sets change hands.
-    "ask whether the set is still wanted",
+    "check that the MachineSet still exists",
     "adopt solo",
     "release spare",
-    "adopt set",
-    "let go of set",
-    "label machine",
+    "adopt MachineSet",
+    "release MachineSet",
+    "with the template hash",
     // Templates and numbers.
-    "make set",
-    "scale set",
-    "bring set",
-    "bring up to date",
-    "delete set",
-    "show its revision",
-    "write its status",
-    "(more than wanted)",
-    "(its set goes)",
+    "create MachineSet",
+    "scale MachineSet",
+    "update MachineSet",
+    "update Machines",
+    "delete MachineSet",
+    "set the revision",
+    "update the status",
+    "(surplus)",
+    "(its MachineSet is being deleted)",
     "(failed",
     // Roll-outs.
-    "for the roll-out",
-    "answer the wish to roll back",
-    "to be updated some time",
-    "choose node",
-    "move machine",
-    "finish the move of machine",
-    "give updated node",
+    "update the rollout marks of node",
+    "process the rollback request",
+    "as a candidate for the update",
+    "select node",
+    "move Machine",
+    "complete the move of Machine",
+    "return updated node",
     // What the autoscaler wishes.
-    "as the first to go",
-    "tidy the list of machines to delete",
+    "mark Machine",
+    "update the list of Machines to delete",
     // Too many.
-    "freeze set",
-    "freeze deployment",
-    "thaw set",
-    "thaw deployment",
-    "thaw with its deployment",
+    "=\"freeze MachineSet",
+    "=\"freeze MachineDeployment",
+    "unfreeze MachineSet",
+    "unfreeze MachineDeployment",
+    "copy the unfreeze annotation",
 ];
 
 /// What the machine controller does.
 const OF_CONTROLLER: &[&str] = &[
-    "add our finalizer",
-    "remove our finalizer",
+    "add the finalizer",
+    "remove the finalizer",
     // A machine comes.
-    "ask the cloud to create its VM",
-    "write down its VM",
-    "set its phase to Pending",
-    "set its phase to Running",
-    "as its own",
-    "keep its template on node",
-    "write its virtual capacity",
-    "remove its bootstrap token",
+    "call the driver to create the VM",
+    "record VM",
+    "set the phase to Pending",
+    "set the phase to Running",
+    "with its Machine",
+    "apply the node template to node",
+    "set the virtual capacity",
+    "delete the bootstrap token",
     // It lives.
-    "copy the conditions of its node",
-    "set its phase to Unknown",
-    "set its phase to Failed",
-    "set its phase to InPlaceUpdating",
-    "set its phase to InPlaceUpdateSuccessful",
-    "say InPlaceUpdate True",
-    "preserve it until",
-    "end its preservation",
+    "copy the conditions of the Node",
+    "set the phase to Unknown",
+    "set the phase to Failed",
+    "set the phase to InPlaceUpdating",
+    "set the phase to InPlaceUpdateSuccessful",
+    "set condition InPlaceUpdate=True",
+    "preserve the Machine until",
+    "end the preservation",
     // It goes.
-    "ask for its deletion",
-    "set its phase to Terminating",
-    "say Terminating True",
+    "delete the Machine",
+    "set the phase to Terminating",
+    "set condition Terminating=True",
     "cordon node",
     "watch the pods of node",
-    "watch budgets and attachments",
+    "watch PodDisruptionBudgets and VolumeAttachments",
     "evict pod",
     "delete pod",
-    "look up 1 volumes",
+    "look up 1 PersistentVolumes",
     "delete 1 VolumeAttachments",
-    "tell on its node",
-    "ask the cloud to delete its VM",
-    "let go of node",
+    "DrainBlocked on the Node",
+    "call the driver to delete the VM",
+    "remove the finalizer from node",
     "delete node",
-    "ask for node",
+    "look up node",
     // It went without us.
-    "belongs to no Machine",
-    "deleted a VM that belonged to nobody",
+    "marked Node as unmanaged",
+    "deleted orphan VM",
 ];
 
 /// Whether a process says that it did something.
@@ -148,9 +148,9 @@ mod tests {
         let but_last = |required_steps: &[&'static str]| required_steps[..required_steps.len() - 1].to_vec();
         let controller = said("machine-controller", OF_CONTROLLER);
         let missed = missing(&[said("manager", &but_last(OF_MANAGER)), controller.clone()]);
-        assert_eq!(missed.as_deref(), Some("nobody did in this life: manager: thaw with its deployment"));
+        assert_eq!(missed.as_deref(), Some("nobody did in this life: manager: copy the unfreeze annotation"));
         let mut tried = said("manager", &but_last(OF_MANAGER));
-        tried.text.push_str("\nINFO not done; deciding afresh step=\"let set s thaw with its deployment\"");
+        tried.text.push_str("\nINFO not done; retrying step=\"copy the unfreeze annotation to MachineSet s\"");
         assert_eq!(missing(&[tried, controller]), missed);
     }
 
@@ -159,17 +159,17 @@ mod tests {
         let line = |outcome: &str| Said {
             command: "run".to_owned(),
             text: format!(
-                "INFO not done; deciding afresh machine=m step=\"add our finalizer, cordon node \\\"n\\\", evict pod p\" \
+                "INFO not done; retrying machine=m step=\"add the finalizer, cordon node \\\"n\\\", evict pod p\" \
                  reason=\"r\" outcome=\"{outcome}\""
             ),
         };
         let required_steps = |outcome: &str| {
             let said = line(outcome);
-            ["add our finalizer", "cordon node", "evict pod"].map(|required_step| is_done(&said, required_step))
+            ["add the finalizer", "cordon node", "evict pod"].map(|required_step| is_done(&said, required_step))
         };
         assert_eq!(required_steps("failed to cordon node \\\"n\\\": forbidden"), [true, false, false]);
         assert_eq!(
-            required_steps("did not evict pod p: what it was decided on has changed since"),
+            required_steps("did not evict pod p: the object has changed since the decision"),
             [true, true, false]
         );
         assert_eq!(required_steps("somebody else leads"), [false, false, false]);

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 
 use super::pool::Machines;
 use crate::fixture::{CLASS, create};
-use crate::result::promise;
-use crate::{Broken, Fixture};
+use crate::result::ensure;
+use crate::{Failure, Fixture};
 
 /// The class that machines are rolled to.
 const LARGE: &str = "large";
@@ -26,17 +26,17 @@ fn in_place(orchestration: &str) -> Value {
 
 impl Fixture {
     /// Creates a deployment, and a second class to roll it to.
-    pub(super) async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
+    pub(super) async fn create_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Failure> {
         self.add_class(LARGE, driver_virtual::PROVIDER, &self.environment.pace.provider_spec()).await?;
         self.make_deployment(replicas, strategy).await
     }
 
-    async fn make_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Broken> {
+    async fn make_deployment(&self, replicas: i32, strategy: Value) -> Result<(), Failure> {
         self.make_deployment_of(CLASS, replicas, strategy).await
     }
 
     /// Creates a deployment whose machines are of this class.
-    pub(super) async fn make_deployment_of(&self, class: &str, replicas: i32, strategy: Value) -> Result<(), Broken> {
+    pub(super) async fn make_deployment_of(&self, class: &str, replicas: i32, strategy: Value) -> Result<(), Failure> {
         let deployment = json!({
             "metadata": { "name": self.pool() },
             "spec": {
@@ -49,13 +49,13 @@ impl Fixture {
         create(&self.api::<MachineDeployment>(), "create a MachineDeployment", deployment).await
     }
 
-    pub(super) async fn edit_deployment(&self, change: Value) -> Result<(), Broken> {
+    pub(super) async fn edit_deployment(&self, change: Value) -> Result<(), Failure> {
         let patch = Patch::Merge(change);
         let edited = self.api::<MachineDeployment>().patch(&self.pool(), &PatchParams::default(), &patch).await;
-        edited.map(drop).map_err(Broken::api("edit the MachineDeployment"))
+        edited.map(drop).map_err(Failure::api("edit the MachineDeployment"))
     }
 
-    async fn roll_to(&self, class: &str) -> Result<(), Broken> {
+    async fn roll_to(&self, class: &str) -> Result<(), Failure> {
         self.edit_deployment(json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } })).await
     }
 
@@ -63,24 +63,24 @@ impl Fixture {
         &self,
         what: &str,
         wanted: impl Fn(Option<&MachineDeployment>) -> bool,
-    ) -> Result<Option<MachineDeployment>, Broken> {
+    ) -> Result<Option<MachineDeployment>, Failure> {
         let begin = self.environment.clock.instant();
         loop {
             let found = self.api::<MachineDeployment>().get_opt(&self.pool()).await;
-            let found = found.map_err(Broken::api("read the MachineDeployment"))?;
+            let found = found.map_err(Failure::api("read the MachineDeployment"))?;
             if wanted(found.as_ref()) {
                 return Ok(found);
             }
-            promise(begin.elapsed() < self.environment.pace.patience, || {
+            ensure(begin.elapsed() < self.environment.pace.timeout, || {
                 format!("timed out waiting until {what}; the status of the deployment is {:?}", found.map(|found| found.status))
             })?;
-            tokio::time::sleep(self.environment.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.poll_interval).await;
         }
     }
 
     /// Waits until this many machines of this class run, no others are left, and the deployment reports that it is
     /// complete.
-    pub(super) async fn until_rolled(&self, class: &str, count: usize, at_most: usize) -> Result<Machines, Broken> {
+    pub(super) async fn until_rolled(&self, class: &str, count: usize, at_most: usize) -> Result<Machines, Failure> {
         let what = format!("{count} of class {class} run");
         let done = |machines: &Machines| machines.run(count) && of_class(machines, class) == count;
         self.until_machines(&what, at_most, done).await?;
@@ -98,31 +98,31 @@ impl Fixture {
         self.pool_machines().await
     }
 
-    pub(super) async fn machine_sets(&self) -> Result<Vec<MachineSet>, Broken> {
+    pub(super) async fn machine_sets(&self) -> Result<Vec<MachineSet>, Failure> {
         let listed = self.api::<MachineSet>().list(&ListParams::default()).await;
-        listed.map(|list| list.items).map_err(Broken::api("list the MachineSets"))
+        listed.map(|list| list.items).map_err(Failure::api("list the MachineSets"))
     }
 
     fn nodes(&self) -> Api<Node> {
-        Api::all(self.environment.client("person"))
+        Api::all(self.environment.client("user"))
     }
 
-    async fn label_node(&self, name: &str, labels: Value) -> Result<(), Broken> {
+    async fn label_node(&self, name: &str, labels: Value) -> Result<(), Failure> {
         let patch = Patch::Merge(json!({ "metadata": { "labels": labels } }));
         let labelled = self.nodes().patch(name, &PatchParams::default(), &patch).await;
-        labelled.map(drop).map_err(Broken::api("label a Node"))
+        labelled.map(drop).map_err(Failure::api("label a Node"))
     }
 
-    /// The nodes of the pool that a label or condition singles out.
-    async fn nodes_where(&self, holds: impl Fn(&Node) -> bool) -> Result<Vec<String>, Broken> {
-        let nodes = self.nodes().list(&ListParams::default()).await.map_err(Broken::api("list the Nodes"))?;
-        let ours =
+    /// Returns the matching Nodes of the pool.
+    async fn nodes_where(&self, holds: impl Fn(&Node) -> bool) -> Result<Vec<String>, Failure> {
+        let nodes = self.nodes().list(&ListParams::default()).await.map_err(Failure::api("list the Nodes"))?;
+        let own =
             nodes.items.into_iter().filter(|node| node.metadata.name.iter().any(|n| n.starts_with(&self.pool())));
-        Ok(ours.filter(|node| holds(node)).filter_map(|node| node.metadata.name).collect())
+        Ok(own.filter(|node| holds(node)).filter_map(|node| node.metadata.name).collect())
     }
 
     /// Acts as node agent: sets this result on each node that is ready for its update, until `count` nodes have one.
-    async fn answer_updates(&self, result: &str, count: usize) -> Result<Vec<String>, Broken> {
+    async fn answer_updates(&self, result: &str, count: usize) -> Result<Vec<String>, Failure> {
         let begin = self.environment.clock.instant();
         let mut answered = Vec::new();
         while answered.len() < count {
@@ -132,8 +132,8 @@ impl Fixture {
                     answered.push(name);
                 }
             }
-            promise(begin.elapsed() < self.environment.pace.patience, || format!("only {answered:?} became ready"))?;
-            tokio::time::sleep(self.environment.pace.glance).await;
+            ensure(begin.elapsed() < self.environment.pace.timeout, || format!("only {answered:?} became ready"))?;
+            tokio::time::sleep(self.environment.pace.poll_interval).await;
         }
         Ok(answered)
     }
@@ -157,7 +157,7 @@ fn names(machines: &Machines) -> Vec<String> {
     machines.0.iter().map(|machine| machine.name().to_owned()).collect()
 }
 
-pub(super) async fn rollout_in_numbers_stays_within_its_limits(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn rollout_in_numbers_stays_within_its_limits(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(5, rolling(2, 1)).await?;
     fixture.until_rolled("small", 5, 5).await?;
@@ -168,12 +168,12 @@ pub(super) async fn rollout_in_numbers_stays_within_its_limits(fixture: &Fixture
         let tainted = node.spec.iter().flat_map(|spec| spec.taints.iter().flatten());
         kept || tainted.into_iter().any(|taint| taint.key == api::names::taints::PREFER_NO_SCHEDULE)
     };
-    fixture.linger().await;
+    fixture.wait_briefly().await;
     let left = fixture.nodes_where(marked).await?;
-    promise(left.is_empty(), || format!("nodes still carry annotations or taints of the rollout: {left:?}"))
+    ensure(left.is_empty(), || format!("nodes still carry annotations or taints of the rollout: {left:?}"))
 }
 
-pub(super) async fn rollout_in_percent_continues_while_it_is_scaled(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn rollout_in_percent_continues_while_it_is_scaled(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(4, rolling("25%", "25%")).await?;
     fixture.until_rolled("small", 4, 4).await?;
@@ -187,7 +187,7 @@ pub(super) async fn rollout_in_percent_continues_while_it_is_scaled(fixture: &Fi
 
 pub(super) async fn rollout_to_a_broken_class_stops_and_can_be_rolled_back(
     fixture: &Fixture,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(3, rolling(1, 0)).await?;
     fixture.edit_deployment(json!({ "spec": { "progressDeadlineSeconds": 3 } })).await?;
@@ -196,14 +196,14 @@ pub(super) async fn rollout_to_a_broken_class_stops_and_can_be_rolled_back(
     let stuck = |d: &MachineDeployment| reason(d, "Progressing") == "ProgressDeadlineExceeded";
     fixture.until_deployment("it reports that it makes no progress", |d| d.is_some_and(stuck)).await?;
     let machines = fixture.pool_machines().await?;
-    promise(of_class(&machines, "small") == 3, || {
+    ensure(of_class(&machines, "small") == 3, || {
         format!("a healthy machine was replaced: {}", machines.summary())
     })?;
     fixture.edit_deployment(json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await?;
     fixture.until_rolled("small", 3, 4).await.map(drop)
 }
 
-pub(super) async fn two_changes_in_a_row_end_with_the_last(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn two_changes_in_a_row_end_with_the_last(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(3, rolling(1, 1)).await?;
     fixture.add_class("middle", driver_virtual::PROVIDER, &fixture.environment.pace.provider_spec()).await?;
@@ -214,7 +214,7 @@ pub(super) async fn two_changes_in_a_row_end_with_the_last(fixture: &Fixture) ->
     fixture.until_rolled(LARGE, 3, 4).await.map(drop)
 }
 
-pub(super) async fn pause_stops_a_rollout_in_progress(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn pause_stops_a_rollout_in_progress(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(4, rolling(1, 0)).await?;
     fixture.until_rolled("small", 4, 4).await?;
@@ -225,27 +225,27 @@ pub(super) async fn pause_stops_a_rollout_in_progress(fixture: &Fixture) -> Resu
     fixture.until_deployment("it reports the pause", |d| d.is_some_and(paused)).await?;
     let sizes = |sets: Vec<MachineSet>| sets.iter().map(|set| set.spec.replicas).collect::<Vec<_>>();
     let before = sizes(fixture.machine_sets().await?);
-    fixture.linger().await;
+    fixture.wait_briefly().await;
     let after = sizes(fixture.machine_sets().await?);
-    promise(before == after, || format!("{before:?} became {after:?} in a pause"))?;
+    ensure(before == after, || format!("{before:?} became {after:?} during the pause"))?;
     fixture.edit_deployment(json!({ "spec": { "paused": false } })).await?;
     fixture.until_rolled(LARGE, 4, 5).await.map(drop)
 }
 
-pub(super) async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one(
+pub(super) async fn recreate_deletes_old_machines_before_it_creates_new_ones(
     fixture: &Fixture,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(3, json!({ "type": "Recreate" })).await?;
     fixture.until_rolled("small", 3, 3).await?;
     fixture.roll_to(LARGE).await?;
     let mixed = |machines: &Machines| of_class(machines, LARGE) > 0 && of_class(machines, "small") > 0;
     let seen = fixture.until_machines("new machines exist", 3, |machines| of_class(machines, LARGE) > 0).await?;
-    promise(!mixed(&seen), || seen.summary())?;
+    ensure(!mixed(&seen), || seen.summary())?;
     fixture.until_rolled(LARGE, 3, 3).await.map(drop)
 }
 
-pub(super) async fn machines_updated_in_place_are_kept(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn machines_updated_in_place_are_kept(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(2, in_place("Auto")).await?;
     let before = names(&fixture.until_rolled("small", 2, 2).await?);
@@ -257,24 +257,24 @@ pub(super) async fn machines_updated_in_place_are_kept(fixture: &Fixture) -> Res
     };
     let begin = fixture.environment.clock.instant();
     while !moved(&fixture.machine_sets().await?) {
-        promise(begin.elapsed() < fixture.environment.pace.patience, || "they never moved to the new set".to_owned())?;
-        tokio::time::sleep(fixture.environment.pace.glance).await;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || "timed out waiting until they move to the new set".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
     let after = fixture.pool_machines().await?;
-    promise(names(&after) == before, || format!("{before:?} became {}", after.summary()))?;
-    promise(fixture.cloud.vms().len() == 2, || format!("{} VMs", fixture.cloud.vms().len()))?;
-    fixture.linger().await;
+    ensure(names(&after) == before, || format!("{before:?} became {}", after.summary()))?;
+    ensure(fixture.cloud.vms().len() == 2, || format!("{} VMs", fixture.cloud.vms().len()))?;
+    fixture.wait_briefly().await;
     let left = fixture.nodes_where(|node| {
         let labelled = node.metadata.labels.iter().flatten().any(|(key, _)| key.ends_with("-for-update"));
         labelled || node.spec.as_ref().is_some_and(|spec| spec.unschedulable == Some(true))
     });
     let left = left.await?;
-    promise(left.is_empty(), || format!("nodes are still labelled or cordoned: {left:?}"))
+    ensure(left.is_empty(), || format!("nodes are still labelled or cordoned: {left:?}"))
 }
 
 pub(super) async fn in_place_update_stops_on_failure_and_resumes_on_success(
     fixture: &Fixture,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(2, in_place("Auto")).await?;
     fixture.until_rolled("small", 2, 2).await?;
@@ -284,16 +284,16 @@ pub(super) async fn in_place_update_stops_on_failure_and_resumes_on_success(
         |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::SELECTED_FOR_UPDATE);
     let begin = fixture.environment.clock.instant();
     while fixture.nodes_where(selected).await?.is_empty() {
-        promise(begin.elapsed() < fixture.environment.pace.patience, || "no node was selected".to_owned())?;
-        tokio::time::sleep(fixture.environment.pace.glance).await;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || "no node was selected".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
-    fixture.linger().await;
+    fixture.wait_briefly().await;
     let chosen = fixture.nodes_where(selected).await?;
-    promise(chosen.len() == 1, || format!("{chosen:?} were chosen, with one allowed to be missing"))?;
+    ensure(chosen.len() == 1, || format!("{chosen:?} were chosen, but only one may be unavailable"))?;
     let failed = fixture.answer_updates("failed", 1).await?;
-    fixture.linger().await;
+    fixture.wait_briefly().await;
     let chosen = fixture.nodes_where(selected).await?;
-    promise(chosen == failed, || format!("{chosen:?} were chosen after {failed:?} failed"))?;
+    ensure(chosen == failed, || format!("{chosen:?} were chosen after {failed:?} failed"))?;
     for name in failed {
         fixture.label_node(&name, json!({ labels::UPDATE_RESULT: "successful" })).await?;
     }
@@ -304,7 +304,7 @@ pub(super) async fn in_place_update_stops_on_failure_and_resumes_on_success(
 
 pub(super) async fn manual_in_place_update_updates_only_the_chosen_machine(
     fixture: &Fixture,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(2, in_place("Manual")).await?;
     let machines = names(&fixture.until_rolled("small", 2, 2).await?);
@@ -313,71 +313,71 @@ pub(super) async fn manual_in_place_update_updates_only_the_chosen_machine(
         |node: &Node| node.metadata.labels.iter().flatten().any(|(key, _)| key == labels::CANDIDATE_FOR_UPDATE);
     let begin = fixture.environment.clock.instant();
     while fixture.nodes_where(candidate).await?.len() < 2 {
-        promise(begin.elapsed() < fixture.environment.pace.patience, || "no candidates were named".to_owned())?;
-        tokio::time::sleep(fixture.environment.pace.glance).await;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || "no candidates were named".to_owned())?;
+        tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
-    fixture.linger().await;
-    let Some(wished) = machines.last() else { return Ok(()) };
-    fixture.label_node(wished, json!({ labels::SELECTED_FOR_UPDATE: "true" })).await?;
+    fixture.wait_briefly().await;
+    let Some(chosen) = machines.last() else { return Ok(()) };
+    fixture.label_node(chosen, json!({ labels::SELECTED_FOR_UPDATE: "true" })).await?;
     let answered = fixture.answer_updates("successful", 1).await?;
-    promise(answered == [wished.clone()], || format!("{answered:?} were updated instead of {wished}"))?;
+    ensure(answered == [chosen.clone()], || format!("{answered:?} were updated instead of {chosen}"))?;
     let one = |d: &MachineDeployment| d.status.updated_replicas == 1 && d.status.available_replicas == 2;
     fixture.until_deployment("one is updated", |d| d.is_some_and(one)).await.map(drop)
 }
 
-pub(super) async fn the_autoscaler_scales_up_down_by_name_and_back(fixture: &Fixture) -> Result<(), Broken> {
+pub(super) async fn the_autoscaler_scales_up_down_by_name_and_back(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(2, rolling(1, 0)).await?;
     fixture.until_rolled("small", 2, 2).await?;
-    // It scales up.
+    // The autoscaler scales up.
     fixture.edit_deployment(json!({ "spec": { "replicas": 5 } })).await?;
     let machines = fixture.until_rolled("small", 5, 5).await?;
-    // It scales down and names the machines that it has drained.
+    // The autoscaler scales down and names the Machines that it has drained.
     let chosen: Vec<String> = names(&machines).into_iter().skip(1).step_by(2).collect();
-    let asked = Time::from(fixture.environment.clock.now());
-    let list: Vec<String> = chosen.iter().map(|name| format!("{name}~{asked}")).collect();
-    let named = json!({ annotations::TRIGGER_DELETION: list.join(","), annotations::LAST_REPLICA_CHANGE_BY_SCALER: asked.to_string() });
+    let requested_at = Time::from(fixture.environment.clock.now());
+    let list: Vec<String> = chosen.iter().map(|name| format!("{name}~{requested_at}")).collect();
+    let named = json!({ annotations::TRIGGER_DELETION: list.join(","), annotations::LAST_REPLICA_CHANGE_BY_SCALER: requested_at.to_string() });
     fixture.edit_deployment(json!({ "metadata": { "annotations": named }, "spec": { "replicas": 3 } })).await?;
     let machines = fixture.until_rolled("small", 3, 5).await?;
     let deleted = names(&machines).iter().all(|name| !chosen.contains(name));
-    promise(deleted, || format!("expected {chosen:?} to be deleted, but {} are left", machines.summary()))?;
+    ensure(deleted, || format!("expected {chosen:?} to be deleted, but {} are left", machines.summary()))?;
     let pruned = |d: &MachineDeployment| d.annotation(annotations::TRIGGER_DELETION).is_none();
     fixture.until_deployment("its list of machines to delete is empty", |d| d.is_some_and(pruned)).await?;
-    // It reverts a scale-up without naming machines.
+    // The autoscaler reverts a scale-up without naming Machines.
     fixture.edit_deployment(json!({ "spec": { "replicas": 2 } })).await?;
     fixture.until_rolled("small", 2, 3).await.map(drop)
 }
 
 pub(super) async fn deleted_deployment_deletes_its_machines_unless_orphaned(
     fixture: &Fixture,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(2, rolling(1, 0)).await?;
     let before = names(&fixture.until_rolled("small", 2, 2).await?);
     let orphan = DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..DeleteParams::default() };
     delete(fixture, &orphan).await?;
     fixture.until_deployment("it is gone", |d| d.is_none()).await?;
-    fixture.linger().await;
+    fixture.wait_briefly().await;
     let left = fixture.pool_machines().await?;
-    promise(names(&left) == before && left.run(2), || format!("{before:?} were to stay: {}", left.summary()))?;
+    ensure(names(&left) == before && left.run(2), || format!("{before:?} were to stay: {}", left.summary()))?;
     // Another deployment of the same template takes them over.
     fixture.make_deployment(2, rolling(1, 0)).await?;
     let after = names(&fixture.until_rolled("small", 2, 2).await?);
-    promise(after == before, || format!("{before:?} were replaced by {after:?}"))?;
+    ensure(after == before, || format!("{before:?} were replaced by {after:?}"))?;
     delete(fixture, &DeleteParams::default()).await?;
     fixture.until_deployment("it is gone", |d| d.is_none()).await?;
     fixture.until_machines("its machines are gone", 0, |machines| machines.0.is_empty()).await?;
-    promise(fixture.cloud.vms().is_empty(), || format!("VMs were left behind: {:?}", fixture.cloud.vms()))
+    ensure(fixture.cloud.vms().is_empty(), || format!("VMs were left behind: {:?}", fixture.cloud.vms()))
 }
 
-async fn delete(fixture: &Fixture, parameters: &DeleteParams) -> Result<(), Broken> {
+async fn delete(fixture: &Fixture, parameters: &DeleteParams) -> Result<(), Failure> {
     let deleted = fixture.api::<MachineDeployment>().delete(&fixture.pool(), parameters).await;
-    deleted.map(drop).map_err(Broken::api("delete the MachineDeployment"))
+    deleted.map(drop).map_err(Failure::api("delete the MachineDeployment"))
 }
 
 pub(super) async fn invalid_deployment_is_reported_and_resumes_once_fixed(
     fixture: &Fixture,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(1, json!({ "type": "Sideways" })).await?;
     let invalid = |d: &MachineDeployment| {

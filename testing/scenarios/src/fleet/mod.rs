@@ -13,7 +13,7 @@ macro_rules! scenarios {
     ($($file:ident :: $name:ident),* $(,)?) => {
         /// Every scenario about sets and deployments.
         pub const FLEET_SCENARIOS: &[Scenario] =
-            &[$(Scenario { name: stringify!($name), play: |fixture| $file::$name(fixture).boxed() }),*];
+            &[$(Scenario { name: stringify!($name), run: |fixture| $file::$name(fixture).boxed() }),*];
     };
 }
 
@@ -29,7 +29,7 @@ scenarios![
     deployments::rollout_to_a_broken_class_stops_and_can_be_rolled_back,
     deployments::two_changes_in_a_row_end_with_the_last,
     deployments::pause_stops_a_rollout_in_progress,
-    deployments::a_recreating_deployment_has_no_old_machine_beside_a_new_one,
+    deployments::recreate_deletes_old_machines_before_it_creates_new_ones,
     deployments::machines_updated_in_place_are_kept,
     deployments::in_place_update_stops_on_failure_and_resumes_on_success,
     deployments::manual_in_place_update_updates_only_the_chosen_machine,
@@ -37,7 +37,7 @@ scenarios![
     deployments::deleted_deployment_deletes_its_machines_unless_orphaned,
     deployments::invalid_deployment_is_reported_and_resumes_once_fixed,
     overshoot::too_many_machines_freeze_a_set_until_they_are_gone,
-    overshoot::a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once,
+    overshoot::rapid_scale_down_freezes_and_unfreezes_the_set_once,
     // These run late: a real garbage collector takes half a minute to discover our kinds. Before that, it deletes
     // dependents that it should have orphaned.
     sets::a_set_deleted_without_its_machines_leaves_them_running,

@@ -6,8 +6,8 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::fixture::{CLASS, create};
-use crate::result::promise;
-use crate::{Broken, Fixture};
+use crate::result::ensure;
+use crate::{Failure, Fixture};
 
 /// The machines of a pool, as the API server holds them at one moment.
 pub(super) struct Machines(pub(super) Vec<Machine>);
@@ -50,7 +50,7 @@ impl Fixture {
     }
 
     /// Creates a set of this many machines.
-    pub(super) async fn create_set(&self, replicas: i32) -> Result<(), Broken> {
+    pub(super) async fn create_set(&self, replicas: i32) -> Result<(), Failure> {
         let set = json!({
             "metadata": { "name": self.pool(), "labels": { labels::NAME: self.pool() } },
             "spec": {
@@ -63,21 +63,21 @@ impl Fixture {
     }
 
     /// Changes the set.
-    pub(super) async fn edit_set(&self, change: Value) -> Result<(), Broken> {
+    pub(super) async fn edit_set(&self, change: Value) -> Result<(), Failure> {
         let patch = Patch::Merge(change);
         let edited = self.api::<MachineSet>().patch(&self.pool(), &PatchParams::default(), &patch).await;
-        edited.map(drop).map_err(Broken::api("edit the MachineSet"))
+        edited.map(drop).map_err(Failure::api("edit the MachineSet"))
     }
 
     /// The set as the API server holds it.
-    pub(super) async fn machine_set(&self) -> Result<Option<MachineSet>, Broken> {
-        self.api::<MachineSet>().get_opt(&self.pool()).await.map_err(Broken::api("read the MachineSet"))
+    pub(super) async fn machine_set(&self) -> Result<Option<MachineSet>, Failure> {
+        self.api::<MachineSet>().get_opt(&self.pool()).await.map_err(Failure::api("read the MachineSet"))
     }
 
     /// All machines of the fixture.
-    pub(super) async fn pool_machines(&self) -> Result<Machines, Broken> {
+    pub(super) async fn pool_machines(&self) -> Result<Machines, Failure> {
         let listed = self.machines().list(&ListParams::default()).await;
-        listed.map(|list| Machines(list.items)).map_err(Broken::api("list the Machines"))
+        listed.map(|list| Machines(list.items)).map_err(Failure::api("list the Machines"))
     }
 
     /// Waits until the machines are as wanted. Fails if there are more than `at_most` meanwhile.
@@ -86,20 +86,20 @@ impl Fixture {
         what: &str,
         at_most: usize,
         wanted: impl Fn(&Machines) -> bool,
-    ) -> Result<Machines, Broken> {
+    ) -> Result<Machines, Failure> {
         let begin = self.environment.clock.instant();
         loop {
             let machines = self.pool_machines().await?;
-            promise(machines.living() <= at_most, || {
+            ensure(machines.living() <= at_most, || {
                 format!("{} machines instead of at most {at_most}: {}", machines.living(), machines.summary())
             })?;
             if wanted(&machines) {
                 return Ok(machines);
             }
-            promise(begin.elapsed() < self.environment.pace.patience, || {
+            ensure(begin.elapsed() < self.environment.pace.timeout, || {
                 format!("timed out waiting until {what}; there are {}", machines.summary())
             })?;
-            tokio::time::sleep(self.environment.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.poll_interval).await;
         }
     }
 
@@ -108,22 +108,22 @@ impl Fixture {
         &self,
         what: &str,
         wanted: impl Fn(Option<&MachineSet>) -> bool,
-    ) -> Result<(), Broken> {
+    ) -> Result<(), Failure> {
         let begin = self.environment.clock.instant();
         loop {
             let set = self.machine_set().await?;
             if wanted(set.as_ref()) {
                 return Ok(());
             }
-            promise(begin.elapsed() < self.environment.pace.patience, || {
+            ensure(begin.elapsed() < self.environment.pace.timeout, || {
                 format!("timed out waiting until {what}; the status of the set is {:?}", set.map(|set| set.status))
             })?;
-            tokio::time::sleep(self.environment.pace.glance).await;
+            tokio::time::sleep(self.environment.pace.poll_interval).await;
         }
     }
 
     /// Waits for twenty polling intervals.
-    pub(super) async fn linger(&self) {
-        tokio::time::sleep(self.environment.pace.glance * 20).await;
+    pub(super) async fn wait_briefly(&self) {
+        tokio::time::sleep(self.environment.pace.poll_interval * 20).await;
     }
 }

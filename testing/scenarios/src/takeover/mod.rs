@@ -16,14 +16,14 @@ use kube::api::{Patch, PatchParams};
 use runtime::client::Api;
 use serde_json::json;
 
-use crate::result::promise;
-use crate::{Broken, Fixture, Scenario};
+use crate::result::ensure;
+use crate::{Failure, Fixture, Scenario};
 use taken_over::{TakenOver, names};
 
 macro_rules! scenarios {
     ($($name:ident),* $(,)?) => {
         /// Every scenario about taking over from the reference.
-        pub const TAKEOVER_SCENARIOS: &[Scenario] = &[$(Scenario { name: stringify!($name), play: |fixture| $name(fixture).boxed() }),*];
+        pub const TAKEOVER_SCENARIOS: &[Scenario] = &[$(Scenario { name: stringify!($name), run: |fixture| $name(fixture).boxed() }),*];
     };
 }
 
@@ -34,16 +34,16 @@ scenarios![
     rollback_that_was_not_yet_observed_is_done,
     a_paused_rollout_stays_paused,
     machine_chosen_by_the_autoscaler_is_the_one_deleted,
-    a_node_that_was_lost_is_replaced_once,
+    lost_node_is_replaced_once,
     a_deletion_that_had_just_begun_is_finished,
     a_deletion_before_its_drain_is_finished,
     a_deletion_after_its_drain_is_finished,
     a_deletion_whose_vm_is_gone_is_finished,
     a_deletion_whose_node_is_gone_is_finished,
-    an_in_place_update_is_carried_on_without_a_new_machine,
+    in_place_update_continues_without_a_new_machine,
 ];
 
-async fn settled_objects_of_the_reference_are_not_written(fixture: &Fixture) -> Result<(), Broken> {
+async fn settled_objects_of_the_reference_are_not_written(fixture: &Fixture) -> Result<(), Failure> {
     reference_objects::put(fixture, "steady").await?;
     let before = taken_over::versions(fixture).await?;
     let _process = fixture.start()?;
@@ -55,68 +55,68 @@ async fn settled_objects_of_the_reference_are_not_written(fixture: &Fixture) -> 
         .filter(|(name, version)| before.get(*name) != Some(version))
         .map(|(name, version)| (name, before.get(name), version))
         .collect();
-    promise(written.is_empty() && before.len() == after.len(), || format!("objects were written: {written:?}"))
+    ensure(written.is_empty() && before.len() == after.len(), || format!("objects were written: {written:?}"))
 }
 
-async fn machines_that_were_starting_become_running(fixture: &Fixture) -> Result<(), Broken> {
+async fn machines_that_were_starting_become_running(fixture: &Fixture) -> Result<(), Failure> {
     reference_objects::put(fixture, "coming-up").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
     taken_over
         .until("all six run", |all| all.iter().filter(|machine| taken_over::is_running(machine)).count() == 6)
         .await?;
-    taken_over.are_the_same().await?;
-    promise(fixture.cloud.vms().len() == 6, || format!("{} VMs", fixture.cloud.vms().len()))
+    taken_over.ensure_unchanged().await?;
+    ensure(fixture.cloud.vms().len() == 6, || format!("{} VMs", fixture.cloud.vms().len()))
 }
 
-async fn rollout_in_progress_is_resumed(fixture: &Fixture) -> Result<(), Broken> {
+async fn rollout_in_progress_is_resumed(fixture: &Fixture) -> Result<(), Failure> {
     reference_objects::put(fixture, "mid-rollout").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
     taken_over
         .until("all six are of the new class", |all| all.len() == 6 && all.iter().all(|m| taken_over::runs(m, "v2")))
         .await?;
-    taken_over.have_kept(&["md-5b6b9-8wh7x", "md-5b6b9-qqllm"]).await?;
-    taken_over.were_never_more_than(7)?;
-    taken_over.made(4).await
+    taken_over.ensure_kept(&["md-5b6b9-8wh7x", "md-5b6b9-qqllm"]).await?;
+    taken_over.ensure_at_most(7)?;
+    taken_over.ensure_created(4).await
 }
 
-async fn rollback_that_was_not_yet_observed_is_done(fixture: &Fixture) -> Result<(), Broken> {
+async fn rollback_that_was_not_yet_observed_is_done(fixture: &Fixture) -> Result<(), Failure> {
     reference_objects::put(fixture, "rollback-asked-mid-rollout").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
     taken_over
         .until("all six are of the class before", |all| all.len() == 6 && all.iter().all(|m| taken_over::runs(m, "v2")))
         .await?;
-    taken_over.have_kept(&["md-5b6b9-7s9h8", "md-5b6b9-k68w7", "md-5b6b9-tl9lb", "md-5b6b9-wgx9s"]).await?;
-    taken_over.were_never_more_than(7)?;
-    taken_over.made(2).await?;
+    taken_over.ensure_kept(&["md-5b6b9-7s9h8", "md-5b6b9-k68w7", "md-5b6b9-tl9lb", "md-5b6b9-wgx9s"]).await?;
+    taken_over.ensure_at_most(7)?;
+    taken_over.ensure_created(2).await?;
     let deployment = deployment(fixture, "md").await?;
-    promise(deployment.spec.rollback_to.is_none(), || "rollbackTo is still there".to_owned())
+    ensure(deployment.spec.rollback_to.is_none(), || "rollbackTo is still set".to_owned())
 }
 
-async fn a_paused_rollout_stays_paused(fixture: &Fixture) -> Result<(), Broken> {
+async fn a_paused_rollout_stays_paused(fixture: &Fixture) -> Result<(), Failure> {
     reference_objects::put(fixture, "paused-mid-rollout").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
-    taken_over.until("the one that was going is gone", |all| !names(all).contains(&"md-5b6b9-tl9lb")).await?;
+    taken_over.until("the machine that was being deleted is gone", |all| !names(all).contains(&"md-5b6b9-tl9lb")).await?;
     taken_over.watch(Duration::from_secs(10)).await?;
-    taken_over.made(0).await?;
+    taken_over.ensure_created(0).await?;
     let count = |class: &str| taken_over.now().iter().filter(|machine| taken_over::runs(machine, class)).count();
-    promise((count("v2"), count("v3")) == (5, 2), || format!("{:?}", names(taken_over.now())))
+    ensure((count("v2"), count("v3")) == (5, 2), || format!("{:?}", names(taken_over.now())))
 }
 
-async fn machine_chosen_by_the_autoscaler_is_the_one_deleted(fixture: &Fixture) -> Result<(), Broken> {
+async fn machine_chosen_by_the_autoscaler_is_the_one_deleted(fixture: &Fixture) -> Result<(), Failure> {
     reference_objects::put(fixture, "targeted-deletion-asked").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
     taken_over.until("five are left", |all| all.len() == 5).await?;
     taken_over.watch(Duration::from_secs(5)).await?;
-    promise(!names(taken_over.now()).contains(&"md-7b6c9-7w5qd"), || format!("{:?}", names(taken_over.now())))?;
-    taken_over.made(0).await
+    ensure(!names(taken_over.now()).contains(&"md-7b6c9-7w5qd"), || format!("{:?}", names(taken_over.now())))?;
+    taken_over.ensure_created(0).await
 }
 
-async fn a_node_that_was_lost_is_replaced_once(fixture: &Fixture) -> Result<(), Broken> {
+async fn lost_node_is_replaced_once(fixture: &Fixture) -> Result<(), Failure> {
     reference_objects::put(fixture, "node-unknown").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
@@ -125,49 +125,49 @@ async fn a_node_that_was_lost_is_replaced_once(fixture: &Fixture) -> Result<(), 
             all.len() == 5 && all.iter().all(taken_over::is_running) && !names(all).contains(&"md-7b6c9-2fxvb")
         })
         .await?;
-    taken_over.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
-    taken_over.made(1).await
+    taken_over.ensure_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
+    taken_over.ensure_created(1).await
 }
 
-async fn a_deletion_that_had_just_begun_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+async fn a_deletion_that_had_just_begun_is_finished(fixture: &Fixture) -> Result<(), Failure> {
     finish_deletion(fixture, "deleting-step-1").await
 }
 
-async fn a_deletion_before_its_drain_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+async fn a_deletion_before_its_drain_is_finished(fixture: &Fixture) -> Result<(), Failure> {
     finish_deletion(fixture, "deleting-step-2").await
 }
 
-async fn a_deletion_after_its_drain_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+async fn a_deletion_after_its_drain_is_finished(fixture: &Fixture) -> Result<(), Failure> {
     finish_deletion(fixture, "deleting-step-3").await
 }
 
-async fn a_deletion_whose_vm_is_gone_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+async fn a_deletion_whose_vm_is_gone_is_finished(fixture: &Fixture) -> Result<(), Failure> {
     finish_deletion(fixture, "deleting-step-4").await
 }
 
-async fn a_deletion_whose_node_is_gone_is_finished(fixture: &Fixture) -> Result<(), Broken> {
+async fn a_deletion_whose_node_is_gone_is_finished(fixture: &Fixture) -> Result<(), Failure> {
     finish_deletion(fixture, "deleting-step-5").await
 }
 
-async fn finish_deletion(fixture: &Fixture, moment: &str) -> Result<(), Broken> {
-    const GOING: &str = "md-7b6c9-2fxvb";
+async fn finish_deletion(fixture: &Fixture, moment: &str) -> Result<(), Failure> {
+    const DELETED: &str = "md-7b6c9-2fxvb";
     reference_objects::put(fixture, moment).await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
     taken_over
-        .until("the one that was going is gone and replaced", |all| {
-            all.len() == 5 && all.iter().all(taken_over::is_running) && !names(all).contains(&GOING)
+        .until("the deleted machine is gone and replaced", |all| {
+            all.len() == 5 && all.iter().all(taken_over::is_running) && !names(all).contains(&DELETED)
         })
         .await?;
-    taken_over.have_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
-    taken_over.made(1).await?;
-    promise(fixture.cloud.vms_of(GOING).is_empty(), || "its VM is left".to_owned())?;
-    let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
-    let node = nodes.get_opt(GOING).await.map_err(Broken::api("read a Node"))?;
-    promise(node.is_none(), || "its node is left".to_owned())
+    taken_over.ensure_kept(&["md-7b6c9-7mjp6", "md-7b6c9-c7srf", "md-7b6c9-fn4mm", "md-7b6c9-jdgbd"]).await?;
+    taken_over.ensure_created(1).await?;
+    ensure(fixture.cloud.vms_of(DELETED).is_empty(), || "its VM still exists".to_owned())?;
+    let nodes: Api<Node> = Api::all(fixture.environment.client("user"));
+    let node = nodes.get_opt(DELETED).await.map_err(Failure::api("read a Node"))?;
+    ensure(node.is_none(), || "its node still exists".to_owned())
 }
 
-async fn an_in_place_update_is_carried_on_without_a_new_machine(fixture: &Fixture) -> Result<(), Broken> {
+async fn in_place_update_continues_without_a_new_machine(fixture: &Fixture) -> Result<(), Failure> {
     reference_objects::put(fixture, "in-place-under-way").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
@@ -180,23 +180,23 @@ async fn an_in_place_update_is_carried_on_without_a_new_machine(fixture: &Fixtur
     taken_over.until("two have moved to the new set", |all| all.iter().filter(moved).count() == 3).await?;
     // The surge machine of a deployment of three existed before and is deleted.
     taken_over
-        .until("the one too many is gone", |all| {
+        .until("the surplus machine is gone", |all| {
             names(all).iter().filter(|name| name.starts_with("inplace-")).count() == 3
         })
         .await?;
     taken_over.watch(Duration::from_secs(5)).await?;
-    taken_over.have_kept(&["inplace-7797f-c4vgt", "inplace-7797f-zvnjk", "inplace-74596-4j5jc"]).await?;
-    taken_over.made(0).await
+    taken_over.ensure_kept(&["inplace-7797f-c4vgt", "inplace-7797f-zvnjk", "inplace-74596-4j5jc"]).await?;
+    taken_over.ensure_created(0).await
 }
 
 /// Sets the label with which the agent on a node reports a completed update.
-async fn answer(fixture: &Fixture, node: &str) -> Result<(), Broken> {
-    let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
+async fn answer(fixture: &Fixture, node: &str) -> Result<(), Failure> {
+    let nodes: Api<Node> = Api::all(fixture.environment.client("user"));
     let label = json!({ "metadata": { "labels": { "node.machine.sapcloud.io/update-result": "successful" } } });
     let patched = nodes.patch(node, &PatchParams::default(), &Patch::Merge(label)).await;
-    patched.map(drop).map_err(Broken::api("label a Node"))
+    patched.map(drop).map_err(Failure::api("label a Node"))
 }
 
-async fn deployment(fixture: &Fixture, name: &str) -> Result<MachineDeployment, Broken> {
-    fixture.api::<MachineDeployment>().get(name).await.map_err(Broken::api("read a MachineDeployment"))
+async fn deployment(fixture: &Fixture, name: &str) -> Result<MachineDeployment, Failure> {
+    fixture.api::<MachineDeployment>().get(name).await.map_err(Failure::api("read a MachineDeployment"))
 }

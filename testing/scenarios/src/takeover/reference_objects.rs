@@ -15,7 +15,7 @@ use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams};
 use runtime::client::Api;
 use serde_json::{Value, json};
 
-use crate::{Broken, Fixture};
+use crate::{Failure, Fixture};
 
 /// The moments at which the reference was stopped.
 const MOMENTS: &[(&str, &str)] = &[
@@ -34,11 +34,11 @@ const MOMENTS: &[(&str, &str)] = &[
     ("targeted-deletion-asked", include_str!("../../fixtures/reference/targeted-deletion-asked.json")),
 ];
 
-/// Texts of a deletion that has its VM behind it.
+/// Descriptions of deletions whose VM is gone.
 const PAST_THE_VM: [&str; 2] = ["Initiate node object deletion", "Initiate machine object finalizer removal"];
 
-/// Puts what was left at a moment onto the fixture. No controller may run yet.
-pub(super) async fn put(fixture: &Fixture, moment: &str) -> Result<(), Broken> {
+/// Creates the objects of a moment in the fixture. No controller may run yet.
+pub(super) async fn put(fixture: &Fixture, moment: &str) -> Result<(), Failure> {
     let mut objects = read(moment)?;
     move_to(&mut objects, fixture.environment.clock.now());
     clear_nodes(fixture, &objects).await?;
@@ -52,39 +52,39 @@ pub(super) async fn put(fixture: &Fixture, moment: &str) -> Result<(), Broken> {
             "Secret" => adopt_secret(fixture, object).await?,
             "MachineClass" => put_class(fixture, object).await?,
             "Node" => put_node(fixture, object).await?,
-            _ => put_ours(fixture, object, unseen, &mut uids).await?,
+            _ => put_custom_resource(fixture, object, unseen, &mut uids).await?,
         }
     }
     Ok(())
 }
 
-fn read(moment: &str) -> Result<Vec<Value>, Broken> {
+fn read(moment: &str) -> Result<Vec<Value>, Failure> {
     let text = MOMENTS.iter().find(|(name, _)| *name == moment).map_or("[]", |(_, text)| text);
-    serde_json::from_str(text).map_err(|error| Broken::Promise(format!("the fixture {moment} is no JSON: {error}")))
+    serde_json::from_str(text).map_err(|error| Failure::Expectation(format!("failed to decode the fixture {moment}: {error}")))
 }
 
 /// Nodes have no namespace, and most recordings contain the same names. So the Nodes of an earlier scenario are
 /// deleted first.
-async fn clear_nodes(fixture: &Fixture, objects: &[Value]) -> Result<(), Broken> {
-    let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
+async fn clear_nodes(fixture: &Fixture, objects: &[Value]) -> Result<(), Failure> {
+    let nodes: Api<Node> = Api::all(fixture.environment.client("user"));
     for machine in objects.iter().filter(|object| matches!(kind(object).as_str(), "Machine" | "Node")) {
         let name = name(machine);
-        if nodes.get_opt(&name).await.map_err(Broken::api("read a Node"))?.is_none() {
+        if nodes.get_opt(&name).await.map_err(Failure::api("read a Node"))?.is_none() {
             continue;
         }
         // A Node that is being deleted disappears with its last finalizer, so either request may return 404.
         let free = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
         let freed = nodes.patch(&name, &PatchParams::default(), &free).await.map(drop);
-        unless_gone(freed, "free a Node")?;
+        unless_gone(freed, "remove the finalizers of a Node")?;
         unless_gone(nodes.delete(&name, &DeleteParams::default()).await.map(drop), "delete a Node")?;
     }
     Ok(())
 }
 
-fn unless_gone(done: Result<(), kube::Error>, what: &str) -> Result<(), Broken> {
+fn unless_gone(done: Result<(), kube::Error>, what: &str) -> Result<(), Failure> {
     match done {
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
-        other => other.map_err(Broken::api(what)),
+        other => other.map_err(Failure::api(what)),
     }
 }
 
@@ -119,30 +119,30 @@ fn each_time(value: &mut Value, change: &mut impl FnMut(Timestamp) -> Timestamp)
 
 /// Creates the VMs that must exist, by the name of their machine. A VM whose Node exists already does not register
 /// again: the Node stays as the reference left it.
-fn plant_vms(fixture: &Fixture, objects: &[Value], nodes: &[String]) -> Result<BTreeMap<String, String>, Broken> {
+fn plant_vms(fixture: &Fixture, objects: &[Value], nodes: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     let mut vms = BTreeMap::new();
     for machine in objects.iter().filter(|object| kind(object) == "Machine") {
-        let said = machine.pointer("/status/lastOperation/description").and_then(Value::as_str).unwrap_or_default();
-        if PAST_THE_VM.iter().any(|text| said.ends_with(text)) {
+        let description = machine.pointer("/status/lastOperation/description").and_then(Value::as_str).unwrap_or_default();
+        if PAST_THE_VM.iter().any(|text| description.ends_with(text)) {
             continue;
         }
         let name = name(machine);
         let pace = fixture.environment.pace.provider_spec();
-        let spec = Spec::decode(&pace).map_err(|error| Broken::Promise(format!("an odd providerSpec: {error}")))?;
+        let spec = Spec::decode(&pace).map_err(|error| Failure::Expectation(format!("failed to decode the providerSpec: {error}")))?;
         let spec = if nodes.contains(&name) { Spec { join: Join::Never, ..spec } } else { spec };
         let vm = fixture.cloud.plant(spec, Some(name.as_str().into()));
-        let vm = vm.ok_or_else(|| Broken::Promise("the cloud is full".to_owned()))?;
+        let vm = vm.ok_or_else(|| Failure::Expectation("the cloud has no capacity".to_owned()))?;
         vms.insert(name, vm.provider_id.to_string());
     }
     Ok(vms)
 }
 
-/// Replaces what belongs to another place: the namespace, the cloud's names, and what the API server gives out.
+/// Replaces the namespace, the provider IDs and the fields that the API server assigns.
 fn rewrite(object: &mut Value, fixture: &Fixture, vms: &BTreeMap<String, String>) {
     let (kind, name) = (kind(object), name(object));
     if let Some(metadata) = object.pointer_mut("/metadata").and_then(Value::as_object_mut) {
-        for given_out in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
-            metadata.remove(given_out);
+        for assigned in ["uid", "resourceVersion", "creationTimestamp", "generation"] {
+            metadata.remove(assigned);
         }
         if metadata.contains_key("namespace") {
             metadata.insert("namespace".into(), json!(fixture.namespace));
@@ -153,16 +153,16 @@ fn rewrite(object: &mut Value, fixture: &Fixture, vms: &BTreeMap<String, String>
     }
 }
 
-/// The fixture has this Secret already, without the mark of a user.
-async fn adopt_secret(fixture: &Fixture, object: &Value) -> Result<(), Broken> {
+/// Adds the finalizers to the Secret that the fixture has created.
+async fn adopt_secret(fixture: &Fixture, object: &Value) -> Result<(), Failure> {
     let secrets: Api<Secret> = fixture.api();
     let finalizers = object.pointer("/metadata/finalizers").cloned().unwrap_or_default();
     let patch = Patch::Merge(json!({ "metadata": { "finalizers": finalizers } }));
     let patched = secrets.patch(&name(object), &PatchParams::default(), &patch).await;
-    patched.map(drop).map_err(Broken::api("mark the Secret"))
+    patched.map(drop).map_err(Failure::api("add finalizers to the Secret"))
 }
 
-async fn put_class(fixture: &Fixture, object: &Value) -> Result<(), Broken> {
+async fn put_class(fixture: &Fixture, object: &Value) -> Result<(), Failure> {
     let classes: Api<MachineClass> = fixture.api();
     let mut class = object.clone();
     if let Some(fields) = class.as_object_mut() {
@@ -174,23 +174,23 @@ async fn put_class(fixture: &Fixture, object: &Value) -> Result<(), Broken> {
     crate::fixture::create(&classes, "create a MachineClass", class).await
 }
 
-async fn put_node(fixture: &Fixture, object: &Value) -> Result<(), Broken> {
-    let nodes: Api<Node> = Api::all(fixture.environment.client("person"));
+async fn put_node(fixture: &Fixture, object: &Value) -> Result<(), Failure> {
+    let nodes: Api<Node> = Api::all(fixture.environment.client("user"));
     let node: Node = serde_json::from_value(object.clone())
-        .map_err(|error| Broken::Promise(format!("an odd Node in a fixture: {error}")))?;
-    nodes.create(&PostParams::default(), &node).await.map_err(Broken::api("create a Node"))?;
+        .map_err(|error| Failure::Expectation(format!("failed to decode a Node of a fixture: {error}")))?;
+    nodes.create(&PostParams::default(), &node).await.map_err(Failure::api("create a Node"))?;
     let status = Patch::Merge(json!({ "status": node.status }));
     let written = nodes.patch_status(&name(object), &PatchParams::default(), &status).await;
-    written.map(drop).map_err(Broken::api("write the status of a Node"))
+    written.map(drop).map_err(Failure::api("write the status of a Node"))
 }
 
-/// One of our own kinds: without a client's idea of their types, so that no key is lost on the way.
-async fn put_ours(
+/// Creates a custom resource. It is untyped, so that no field is lost.
+async fn put_custom_resource(
     fixture: &Fixture,
     object: &Value,
     unseen: i64,
     uids: &mut BTreeMap<String, String>,
-) -> Result<(), Broken> {
+) -> Result<(), Failure> {
     let (kind, name) = (kind(object), name(object));
     let api = untyped(fixture, &kind);
     let mut bare = object.clone();
@@ -210,21 +210,21 @@ async fn put_ours(
         }
     }
     let bare: DynamicObject = serde_json::from_value(bare)
-        .map_err(|error| Broken::Promise(format!("an odd {kind} in a fixture: {error}")))?;
-    let made =
-        api.create(&PostParams::default(), &bare).await.map_err(Broken::api("create what the reference left"))?;
-    uids.insert(name.clone(), made.metadata.uid.clone().unwrap_or_default());
+        .map_err(|error| Failure::Expectation(format!("failed to decode a {kind} of a fixture: {error}")))?;
+    let created =
+        api.create(&PostParams::default(), &bare).await.map_err(Failure::api("create an object of the reference"))?;
+    uids.insert(name.clone(), created.metadata.uid.clone().unwrap_or_default());
     if deleting {
-        api.delete(&name, &DeleteParams::default()).await.map_err(Broken::api("delete what was being deleted"))?;
+        api.delete(&name, &DeleteParams::default()).await.map_err(Failure::api("delete an object that was being deleted"))?;
     }
     let Some(Value::Object(mut status)) = status else { return Ok(()) };
     if status.contains_key("observedGeneration") {
-        let generation = made.metadata.generation.unwrap_or_default();
+        let generation = created.metadata.generation.unwrap_or_default();
         status.insert("observedGeneration".into(), json!(generation.saturating_sub(unseen)));
     }
     let patch = Patch::Merge(json!({ "status": status }));
     let written = api.patch_status(&name, &PatchParams::default(), &patch).await;
-    written.map(drop).map_err(Broken::api("write the status that the reference left"))
+    written.map(drop).map_err(Failure::api("write the status of an object"))
 }
 
 /// Number of spec changes that the reference had not observed yet.
@@ -239,7 +239,7 @@ fn untyped(fixture: &Fixture, kind: &str) -> kube::Api<DynamicObject> {
         "MachineSet" => api::MachineSet::api_resource(),
         _ => api::Machine::api_resource(),
     };
-    kube::Api::namespaced_with(fixture.environment.client("person"), &fixture.namespace, &resource)
+    kube::Api::namespaced_with(fixture.environment.client("user"), &fixture.namespace, &resource)
 }
 
 fn kind(object: &Value) -> String {

@@ -3,15 +3,15 @@
 use fake_apiserver::Server;
 use fake_kube_controllers::KubeControllers;
 use runtime::Tasks;
-use scenarios::{DRAIN_SCENARIOS, Environment, play};
+use scenarios::{DRAIN_SCENARIOS, Environment, run};
 
 use crate::server_and_environment;
 
-/// Binds, replaces and counts the pods of a environment, until the tasks are stopped.
-pub(crate) fn people(environment: Environment, server: Server, tasks: &Tasks) -> Environment {
-    let environment = environment.peopled();
+/// Adds controllers that bind, replace and count pods, until the tasks are stopped.
+pub(crate) fn add_kube_controllers(environment: Environment, server: Server, tasks: &Tasks) -> Environment {
+    let environment = environment.with_kube_controllers();
     let stop = tasks.stopping();
-    tasks.spawn("house", async move {
+    tasks.spawn("garbage collector", async move {
         tokio::select! {
             () = stop.cancelled() => {}
             _ = server.keep_house() => {}
@@ -32,9 +32,9 @@ async fn holds(name: &str) {
     for seed in 1..=2 {
         let tasks = Tasks::new();
         let (server, environment) = server_and_environment(seed);
-        let result = play(scenario, &people(environment, server, &tasks)).await;
+        let result = run(scenario, &add_kube_controllers(environment, server, &tasks)).await;
         tasks.stop();
-        assert_eq!(result.broken, None, "seed {seed}");
+        assert_eq!(result.failure, None, "seed {seed}");
     }
 }
 
@@ -43,7 +43,7 @@ fn every_drain_scenario_is_a_test_here() {
     let this_file = include_str!("drain.rs");
     for scenario in DRAIN_SCENARIOS {
         let is_here = this_file.contains(&format!("async fn {}()", scenario.name));
-        assert!(is_here, "{} is not played in memory", scenario.name);
+        assert!(is_here, "{} is not run in memory", scenario.name);
     }
 }
 
@@ -59,18 +59,18 @@ async fn two_hundred_pods_leave_in_the_time_of_the_slowest() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_opens_wakes_the_drain() {
-    holds("a_budget_that_opens_wakes_the_drain").await;
+async fn drain_continues_when_its_budget_allows_it() {
+    holds("drain_continues_when_its_budget_allows_it").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_that_never_opens_holds_a_drain_until_its_timeout() {
-    holds("a_budget_that_never_opens_holds_a_drain_until_its_timeout").await;
+async fn drain_with_a_blocking_budget_ends_at_its_timeout() {
+    holds("drain_with_a_blocking_budget_ends_at_its_timeout").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn misconfigured_budget_is_reported_at_once() {
-    holds("misconfigured_budget_is_reported_at_once").await;
+async fn misconfigured_budget_is_reported_immediately() {
+    holds("misconfigured_budget_is_reported_immediately").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -79,8 +79,8 @@ async fn the_disks_of_a_stateful_set_move_one_by_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shared_disk_is_not_waited_for() {
-    holds("a_shared_disk_is_not_waited_for").await;
+async fn shared_disk_does_not_delay_a_drain() {
+    holds("shared_disk_does_not_delay_a_drain").await;
 }
 
 /// Shows DR-Q16, MC-D4.
@@ -101,14 +101,14 @@ async fn pod_held_by_a_finalizer_is_named_during_the_drain() {
 
 /// Shows MC-W31.
 #[tokio::test(start_paused = true)]
-async fn the_force_label_is_obeyed_in_the_middle_of_a_drain() {
-    holds("the_force_label_is_obeyed_in_the_middle_of_a_drain").await;
+async fn force_label_takes_effect_during_a_drain() {
+    holds("force_label_takes_effect_during_a_drain").await;
 }
 
 /// Shows DR-Q18.
 #[tokio::test(start_paused = true)]
-async fn a_drain_outlives_its_controller() {
-    holds("a_drain_outlives_its_controller").await;
+async fn drain_continues_after_controller_restarts() {
+    holds("drain_continues_after_controller_restarts").await;
 }
 
 /// Shows MC-W23.

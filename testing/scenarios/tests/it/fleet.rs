@@ -2,7 +2,7 @@
 //! dependents.
 
 use runtime::Tasks;
-use scenarios::{FLEET_SCENARIOS, Scenario, play};
+use scenarios::{FLEET_SCENARIOS, Scenario, run};
 
 use crate::server_and_environment;
 
@@ -10,22 +10,22 @@ async fn holds(name: &str) {
     holds_in_order(FLEET_SCENARIOS, name).await;
 }
 
-/// Plays a scenario on a server that keeps house.
+/// Runs a scenario on a server with a garbage collector.
 pub(super) async fn holds_in_order(scenarios: &[Scenario], name: &str) {
     let scenario = scenarios.iter().find(|scenario| scenario.name == name).unwrap();
     for seed in 1..=2 {
         let tasks = Tasks::new();
         let (server, environment) = server_and_environment(seed);
         let stop = tasks.stopping();
-        tasks.spawn("house", async move {
+        tasks.spawn("garbage collector", async move {
             tokio::select! {
                 () = stop.cancelled() => {}
                 _ = server.keep_house() => {}
             }
         });
-        let result = play(scenario, &environment).await;
+        let result = run(scenario, &environment).await;
         tasks.stop();
-        assert_eq!(result.broken, None, "seed {seed}");
+        assert_eq!(result.failure, None, "seed {seed}");
     }
 }
 
@@ -34,7 +34,7 @@ fn every_fleet_scenario_is_a_test_here() {
     let this_file = include_str!("fleet.rs");
     for scenario in FLEET_SCENARIOS {
         let is_here = this_file.contains(&format!("async fn {}()", scenario.name));
-        assert!(is_here, "{} is not played in memory", scenario.name);
+        assert!(is_here, "{} is not run in memory", scenario.name);
     }
 }
 
@@ -100,8 +100,8 @@ async fn pause_stops_a_rollout_in_progress() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recreating_deployment_has_no_old_machine_beside_a_new_one() {
-    holds("a_recreating_deployment_has_no_old_machine_beside_a_new_one").await;
+async fn recreate_deletes_old_machines_before_it_creates_new_ones() {
+    holds("recreate_deletes_old_machines_before_it_creates_new_ones").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -121,8 +121,8 @@ async fn invalid_deployment_is_reported_and_resumes_once_fixed() {
 
 /// Shows MS-W13.
 #[tokio::test(start_paused = true)]
-async fn a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once() {
-    holds("a_rapid_scale_down_freezes_the_set_once_and_thaws_it_once").await;
+async fn rapid_scale_down_freezes_and_unfreezes_the_set_once() {
+    holds("rapid_scale_down_freezes_and_unfreezes_the_set_once").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,7 +14,7 @@ use std::time::Duration;
 use fake_apiserver::{Options, Server};
 use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::{Clock, Metrics, Random};
-use scenarios::{Environment, Pace, SCENARIOS, play};
+use scenarios::{Environment, Pace, SCENARIOS, run};
 
 fn in_memory(seed: u64) -> Environment {
     server_and_environment(seed).1
@@ -26,11 +26,11 @@ fn server_and_environment(seed: u64) -> (Server, Environment) {
     let now = clock.clone();
     let server = Server::new(Options::new(Arc::new(move || now.now()), random.number()));
     for definition in api::crd::definitions() {
-        assert!(server.insert(&definition).is_ok(), "our definitions must be accepted");
+        assert!(server.insert(&definition).is_ok(), "the CRDs must be accepted");
     }
     let metrics = Metrics::new().unwrap();
     let behind = server.clone();
-    let environment = Environment::new(clock, random, Pace::lifelike(), move |agent| {
+    let environment = Environment::new(clock, random, Pace::production(), move |agent| {
         let spec = ClientSpec::new(UserAgent::new(agent, "0", "test")).within(Duration::from_secs(20));
         in_process(behind.service(), "default", &spec, &metrics.rest)
     });
@@ -40,8 +40,8 @@ fn server_and_environment(seed: u64) -> (Server, Environment) {
 async fn holds_in_memory(name: &str) {
     let scenario = SCENARIOS.iter().find(|scenario| scenario.name == name).unwrap();
     for seed in 1..=3 {
-        let result = play(scenario, &in_memory(seed)).await;
-        assert_eq!(result.broken, None, "seed {seed}");
+        let result = run(scenario, &in_memory(seed)).await;
+        assert_eq!(result.failure, None, "seed {seed}");
     }
 }
 
@@ -52,7 +52,7 @@ fn every_scenario_is_a_test_here() {
     for scenario in SCENARIOS {
         assert!(
             this_file.contains(&format!("async fn {}()", scenario.name)),
-            "{} is not played in memory",
+            "{} is not run in memory",
             scenario.name
         );
     }
@@ -78,14 +78,14 @@ async fn ten_machines_survive_a_controller_killed_repeatedly() {
 
 /// Shows THR-7.
 #[tokio::test(start_paused = true)]
-async fn a_class_that_appears_late_wakes_its_machine() {
-    holds_in_memory("a_class_that_appears_late_wakes_its_machine").await;
+async fn machine_continues_when_its_class_is_created() {
+    holds_in_memory("machine_continues_when_its_class_is_created").await;
 }
 
 /// Shows THR-7, MC-W34.
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_appears_late_wakes_its_machine() {
-    holds_in_memory("a_secret_that_appears_late_wakes_its_machine").await;
+async fn machine_continues_when_its_secret_is_created() {
+    holds_in_memory("machine_continues_when_its_secret_is_created").await;
 }
 
 /// Shows THR-7, FLG-11.
@@ -136,8 +136,8 @@ async fn undecodable_machine_gets_an_event_and_blocks_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_error_code_is_shown_and_overcome() {
-    holds_in_memory("each_error_code_is_shown_and_overcome").await;
+async fn create_error_of_each_code_is_reported_and_retried() {
+    holds_in_memory("create_error_of_each_code_is_reported_and_retried").await;
 }
 
 /// Shows MC-H2.
@@ -160,8 +160,8 @@ async fn permanently_lost_nodes_are_marked_failed_one_at_a_time() {
 
 /// Shows MC-H1.
 #[tokio::test(start_paused = true)]
-async fn vanished_vm_is_noticed_and_its_machine_can_be_deleted() {
-    holds_in_memory("vanished_vm_is_noticed_and_its_machine_can_be_deleted").await;
+async fn vanished_vm_is_detected_and_its_machine_can_be_deleted() {
+    holds_in_memory("vanished_vm_is_detected_and_its_machine_can_be_deleted").await;
 }
 
 /// Shows MC-W3.

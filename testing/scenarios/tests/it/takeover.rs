@@ -10,7 +10,7 @@ fn every_takeover_scenario_is_a_test_here() {
     for scenario in TAKEOVER_SCENARIOS {
         assert!(
             this_file.contains(&format!("async fn {}()", scenario.name)),
-            "{} is not played in memory",
+            "{} is not run in memory",
             scenario.name
         );
     }
@@ -47,8 +47,8 @@ async fn machine_chosen_by_the_autoscaler_is_the_one_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_lost_is_replaced_once() {
-    holds_in_order(TAKEOVER_SCENARIOS, "a_node_that_was_lost_is_replaced_once").await;
+async fn lost_node_is_replaced_once() {
+    holds_in_order(TAKEOVER_SCENARIOS, "lost_node_is_replaced_once").await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -77,15 +77,16 @@ async fn a_deletion_whose_node_is_gone_is_finished() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_in_place_update_is_carried_on_without_a_new_machine() {
-    holds_in_order(TAKEOVER_SCENARIOS, "an_in_place_update_is_carried_on_without_a_new_machine").await;
+async fn in_place_update_continues_without_a_new_machine() {
+    holds_in_order(TAKEOVER_SCENARIOS, "in_place_update_continues_without_a_new_machine").await;
 }
 
-/// One of `steady` once outlived its scenario on the real control plane, and took the Node of the same name from the next one with it.
+/// A controller of `steady` once outlived its scenario on the real control plane and deleted the Node of the same name
+/// in the next scenario.
 #[tokio::test(start_paused = true)]
-async fn a_scenario_that_is_over_leaves_no_controller_behind() {
+async fn cleared_fixture_has_no_running_controller() {
     let (_server, environment) = crate::server_and_environment(1);
-    let fixture = Fixture::set(&environment, "over").await.unwrap();
+    let fixture = Fixture::new(&environment, "over").await.unwrap();
     let process = fixture.start().unwrap();
     fixture.clear().await;
     assert!(process.cluster.tasks().stopping().is_cancelled());

@@ -1,8 +1,8 @@
-//! A value, and what it was.
+//! The history of a value.
 
 use std::collections::VecDeque;
 
-/// The values that something had, each from its revision on.
+/// The values of a fact, each with the revision from which it holds.
 #[derive(Clone, Debug)]
 pub(super) struct History<T>(VecDeque<(u64, T)>);
 
@@ -13,35 +13,35 @@ impl<T> Default for History<T> {
 }
 
 impl<T: PartialEq> History<T> {
-    /// From this revision on it is `value`.
+    /// Sets the value from this revision on.
     pub(super) fn set(&mut self, revision: u64, value: T) {
         if self.0.back().is_none_or(|(_, last)| *last != value) {
             self.0.push_back((revision, value));
         }
     }
 
-    /// What it is.
+    /// Returns the current value.
     pub(super) fn now(&self) -> Option<&T> {
         self.0.back().map(|(_, value)| value)
     }
 
-    /// Since which revision it is anything.
+    /// Returns the revision of the first value.
     pub(super) fn began_at(&self) -> u64 {
         self.0.front().map_or(0, |(revision, _)| *revision)
     }
 
-    /// Since which revision it has been what it was at this one.
+    /// Returns the revision from which the value of this revision holds.
     pub(super) fn changed_at(&self, revision: u64) -> u64 {
         self.0.iter().rev().map(|(from, _)| *from).find(|from| *from <= revision).unwrap_or_default()
     }
 
-    /// When the first value was set of those that it had at this revision and has had since, and that are such.
-    pub(super) fn first_since(&self, revision: u64, is_such: impl Fn(&T) -> bool) -> Option<u64> {
+    /// Returns the revision of the first matching value among those that held at this revision or later.
+    pub(super) fn first_since(&self, revision: u64, matches: impl Fn(&T) -> bool) -> Option<u64> {
         let begin = self.0.iter().rposition(|(from, _)| *from <= revision).unwrap_or_default();
-        self.0.iter().skip(begin).find(|(_, value)| is_such(value)).map(|(from, _)| *from)
+        self.0.iter().skip(begin).find(|(_, value)| matches(value)).map(|(from, _)| *from)
     }
 
-    /// What it was at this revision and has been since.
+    /// Returns the values that held at this revision or later.
     pub(super) fn since(&self, revision: u64) -> impl Iterator<Item = &T> {
         let begin = self.0.iter().rposition(|(from, _)| *from <= revision).unwrap_or_default();
         self.0.iter().skip(begin).map(|(_, value)| value)
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn since_a_revision_begins_with_what_was_then() {
+    fn since_begins_with_the_value_of_the_revision() {
         let mut history = History::default();
         for (revision, value) in [(3, 'a'), (5, 'b'), (6, 'b'), (9, 'c')] {
             history.set(revision, value);

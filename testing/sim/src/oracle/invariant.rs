@@ -1,112 +1,112 @@
-//! What must hold, whatever happens.
+//! The invariants of the simulation.
 
 use std::fmt;
 
-/// One invariant. `docs/invariants.md` lists them; a test holds the page to this file.
+/// An invariant. `docs/contributing/invariants.md` lists all of them; a test compares the page with this file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Invariant {
-    /// A set makes no machine beyond its replicas.
+    /// A MachineSet does not exceed its replicas.
     SetLimit,
-    /// A roll-out makes no machine beyond replicas and surge.
+    /// A MachineDeployment does not exceed replicas and maxSurge.
     Surge,
-    /// Never two VMs for a machine.
+    /// A Machine has at most one VM.
     OneVm,
-    /// No VM without a machine for longer than promised.
-    Unowned,
-    /// No machine deleted that nothing asked to go.
-    AskedToGo,
-    /// No set deleted while it has machines.
+    /// Orphan VMs are deleted in time.
+    OrphanVm,
+    /// A Machine is deleted only for a reason.
+    UnrequestedDeletion,
+    /// A MachineSet in use is not deleted.
     SetInUse,
-    /// The last finalizer stays while the VM does.
+    /// The finalizer of a Machine is removed last.
     Finalizer,
-    /// Frozen means no creation.
+    /// A frozen MachineSet creates no Machine.
     Frozen,
-    /// No pod with a budget deleted past its budget.
+    /// PodDisruptionBudgets are respected.
     Budget,
-    /// No VM deleted under its pods.
+    /// A Node is drained before its VM is deleted.
     DrainFirst,
-    /// Nothing secret in what others read.
+    /// The content of Secrets is not exposed.
     Secret,
-    /// No tight loop.
-    Rate,
-    /// Everything comes to rest as it was asked for.
+    /// No request is repeated too often.
+    RequestRate,
+    /// The cluster converges.
     Converges,
-    /// Then nothing is asked of the API server.
+    /// A converged cluster causes no requests.
     Quiet,
-    /// No task dies.
-    Alive,
-    /// No two leaders.
+    /// No task panics.
+    NoPanic,
+    /// Only one process leads.
     OneLeader,
-    /// No volume detached under a pod.
+    /// A volume in use is not detached.
     Volumes,
-    /// Nothing taken from a machine that is well.
-    Blind,
-    /// Those go first that are to go first.
-    Order,
-    /// No status says what is not so.
-    Claims,
-    /// No roll-out stands still.
+    /// A Machine with a healthy Node is left unchanged.
+    HealthyNode,
+    /// A scale-down deletes Machines with a low priority first.
+    DeletionOrder,
+    /// No status reports more than exists.
+    StatusCounts,
+    /// A rollout that can continue does.
     Progress,
-    /// No more Machines than allowed are replaced at once.
+    /// The number of concurrent replacements is limited.
     Replacements,
-    /// A pause holds.
+    /// A paused MachineDeployment does not roll.
     Paused,
-    /// Shares add up.
-    Shares,
+    /// Proportional scaling adds up to the total.
+    ScalingShares,
     /// An orphan is deleted after its waiting period.
     OrphanWait,
-    /// Pods with volumes leave one after the other.
-    Serial,
-    /// Some pods stay.
-    Excluded,
-    /// Nodes are handed back.
+    /// Pods with volumes are evicted one after the other.
+    VolumeEvictions,
+    /// DaemonSet pods and mirror pods are not evicted.
+    ExcludedPods,
+    /// Nodes keep no cordon, taint or label of the controllers.
     Leftovers,
     /// Tokens are removed.
     Tokens,
     /// Node templates are applied.
     Template,
-    /// Recreate waits.
+    /// Recreate waits for the deletion of the old Machines.
     Recreate,
-    /// Preserved Machines go last.
+    /// Preserved Machines are deleted last.
     PreservedLast,
-    /// A rollout keeps enough Machines available.
+    /// A rolling update keeps enough Machines available.
     Available,
-    /// In-place updates keep their limit.
+    /// The number of concurrent in-place updates is limited.
     InPlaceLimit,
-    /// No busy loop.
+    /// No object is reconciled too often.
     Reconciles,
 }
 
 impl Invariant {
-    /// All of them.
+    /// All invariants, in the order of their numbers.
     pub const ALL: [Self; 35] = [
         Self::SetLimit,
         Self::Surge,
         Self::OneVm,
-        Self::Unowned,
-        Self::AskedToGo,
+        Self::OrphanVm,
+        Self::UnrequestedDeletion,
         Self::SetInUse,
         Self::Finalizer,
         Self::Frozen,
         Self::Budget,
         Self::DrainFirst,
         Self::Secret,
-        Self::Rate,
+        Self::RequestRate,
         Self::Converges,
         Self::Quiet,
-        Self::Alive,
+        Self::NoPanic,
         Self::OneLeader,
         Self::Volumes,
-        Self::Blind,
-        Self::Order,
-        Self::Claims,
+        Self::HealthyNode,
+        Self::DeletionOrder,
+        Self::StatusCounts,
         Self::Progress,
         Self::Replacements,
         Self::Paused,
-        Self::Shares,
+        Self::ScalingShares,
         Self::OrphanWait,
-        Self::Serial,
-        Self::Excluded,
+        Self::VolumeEvictions,
+        Self::ExcludedPods,
         Self::Leftovers,
         Self::Tokens,
         Self::Template,
@@ -117,36 +117,36 @@ impl Invariant {
         Self::Reconciles,
     ];
 
-    /// How it is called in reports.
+    /// Number in reports.
     pub fn id(self) -> &'static str {
         match self {
             Self::SetLimit => "I1",
             Self::Surge => "I2",
             Self::OneVm => "I3",
-            Self::Unowned => "I4",
-            Self::AskedToGo => "I5",
+            Self::OrphanVm => "I4",
+            Self::UnrequestedDeletion => "I5",
             Self::SetInUse => "I6",
             Self::Finalizer => "I7",
             Self::Frozen => "I8",
             Self::Budget => "I9",
             Self::DrainFirst => "I10",
             Self::Secret => "I11",
-            Self::Rate => "I12",
+            Self::RequestRate => "I12",
             Self::Converges => "I13",
             Self::Quiet => "I14",
-            Self::Alive => "I15",
+            Self::NoPanic => "I15",
             Self::OneLeader => "I16",
             Self::Volumes => "I17",
-            Self::Blind => "I18",
-            Self::Order => "I19",
-            Self::Claims => "I20",
+            Self::HealthyNode => "I18",
+            Self::DeletionOrder => "I19",
+            Self::StatusCounts => "I20",
             Self::Progress => "I21",
             Self::Replacements => "I22",
             Self::Paused => "I23",
-            Self::Shares => "I24",
+            Self::ScalingShares => "I24",
             Self::OrphanWait => "I25",
-            Self::Serial => "I26",
-            Self::Excluded => "I27",
+            Self::VolumeEvictions => "I26",
+            Self::ExcludedPods => "I27",
             Self::Leftovers => "I28",
             Self::Tokens => "I29",
             Self::Template => "I30",
@@ -158,94 +158,92 @@ impl Invariant {
         }
     }
 
-    /// What it says.
+    /// The invariant as a sentence.
     pub fn sentence(self) -> &'static str {
         match self {
-            Self::SetLimit => "A MachineSet makes no Machine while as many as its replicas are not being deleted.",
+            Self::SetLimit => {
+                "A MachineSet creates no Machine while it has as many Machines that are not being deleted as replicas."
+            }
             Self::Surge => {
-                "No Machine is made while as many of its MachineDeployment as replicas and maxSurge allow are not being deleted."
+                "A MachineDeployment creates no Machine while it has as many Machines that are not being deleted as replicas and maxSurge allow."
             }
             Self::OneVm => "A Machine never has two VMs.",
-            Self::Unowned => {
-                "No VM is without a Machine for longer than a creation timeout and two orphan periods in which nothing goes wrong."
+            Self::OrphanVm => {
+                "No VM exists without a Machine for longer than a creation timeout and two orphan periods without faults."
             }
-            Self::AskedToGo => {
-                "We delete no Machine but one that has failed, is beyond the replicas of its MachineSet, is marked by the autoscaler, or whose Node or owner is deleted."
+            Self::UnrequestedDeletion => {
+                "A Machine is deleted only if it is Failed, exceeds the replicas of its MachineSet, is marked by the autoscaler, or its Node or owner is deleted."
             }
-            Self::SetInUse => {
-                "We delete no MachineSet that has Machines or is to have some, unless its MachineDeployment goes."
-            }
+            Self::SetInUse => "A MachineSet with Machines or replicas is deleted only with its MachineDeployment.",
             Self::Finalizer => {
-                "A Machine is gone only when the deletion of its VM and of its Node has begun, or there are none."
+                "A Machine object is removed only after the deletion of its VM and its Node has begun, or if neither exists."
             }
-            Self::Frozen => "A frozen MachineSet makes no Machine.",
-            Self::Budget => {
-                "We delete no pod that has a PodDisruptionBudget, but evict it, unless the drain is forced."
-            }
+            Self::Frozen => "A frozen MachineSet creates no Machine.",
+            Self::Budget => "A pod with a PodDisruptionBudget is evicted, not deleted, unless the drain is forced.",
             Self::DrainFirst => {
-                "The VM of a Node that was healthy when the deletion of its Machine began is deleted only when its pods have left, unless the drain is forced."
+                "If a Node was healthy when the deletion of its Machine began, its VM is deleted only after its pods have left, unless the drain is forced."
             }
-            Self::Secret => "Nothing of a Secret is in an Event, a status or a Node.",
-            Self::Rate => {
-                "No object is asked for or written, and no driver call made for one, more than sixty times in a minute."
-            }
+            Self::Secret => "No content of a Secret is in an Event, a status or a Node.",
+            Self::RequestRate => "No object is read, written or passed to a driver call more than sixty times in a minute.",
             Self::Converges => {
-                "Once nothing goes wrong and nobody asks for more, there are as many running Machines, VMs and Nodes as asked for, of the class asked for, and nothing else."
+                "When faults and changes have ended, the running Machines, VMs and Nodes match the spec in number and class, and nothing else exists."
             }
-            Self::Quiet => "Once everything has come to rest, we ask nothing of the API servers.",
-            Self::Alive => "No task and no reconcile of ours ends by a panic.",
-            Self::OneLeader => "Once another process holds the lease of a component, we write nothing for it.",
+            Self::Quiet => "When the cluster has converged, the controllers send no request to the API servers.",
+            Self::NoPanic => "No task and no reconcile ends by a panic.",
+            Self::OneLeader => {
+                "When another process holds the lease of a component, the previous leader writes nothing for it."
+            }
             Self::Volumes => {
-                "We delete no VolumeAttachment of a healthy Node while a pod runs there that uses the volume, unless the drain is forced."
+                "No VolumeAttachment of a healthy Node is deleted while a pod on the Node uses the volume, unless the drain is forced."
             }
-            Self::Blind => {
-                "We mark no Machine that ran as Failed while its Node is healthy, and make its pods, Node and VM go only if it is being deleted, has failed or is to be updated in place."
+            Self::HealthyNode => {
+                "A Machine that ran is not marked Failed while its Node is healthy. Its pods, Node and VM are deleted only if it is being deleted, is Failed, or is selected for an in-place update."
             }
-            Self::Order => {
-                "A MachineSet that shrinks deletes no Machine while as many as are too many have a lower priority and are not preserved."
+            Self::DeletionOrder => {
+                "A MachineSet that scales down deletes no Machine while enough unpreserved Machines have a lower priority."
             }
-            Self::Claims => {
-                "We say of no Machine that it runs whose Node is not healthy, and of no MachineSet and no MachineDeployment that it has more Machines, or more that run, than it had since what was shown."
+            Self::StatusCounts => {
+                "No Machine with an unhealthy Node is reported Running, and no MachineSet or MachineDeployment reports more Machines or ready Machines than it has had since the last observed state."
             }
             Self::Progress => {
-                "A MachineDeployment that is not as it was asked for, all of whose Machines run, changes within ten minutes in which nothing keeps us from acting, whatever goes wrong around us."
+                "A MachineDeployment that differs from its spec and whose Machines all run changes within ten minutes in which the controllers can act."
             }
             Self::Replacements => {
-                "We mark no Machine Failed because of its health while as many others of its MachineDeployment as the limit allows are being created, replaced or deleted."
+                "No Machine is marked Failed for its health while as many others of its MachineDeployment as the limit allows are being created, replaced or deleted."
             }
             Self::Paused => {
-                "While a MachineDeployment is paused, we create no MachineSet for it and shrink none of several unless it has more Machines than replicas and maxSurge allow."
+                "While a MachineDeployment is paused, no MachineSet is created for it, and none of several is scaled down unless there are more Machines than replicas and maxSurge allow."
             }
-            Self::Shares => {
-                "When a rolling MachineDeployment was scaled and all its MachineSets know the new number, their replicas add up to no more than replicas and maxSurge."
+            Self::ScalingShares => {
+                "When a rolling MachineDeployment was scaled and all its MachineSets know the new number, the sum of their replicas is at most replicas and maxSurge."
             }
             Self::OrphanWait => {
-                "We call no driver to delete the VM of a Machine that has been gone for less than a creation timeout."
+                "No driver is called to delete a VM whose Machine has been gone for less than a creation timeout."
             }
-            Self::Serial => {
-                "We evict no pod with volumes from a healthy Node while another pod that we evicted there is terminating or its volumes are attached, within the detach timeout, unless the drain is forced."
+            Self::VolumeEvictions => {
+                "No pod with volumes is evicted from a healthy Node while another evicted pod is terminating or its volumes are attached, within the detach timeout, unless the drain is forced."
             }
-            Self::Excluded => "We evict and delete no pod of a DaemonSet and no mirror pod.",
+            Self::ExcludedPods => "No DaemonSet pod and no mirror pod is evicted or deleted.",
             Self::Leftovers => {
-                "Once everything has come to rest, no Node of a running Machine has a cordon, a taint or an update label that we set."
+                "When the cluster has converged, no Node of a running Machine has a cordon, taint or update label of the controllers."
             }
             Self::Tokens => {
-                "No bootstrap token is left ten minutes after its Machine runs or is gone, if nothing has kept us from acting since it was created."
+                "No bootstrap token exists ten minutes after its Machine is Running or gone, if the controllers could act since its creation."
             }
             Self::Template => {
-                "Once everything has come to rest, each Node has the labels, annotations and taints of its Machine's node template, and none of an earlier one."
+                "When the cluster has converged, each Node has the labels, annotations and taints of its Machine's node template, and none of an earlier one."
             }
             Self::Recreate => {
                 "A MachineDeployment with the strategy Recreate creates no Machine while a Machine of another of its MachineSets exists, unless it was paused."
             }
             Self::PreservedLast => {
-                "A MachineSet that shrinks deletes no preserved Machine while as many as are too many are not preserved."
+                "A MachineSet that scales down deletes no preserved Machine while enough unpreserved Machines exist."
             }
             Self::Available => {
-                "A rolling update shrinks no MachineSet so that fewer Machines than replicas minus maxUnavailable are left available."
+                "A rolling update does not scale a MachineSet down below replicas minus maxUnavailable available Machines."
             }
             Self::InPlaceLimit => {
-                "We select no Node for an in-place update while as many others of its MachineDeployment as maxUnavailable are selected."
+                "No Node is selected for an in-place update while as many others of its MachineDeployment as maxUnavailable are selected."
             }
             Self::Reconciles => "No object is reconciled more than a hundred times in a second.",
         }

@@ -1,11 +1,11 @@
-//! What must hold, judged after every event by somebody who knows no code of ours.
+//! Checks the invariants after every event, independently of the code of the controllers.
 //!
-//! The oracle is told what is written to the API server and by whom, what the watches of the controllers have shown, what is asked, and
-//! what becomes of VMs. It keeps its own small picture of the cluster and says of each event whether it may happen. It is pure: time is
-//! handed in, and it asks nobody. It reads objects as JSON, as anybody can, and shares no line with `plan`.
+//! The oracle receives all writes with their authors, what the watches of the controllers have delivered, all requests,
+//! and all changes of VMs. It keeps its own small model of the cluster and decides for each event whether it is
+//! allowed. It has no I/O and no clock. It reads objects as JSON and shares no code with `planner`.
 
-mod blind;
-mod claims;
+mod node_health;
+mod status;
 mod deletions;
 mod history;
 mod invariant;
@@ -29,11 +29,11 @@ mod vms;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use self::deletions::Requested;
+use self::deletions::DeleteRequests;
 use self::leases::Leases;
 use self::machines::Machines;
 use self::nodes::Nodes;
-use self::pods::{Known, Pods};
+use self::pods::{Context, Pods};
 use self::reconciles::Reconciles;
 use self::requests::Requests;
 use self::shown::{GRACE, Shown};
@@ -52,59 +52,62 @@ pub const SETS: &str = "machinesets.machine.sapcloud.io";
 /// MachineDeployments, by the qualified name of their kind.
 pub const DEPLOYMENTS: &str = "machinedeployments.machine.sapcloud.io";
 
+/// Maximum time for which a fault is unreported. A fault is reported when it starts and once a minute while it lasts.
+const UNREPORTED: SignedDuration = SignedDuration::from_mins(1);
+
 /// VolumeAttachments, by the qualified name of their kind.
 const ATTACHMENTS: &str = "volumeattachments.storage.k8s.io";
 
-/// Something that must not happen, and has.
+/// A violation of an invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// What should have held.
+    /// The invariant.
     pub invariant: Invariant,
-    /// When.
+    /// Time of the violation.
     pub at: Timestamp,
-    /// What happened instead.
-    pub what: String,
+    /// What happened.
+    pub message: String,
 }
 
-/// How long things may take.
+/// Time limits and the replacement limit.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// How long a VM may be without a Machine while nothing goes wrong.
-    pub unowned: SignedDuration,
-    /// How long after a deletion began its drain may be forced.
+    /// Maximum time for which a VM may exist without a Machine and without faults.
+    pub orphan: SignedDuration,
+    /// Time after the start of a deletion at which its drain may be forced.
     pub drain: SignedDuration,
-    /// How long a VM must have been without a Machine before it may be deleted.
+    /// Minimum time for which a VM must have had no Machine before it may be deleted.
     pub orphan_wait: SignedDuration,
-    /// How long the volumes of a pod may take to leave its Node.
+    /// Maximum time for which an eviction waits for the detachment of volumes.
     pub detach: SignedDuration,
-    /// How many Machines of a MachineDeployment may be replaced at once.
+    /// Maximum number of Machines of a MachineDeployment that are replaced at the same time.
     pub replacements: usize,
 }
 
-/// What goes wrong at a moment, the worst of it.
+/// What the active faults affect; the largest scope counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Trouble {
-    /// Nothing.
-    Nothing,
-    /// Something with VMs, driver calls or the cloud.
-    Around,
-    /// Something that keeps the controllers from acting: with requests, watches, permissions, webhooks, processes or leases.
-    Ours,
+pub enum FaultScope {
+    /// No fault is active.
+    None,
+    /// VMs, driver calls or the cloud.
+    Cloud,
+    /// Requests, watches, permissions, webhooks, processes or leases: the controllers may be unable to act.
+    Controllers,
 }
 
-/// Who wrote.
+/// The author of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Author {
-    /// The controllers, in any other way than the next one.
-    Us,
+    /// The controllers, except evictions.
+    Controllers,
     /// The controllers, by an eviction.
-    OurEviction,
-    /// Somebody else.
+    ControllerEviction,
+    /// Any other client.
     Others,
 }
 
 impl Author {
-    fn is_ours(self) -> bool {
+    fn is_controller(self) -> bool {
         self != Self::Others
     }
 }
@@ -116,15 +119,15 @@ pub struct Write<'a> {
     pub kind: &'a str,
     /// The object's name.
     pub name: &'a str,
-    /// The number of the write.
+    /// The revision of the write.
     pub revision: u64,
-    /// What was there before.
+    /// The object before the write.
     pub before: Option<&'a Value>,
-    /// What is there now; nothing after a removal.
+    /// The object after the write; `None` after its removal.
     pub after: Option<&'a Value>,
-    /// Who did it.
+    /// The author.
     pub by: Author,
-    /// Which component of which process, where it was one.
+    /// The process and component, if the author is one.
     pub writer: Option<Writer>,
 }
 
@@ -133,30 +136,30 @@ pub struct Write<'a> {
 pub struct Writer {
     /// The number of the process.
     pub process: u64,
-    /// Which of its components.
+    /// The component.
     pub component: WritingComponent,
 }
 
-/// The components that write.
+/// A component that writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WritingComponent {
     /// The machine controller.
     Machines,
     /// The manager.
-    Fleet,
+    Manager,
 }
 
-/// The judge.
+/// Checks the invariants.
 #[derive(Debug)]
 pub struct Oracle {
     limits: Limits,
-    /// A text that only Secrets hold.
+    /// Text that only Secrets contain.
     secret: String,
     now: Timestamp,
-    /// When something last went wrong.
-    troubled: Timestamp,
-    /// When something last kept us from acting.
-    hindered: Timestamp,
+    /// Time of the last fault.
+    last_fault: Timestamp,
+    /// Time of the last fault that affected the controllers.
+    last_obstruction: Timestamp,
     versions: Versions,
     shown: Shown,
     machines: Machines,
@@ -167,21 +170,21 @@ pub struct Oracle {
     leases: Leases,
     reconciles: Reconciles,
     tokens: Tokens,
-    requested: Requested,
+    requested: DeleteRequests,
     situations: Situations,
     stalls: Stalls,
     violation: Option<Violation>,
 }
 
 impl Oracle {
-    /// Knows of nothing yet. `secret` is a text that only Secrets hold.
+    /// Creates an oracle of an empty cluster. `secret` is a text that only Secrets contain.
     pub fn new(limits: Limits, secret: &str, now: Timestamp) -> Self {
         Self {
             limits,
             secret: secret.to_owned(),
             now,
-            troubled: now,
-            hindered: now,
+            last_fault: now,
+            last_obstruction: now,
             versions: Versions::default(),
             shown: Shown::default(),
             machines: Machines::default(),
@@ -192,77 +195,84 @@ impl Oracle {
             leases: Leases::default(),
             reconciles: Reconciles::default(),
             tokens: Tokens::default(),
-            requested: Requested::default(),
+            requested: DeleteRequests::default(),
             situations: Situations::new(),
             stalls: Stalls::default(),
             violation: None,
         }
     }
 
-    /// The first thing that was wrong.
+    /// Returns the first violation.
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()
     }
 
-    /// Something is wrong that somebody else has found out.
-    pub fn blame(&mut self, invariant: Invariant, what: String) {
+    /// Records a violation, unless there is one already.
+    pub fn report(&mut self, invariant: Invariant, message: String) {
         let at = self.now;
-        self.violation.get_or_insert(Violation { invariant, at, what });
+        self.violation.get_or_insert(Violation { invariant, at, message });
     }
 
-    /// It is this late, and this goes wrong.
-    pub fn tick(&mut self, now: Timestamp, trouble: Trouble) {
+    /// Advances the time. `scope` is the scope of the active faults.
+    pub fn tick(&mut self, now: Timestamp, trouble: FaultScope) {
         self.now = now;
-        if trouble >= Trouble::Around {
-            self.troubled = now;
+        if trouble >= FaultScope::Cloud {
+            self.last_fault = now;
         }
-        if trouble >= Trouble::Ours {
-            self.hindered = now;
+        if trouble >= FaultScope::Controllers {
+            self.last_obstruction = now;
         }
-        if let Some((invariant, what)) = self.stalled(self.hindered) {
-            self.blame(invariant, what);
+        if let Some((invariant, message)) = self.stalled(self.last_obstruction) {
+            self.report(invariant, message);
         }
-        if let Some(what) = self.vms.unowned(&self.machines, now, self.troubled, self.limits.unowned) {
-            self.blame(Invariant::Unowned, what);
+        if let Some(message) = self.vms.orphan(&self.machines, now, self.last_fault, self.limits.orphan) {
+            self.report(Invariant::OrphanVm, message);
         }
-        if let Some(what) = self.tokens.left(&self.machines, now, self.hindered) {
-            self.blame(Invariant::Tokens, what);
+        if let Some(message) = self.tokens.leftover(&self.machines, now, self.last_obstruction) {
+            self.report(Invariant::Tokens, message);
         }
         if self.vms.has_orphan(&self.machines) {
             self.situations.insert(Situation::OrphanVm);
         }
     }
 
-    /// The situations so far.
+    /// Returns the situations that have occurred.
     pub fn situations(&self) -> &Situations {
         &self.situations
     }
 
-    /// Whether nothing has kept the controllers from acting for as long as a request may take.
+    /// Whether no fault has affected the controllers for as long as a request can take.
     fn is_clear(&self) -> bool {
-        self.now.duration_since(self.hindered) > GRACE
+        self.now.duration_since(self.last_obstruction) > UNREPORTED + GRACE
     }
 
-    /// Something begins that keeps the controllers from acting.
-    pub fn hindered(&mut self, now: Timestamp) {
-        (self.now, self.hindered, self.troubled) = (now, now, now);
+    /// Records the start of a fault that affects the controllers.
+    pub fn obstructed(&mut self, now: Timestamp) {
+        (self.now, self.last_obstruction, self.last_fault) = (now, now, now);
     }
 
-    /// The controllers have reconciled this object.
-    pub fn reconciled(&mut self, now: Timestamp, what: &str) {
+    /// Records a reconcile of an object.
+    pub fn reconciled(&mut self, now: Timestamp, message: &str) {
         self.now = now;
-        if let Some(what) = self.reconciles.note(what, now) {
-            self.blame(Invariant::Reconciles, what);
+        if let Some(message) = self.reconciles.note(message, now) {
+            self.report(Invariant::Reconciles, message);
         }
     }
 
-    /// The cloud is about to create a second VM for a Machine, which the controllers did not ask for.
+    /// Records that the driver did not return the IDs of volumes. A drain that needs them stops waiting for these
+    /// volumes.
+    pub fn volumes_unknown(&mut self, now: Timestamp) {
+        self.now = now;
+        self.pods.volumes_unknown(now);
+    }
+
+    /// Records that the cloud is about to create a second VM for a Machine, which the controllers did not request.
     pub fn doubled(&mut self, machine: &str) {
         self.situations.insert(Situation::TwoVms);
         self.vms.doubled(machine);
     }
 
-    /// A watch of the controllers has shown a kind up to this revision.
+    /// Records that a watch of the controllers has delivered a kind up to this revision.
     pub fn shown(&mut self, now: Timestamp, kind: &str, revision: u64) {
         self.now = now;
         if let Some(revision) = self.versions.shown(revision) {
@@ -270,70 +280,70 @@ impl Oracle {
         }
     }
 
-    /// The controllers have asked for this.
-    pub fn asked(&mut self, now: Timestamp, what: &str) {
+    /// Records a request of the controllers.
+    pub fn requested(&mut self, now: Timestamp, message: &str) {
         self.now = now;
-        if let Some(what) = self.requests.note(what, now) {
-            self.blame(Invariant::Rate, what);
+        if let Some(message) = self.requests.note(message, now) {
+            self.report(Invariant::RequestRate, message);
         }
     }
 
-    /// The controllers have called the driver for this.
+    /// Records a driver call of the controllers.
     pub fn called(&mut self, now: Timestamp, operation: &str, of: &str) {
-        self.asked(now, &format!("driver call {operation} {of}"));
-        if let Some(what) = self.deleted_early(operation, of) {
-            self.blame(Invariant::OrphanWait, what);
+        self.requested(now, &format!("driver call {operation} {of}"));
+        if let Some(message) = self.deleted_early(operation, of) {
+            self.report(Invariant::OrphanWait, message);
         }
     }
 
-    /// What is wrong with a driver call that deletes the VM of a Machine that does not exist.
+    /// Checks a driver call that deletes the VM of a Machine that does not exist.
     fn deleted_early(&self, operation: &str, machine: &str) -> Option<String> {
         if operation != driver::Method::Delete.operation() || self.machines.known.contains_key(machine) {
             return None;
         }
         let departed = self.machines.departed.get(machine)?;
         let gone = *self.machines.gone.get(machine)?;
-        // Until a watch has shown that the Machine is gone, its own deletion may continue.
+        // Until a watch has delivered the removal of the Machine, its own deletion may continue.
         let was_shown = departed.revision <= self.shown.oldest(MACHINES, self.now);
         let lasts = self.now.duration_since(gone);
         (was_shown && lasts < self.limits.orphan_wait)
-            .then(|| format!("the VM of machine {machine} is deleted, which has been gone for {lasts:#}"))
+            .then(|| format!("the VM of machine {machine} is deleted {lasts:#} after the removal of the machine"))
     }
 
-    fn known(&self) -> Known<'_> {
+    fn context(&self) -> Context<'_> {
         let Limits { drain, detach, .. } = self.limits;
-        Known { pods: &self.pods, machines: &self.machines, now: self.now, drain, detach }
+        Context { pods: &self.pods, machines: &self.machines, now: self.now, drain, detach }
     }
 
-    /// Something became of a VM.
+    /// Records a change of a VM.
     pub fn vm(&mut self, now: Timestamp, change: VmChange, vm: &str, machine: Option<&str>) {
         self.now = now;
         if let (VmChange::Deleted, Some(machine)) = (change, machine) {
-            if let Some(what) = self.known().left_behind(machine) {
-                self.blame(Invariant::DrainFirst, what);
+            if let Some(message) = self.context().pod_left_on_node(machine) {
+                self.report(Invariant::DrainFirst, message);
             }
             let node = self.machines.known.get(machine).map(|machine| machine.node.as_str());
-            if let Some((invariant, what)) = node.and_then(|node| blind::taken(self, node, "the VM")) {
-                self.blame(invariant, what);
+            if let Some((invariant, message)) = node.and_then(|node| node_health::removal(self, node, "the VM")) {
+                self.report(invariant, message);
             }
         }
-        if let Some(what) = self.vms.note(change, vm, machine) {
-            self.blame(Invariant::OneVm, what);
+        if let Some(message) = self.vms.note(change, vm, machine) {
+            self.report(Invariant::OneVm, message);
         }
     }
 
-    /// Something was written.
+    /// Records a write.
     pub fn written(&mut self, now: Timestamp, write: &Write<'_>) {
         self.now = now;
         let write = &Write { revision: self.versions.written(write.revision), ..*write };
-        if write.by.is_ours() && self.tells_a_secret(write) {
-            self.blame(Invariant::Secret, format!("{} {} tells something of a Secret", write.kind, write.name));
+        if write.by.is_controller() && self.exposes_secret(write) {
+            self.report(Invariant::Secret, format!("{} {} contains the content of a Secret", write.kind, write.name));
         }
-        if let Some(what) = self.leases.note(write) {
-            self.blame(Invariant::OneLeader, what);
+        if let Some(message) = self.leases.note(write) {
+            self.report(Invariant::OneLeader, message);
         }
-        if let Some((invariant, what)) = self.judge(write) {
-            self.blame(invariant, what);
+        if let Some((invariant, message)) = self.check(write) {
+            self.report(invariant, message);
         }
         self.note_situations(write);
         self.tokens.note(write, now);
@@ -342,22 +352,23 @@ impl Oracle {
         self.pods.note(write, now);
     }
 
-    /// The API server was put back to an older copy, in which there are these objects, each with its kind. What the controllers have been
-    /// shown stays what it is, so until they are shown the copy, and for as long as a request may take, they may act on what was.
-    pub fn put_back<'a>(
+    /// Records that the API server was restored to an older copy with these objects and their kinds. The controllers
+    /// may act on the state before the restore until a watch has delivered the copy, and for as long as a request can
+    /// take.
+    pub fn restored<'a>(
         &mut self,
         now: Timestamp,
         revision: u64,
         objects: impl Iterator<Item = (&'a str, &'a Value)> + Clone,
     ) {
-        (self.now, self.troubled, self.hindered) = (now, now, now);
-        let revision = self.versions.put_back(revision);
+        (self.now, self.last_fault, self.last_obstruction) = (now, now, now);
+        let revision = self.versions.restored(revision);
         let of =
             |kind: &'static str| objects.clone().filter(move |(of, _)| *of == kind).map(|(_, object)| name(object));
         self.machines.forget(&of(MACHINES).collect(), &of(SETS).collect(), revision, now);
         self.nodes.forget(&of("nodes").collect(), revision, now);
         (self.pods, self.leases, self.tokens) = (Pods::default(), Leases::default(), Tokens::default());
-        self.requested = Requested::default();
+        self.requested = DeleteRequests::default();
         for (kind, object) in objects {
             let (name, after, by) = (name(object), Some(object), Author::Others);
             let write = Write { kind, name, revision, before: None, after, by, writer: None };
@@ -368,67 +379,66 @@ impl Oracle {
         }
     }
 
-    /// Whether a machine went away with what was written after a copy that was put back. Whose its VM is, is for people to say
-    /// (`docs/adr/0023-the-burden-of-proof-is-ours.md`).
+    /// Whether a Machine was lost in a restore. Its VM is not deleted automatically
+    /// (`docs/contributing/adr/0023-orphan-vms-are-deleted-only-after-confirmation.md`).
     pub fn is_forgotten(&self, machine: &str) -> bool {
         self.machines.forgotten.contains_key(machine) && !self.machines.known.contains_key(machine)
     }
 
-    /// Whether a node is cordoned, and we did it.
+    /// Whether a Node is cordoned by the controllers.
     pub fn is_cordoned_by_us(&self, node: &str) -> bool {
         self.nodes.is_cordoned_by_us(node)
     }
 
-    fn judge(&self, write: &Write<'_>) -> Option<(Invariant, String)> {
+    fn check(&self, write: &Write<'_>) -> Option<(Invariant, String)> {
         match write.kind {
-            MACHINES if write.after.is_none() && write.by.is_ours() => {
-                let node = || self.machines.node_left_by(write.name).filter(|node| !self.may_stay(write.name, node));
+            MACHINES if write.after.is_none() && write.by.is_controller() => {
+                let node = || self.machines.node_left_by(write.name).filter(|node| !self.may_remain(write.name, node));
                 let left = self.vms.of(write.name).or_else(node)?;
-                Some((Invariant::Finalizer, format!("machine {} is gone, and nobody has deleted {left}", write.name)))
+                Some((Invariant::Finalizer, format!("machine {} is removed, but {left} was not deleted", write.name)))
             }
-            MACHINES if write.by.is_ours() && write.before.is_none() => {
+            MACHINES if write.by.is_controller() && write.before.is_none() => {
                 machines::creation(self, write).or_else(|| rollouts::recreation(self, write))
             }
-            MACHINES if write.by.is_ours() && begins_deletion(write) => deletions::of_machine(self, write),
-            MACHINES if write.by.is_ours() => blind::failure(self, write)
+            MACHINES if write.by.is_controller() && begins_deletion(write) => deletions::of_machine(self, write),
+            MACHINES if write.by.is_controller() => node_health::failure(self, write)
                 .or_else(|| replacements::failure(self, write))
-                .or_else(|| claims::of_machine(self, write)),
-            SETS if write.by.is_ours() && begins_deletion(write) => deletions::of_set(self, write),
-            SETS if write.by.is_ours() => claims::of_set(self, write).or_else(|| rollouts::of_set(self, write)),
-            DEPLOYMENTS if write.by.is_ours() => claims::of_deployment(self, write),
-            "pods" if write.by.is_ours() && begins_deletion(write) => {
-                let past_budget = || self.known().past_budget(write).map(|what| (Invariant::Budget, what));
-                let past_budget = (write.by == Author::Us).then(past_budget).flatten();
+                .or_else(|| status::of_machine(self, write)),
+            SETS if write.by.is_controller() && begins_deletion(write) => deletions::of_set(self, write),
+            SETS if write.by.is_controller() => status::of_set(self, write).or_else(|| rollouts::of_set(self, write)),
+            DEPLOYMENTS if write.by.is_controller() => status::of_deployment(self, write),
+            "pods" if write.by.is_controller() && begins_deletion(write) => {
+                let deleted_despite_budget = || self.context().deleted_despite_budget(write).map(|message| (Invariant::Budget, message));
+                let deleted_despite_budget = (write.by == Author::Controllers).then(deleted_despite_budget).flatten();
                 let is_clear = self.is_clear();
-                let out_of_turn =
-                    || self.known().out_of_turn(write).filter(|_| is_clear).map(|what| (Invariant::Serial, what));
-                let excluded = || pods::excluded(write).map(|what| (Invariant::Excluded, what));
-                past_budget
+                let parallel_eviction =
+                    || self.context().parallel_eviction(write).filter(|_| is_clear).map(|message| (Invariant::VolumeEvictions, message));
+                let excluded = || pods::excluded(write).map(|message| (Invariant::ExcludedPods, message));
+                deleted_despite_budget
                     .or_else(excluded)
-                    .or_else(out_of_turn)
-                    .or_else(|| blind::taken(self, text(write.before?, "/spec/nodeName"), "a pod"))
+                    .or_else(parallel_eviction)
+                    .or_else(|| node_health::removal(self, text(write.before?, "/spec/nodeName"), "a pod"))
             }
-            "nodes" if write.by.is_ours() && begins_deletion(write) => blind::taken(self, write.name, "the node"),
-            "nodes" if write.by.is_ours() => rollouts::selection(self, write),
-            ATTACHMENTS if write.by.is_ours() && begins_deletion(write) => {
-                let what = self.known().detached_under_a_pod(write)?;
-                Some((Invariant::Volumes, what))
+            "nodes" if write.by.is_controller() && begins_deletion(write) => node_health::removal(self, write.name, "the node"),
+            "nodes" if write.by.is_controller() => rollouts::selection(self, write),
+            ATTACHMENTS if write.by.is_controller() && begins_deletion(write) => {
+                let message = self.context().volume_in_use(write)?;
+                Some((Invariant::Volumes, message))
             }
             _ => None,
         }
     }
 
-    /// Whether the Node of a machine may stay. A deletion that is forced, or whose drain timeout has passed, does not wait for an API server
-    /// that does not answer. An Event names the Node.
-    fn may_stay(&self, machine: &str, node: &str) -> bool {
-        let waits_no_longer = |machine| self.known().is_forced(machine);
-        let was_shown = self.nodes.was_there(node, self.shown.oldest("nodes", self.now));
-        // A fault is reported when it starts and once a minute while it lasts.
-        let is_unreachable = self.now.duration_since(self.hindered) <= SignedDuration::from_mins(1) + GRACE;
-        self.machines.known.get(machine).is_some_and(waits_no_longer) && (!was_shown || is_unreachable)
+    /// Whether the Node of a Machine may remain. A deletion that is forced, or whose drain timeout has passed, does not
+    /// wait for an unreachable API server. An Event names the Node.
+    fn may_remain(&self, machine: &str, node: &str) -> bool {
+        let is_forced = |machine| self.context().is_forced(machine);
+        let was_shown = self.nodes.existed(node, self.shown.oldest("nodes", self.now));
+        let is_unreachable = !self.is_clear();
+        self.machines.known.get(machine).is_some_and(is_forced) && (!was_shown || is_unreachable)
     }
 
-    fn tells_a_secret(&self, write: &Write<'_>) -> bool {
+    fn exposes_secret(&self, write: &Write<'_>) -> bool {
         let public = ["events", "nodes", MACHINES, SETS, DEPLOYMENTS].contains(&write.kind);
         public && write.after.is_some_and(|object| object.to_string().contains(&self.secret))
     }
@@ -450,7 +460,7 @@ fn is_deleting(object: &Value) -> bool {
     object.pointer("/metadata/deletionTimestamp").is_some()
 }
 
-/// Whether an object that nobody deleted before is deleted with this write.
+/// Whether this write starts the deletion of an object.
 fn begins_deletion(write: &Write<'_>) -> bool {
     write.before.is_some_and(|before| !is_deleting(before)) && write.after.is_none_or(is_deleting)
 }

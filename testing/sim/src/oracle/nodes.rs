@@ -1,4 +1,4 @@
-//! How nodes have been.
+//! State of Nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,38 +11,38 @@ use super::machines::label;
 use super::owned::Owned;
 use super::{Author, Write, Writer, is_deleting, text};
 
-/// The nodes, those that are gone too.
+/// Nodes. They are kept after their removal.
 #[derive(Debug, Default)]
 pub(super) struct Nodes(BTreeMap<String, Node>);
 
 #[derive(Debug, Default)]
 struct Node {
     states: History<State>,
-    /// Since when it has been well.
-    well_since: Option<Timestamp>,
+    /// Time since which it is healthy.
+    healthy_since: Option<Timestamp>,
     /// Whether it is selected for an update that has not succeeded.
     selected: Owned,
-    /// Who cordoned it, if it is cordoned.
+    /// The author of the cordon.
     cordoned: Option<Author>,
 }
 
 impl Node {
     fn note(&mut self, revision: u64, state: State, now: Timestamp) {
         self.states.set(revision, state);
-        self.well_since = state.is_well.then(|| self.well_since.unwrap_or(now));
+        self.healthy_since = state.is_healthy.then(|| self.healthy_since.unwrap_or(now));
     }
 }
 
-/// How a node is.
+/// State of a Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
-    /// Ready, and without a condition that is harmful.
-    pub(super) is_well: bool,
-    /// Whether it is to be updated in place.
+    /// Whether it is Ready and has no unhealthy condition.
+    pub(super) is_healthy: bool,
+    /// Whether it is selected for an in-place update.
     pub(super) is_selected: bool,
 }
 
-const GONE: State = State { is_well: false, is_selected: false };
+const GONE: State = State { is_healthy: false, is_selected: false };
 
 impl Nodes {
     pub(super) fn note(&mut self, write: &Write<'_>, now: Timestamp) {
@@ -66,50 +66,50 @@ impl Nodes {
         }
     }
 
-    /// Whether a node is cordoned, and we did it.
+    /// Whether a Node is cordoned by the controllers.
     pub(super) fn is_cordoned_by_us(&self, node: &str) -> bool {
-        self.0.get(node).and_then(|node| node.cordoned).is_some_and(Author::is_ours)
+        self.0.get(node).and_then(|node| node.cordoned).is_some_and(Author::is_controller)
     }
 
-    /// Whether a reader must know that a node is selected for an update.
+    /// Whether a reader must know that a Node is selected for an update.
     pub(super) fn is_known_as_selected(
         &self,
         node: &str,
         seen: u64,
         reader: Option<Writer>,
-        answers_arrive: bool,
+        responses_arrive: bool,
     ) -> bool {
-        self.0.get(node).is_some_and(|node| node.selected.is_known(seen, reader, answers_arrive))
+        self.0.get(node).is_some_and(|node| node.selected.is_known(seen, reader, responses_arrive))
     }
 
-    /// The API server was put back to a copy that has these nodes.
+    /// Records a restore of the API server to a copy with these Nodes.
     pub(super) fn forget(&mut self, nodes: &BTreeSet<&str>, revision: u64, now: Timestamp) {
         for (_, node) in self.0.iter_mut().filter(|(name, _)| !nodes.contains(name.as_str())) {
             node.note(revision, GONE, now);
         }
     }
 
-    /// How a node was at this revision and has been since. Nothing if nobody has heard of it.
+    /// Returns the states of a Node at this revision and later; empty if the Node is unknown.
     pub(super) fn since(&self, node: &str, revision: u64) -> impl Iterator<Item = State> {
         self.0.get(node).into_iter().flat_map(move |node| node.states.since(revision).copied())
     }
 
-    /// Whether there has been a node since this revision or before.
-    pub(super) fn was_there(&self, node: &str, revision: u64) -> bool {
+    /// Whether a Node existed at this revision.
+    pub(super) fn existed(&self, node: &str, revision: u64) -> bool {
         self.0.get(node).is_some_and(|node| node.states.began_at() <= revision)
     }
 
-    /// Whether a node has been there and well since this revision.
-    pub(super) fn was_always_well(&self, node: &str, revision: u64) -> bool {
+    /// Whether a Node has existed and been healthy since this revision.
+    pub(super) fn was_always_healthy(&self, node: &str, revision: u64) -> bool {
         let was = |states: &History<State>| {
-            states.began_at() <= revision && states.since(revision).all(|state| state.is_well)
+            states.began_at() <= revision && states.since(revision).all(|state| state.is_healthy)
         };
         self.0.get(node).is_some_and(|node| was(&node.states))
     }
 
-    /// Since when a node has been there and well.
-    pub(super) fn well_since(&self, node: &str) -> Option<Timestamp> {
-        self.0.get(node)?.well_since
+    /// Returns the time since which a Node exists and is healthy.
+    pub(super) fn healthy_since(&self, node: &str) -> Option<Timestamp> {
+        self.0.get(node)?.healthy_since
     }
 }
 
@@ -126,7 +126,7 @@ impl State {
                 && text(condition, "/reason") == conditions::in_place::SELECTED
         };
         Self {
-            is_well: all().any(is_ready) && !all().any(is_harmful),
+            is_healthy: all().any(is_ready) && !all().any(is_harmful),
             is_selected: !label(node, labels::SELECTED_FOR_UPDATE).is_empty() || all().any(is_chosen),
         }
     }

@@ -1,4 +1,4 @@
-//! Who goes first when a set shrinks.
+//! The order in which a scale-down deletes Machines.
 
 use api::names::{annotations, labels};
 use serde_json::Value;
@@ -6,20 +6,21 @@ use serde_json::Value;
 use super::machines::{Machine, Machines, annotation, label};
 use super::owner;
 
-/// Where a machine stands among those of its set.
+/// The facts that determine the order of a Machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Rank {
     set: String,
-    /// The lowest goes first.
+    /// Machines with the lowest priority are deleted first.
     priority: i64,
-    /// Whether it is passed over: machines that are preserved go last, and those that were just updated in place do not go.
-    is_spared: bool,
-    /// Whether it is preserved: then it goes last.
+    /// Whether its priority does not count: preserved Machines are deleted last, and Machines that were just updated in
+    /// place are not deleted.
+    is_exempt: bool,
+    /// Whether it is preserved, and therefore deleted last.
     is_preserved: bool,
 }
 
 impl Rank {
-    /// Whether it stands among those of this set.
+    /// Whether it belongs to this MachineSet.
     pub(super) fn is_of(&self, set: &str) -> bool {
         self.set == set
     }
@@ -34,35 +35,35 @@ impl Rank {
         Self {
             set: owner(machine).to_owned(),
             priority: annotation(machine, annotations::PRIORITY).parse().unwrap_or_else(|_| default()),
-            is_spared: is_preserved || !label(machine, labels::UPDATE_RESULT).is_empty(),
+            is_exempt: is_preserved || !label(machine, labels::UPDATE_RESULT).is_empty(),
             is_preserved,
         }
     }
 }
 
-/// The machines of a set that should go before this one, whichever state since `seen` was looked at. What was made since may not have
-/// been seen.
-pub(super) fn before<'a>(
+/// Returns the Machines that must be deleted before this one in every state since `seen`. Machines created later may be
+/// unknown to the controllers.
+pub(super) fn ranked_before<'a>(
     machines: &'a Machines,
     victim: &'a Machine,
     seen: u64,
 ) -> impl Iterator<Item = &'a str> + use<'a> {
-    let least = victim.rank.since(seen).map(|rank| rank.priority).min().unwrap_or(i64::MIN);
-    let goes_before = move |rank: &Rank| rank.set == victim.set && !rank.is_spared && rank.priority < least;
+    let min = victim.rank.since(seen).map(|rank| rank.priority).min().unwrap_or(i64::MIN);
+    let ranks_before = move |rank: &Rank| rank.set == victim.set && !rank.is_exempt && rank.priority < min;
     machines
         .living_of_set(&victim.set)
-        .filter(move |(_, other)| other.rank.began_at() <= seen && other.rank.since(seen).all(goes_before))
+        .filter(move |(_, other)| other.rank.began_at() <= seen && other.rank.since(seen).all(ranks_before))
         .map(|(name, _)| name.as_str())
 }
 
-/// The machines of a set that are not preserved, if this one is, whichever state since `seen` was looked at.
+/// Returns the unpreserved Machines of the MachineSet if this Machine is preserved in every state since `seen`.
 pub(super) fn unpreserved<'a>(machines: &'a Machines, victim: &'a Machine, seen: u64) -> Vec<&'a str> {
     if !victim.rank.since(seen).all(|rank| rank.is_preserved) || victim.rank.began_at() > seen {
         return Vec::new();
     }
-    let goes_before = |rank: &Rank| rank.set == victim.set && !rank.is_spared;
+    let ranks_before = |rank: &Rank| rank.set == victim.set && !rank.is_exempt;
     let others = machines
         .living_of_set(&victim.set)
-        .filter(|(_, other)| other.rank.began_at() <= seen && other.rank.since(seen).all(goes_before));
+        .filter(|(_, other)| other.rank.began_at() <= seen && other.rank.since(seen).all(ranks_before));
     others.map(|(name, _)| name.as_str()).collect()
 }

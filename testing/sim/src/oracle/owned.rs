@@ -1,11 +1,11 @@
-//! A fact about an object, and which component wrote it.
+//! A fact about an object, and the component that wrote it.
 //!
-//! A component knows its own writes as soon as they are answered. All other writes it knows when a watch has shown them.
+//! A component knows its own writes when it gets the response. It knows other writes when a watch has delivered them.
 
 use super::Writer;
 use super::history::History;
 
-/// Whether something is so, since when, and who wrote it last.
+/// A fact, its history, and its last writer.
 #[derive(Debug, Default)]
 pub(super) struct Owned {
     values: History<bool>,
@@ -13,7 +13,7 @@ pub(super) struct Owned {
 }
 
 impl Owned {
-    /// From this revision on it is `value`, by the write of `writer`.
+    /// Sets the fact from this revision on.
     pub(super) fn set(&mut self, revision: u64, value: bool, writer: Option<Writer>) {
         if self.values.now() != Some(&value) {
             self.writer = writer;
@@ -21,17 +21,17 @@ impl Owned {
         self.values.set(revision, value);
     }
 
-    /// Whether it is so.
-    pub(super) fn is_so(&self) -> bool {
+    /// Whether the fact holds now.
+    pub(super) fn holds(&self) -> bool {
         self.values.now() == Some(&true)
     }
 
-    /// Whether `reader` must know that it is so: it was shown at `seen` and has been so since, or the reader wrote it. Its own
-    /// write counts only if `answers_arrive`.
-    pub(super) fn is_known(&self, seen: u64, reader: Option<Writer>, answers_arrive: bool) -> bool {
+    /// Whether `reader` must know that the fact holds: it held at `seen` and at all times since, or the reader wrote
+    /// it. An own write counts only if `responses_arrive`.
+    pub(super) fn is_known(&self, seen: u64, reader: Option<Writer>, responses_arrive: bool) -> bool {
         let was_shown = self.values.began_at() <= seen && self.values.since(seen).all(|value| *value);
-        let is_own = answers_arrive && reader.is_some() && self.writer == reader;
-        self.is_so() && (was_shown || is_own)
+        let is_own = responses_arrive && reader.holdsme() && self.writer == reader;
+        self.holds() && (was_shown || is_own)
     }
 }
 
@@ -45,12 +45,12 @@ mod tests {
     }
 
     #[test]
-    fn a_write_is_known_to_its_writer_at_once_and_to_others_when_shown() {
+    fn write_is_known_to_its_writer_first() {
         let mut fact = Owned::default();
         fact.set(3, false, None);
         fact.set(5, true, Some(writer(1)));
         assert!(fact.is_known(4, Some(writer(1)), true));
-        assert!(!fact.is_known(4, Some(writer(1)), false), "the answer may be lost");
+        assert!(!fact.is_known(4, Some(writer(1)), false), "the response may be lost");
         assert!(!fact.is_known(4, Some(writer(2)), true));
         assert!(fact.is_known(5, Some(writer(2)), true));
         fact.set(7, false, Some(writer(2)));

@@ -1,4 +1,4 @@
-//! Pods, their budgets and the health of their nodes.
+//! Pods, their PodDisruptionBudgets, and the health of their Nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,30 +9,32 @@ use super::machines::{Machine, Machines};
 use super::situations::Situation;
 use super::{ATTACHMENTS, Write, begins_deletion, is_deleting, text};
 
-/// How long a pod may have been on a node unseen, and a node ill before anybody is told.
+/// Time after which a new pod, or a change of the health of a Node, must be known.
 const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
-/// What is known of pods and nodes.
+/// Pods, volumes and Nodes.
 #[derive(Debug, Default)]
 pub(super) struct Pods {
     known: BTreeMap<String, Pod>,
-    /// The apps whose pods have a budget.
+    /// Apps with a PodDisruptionBudget.
     budgets: BTreeSet<String>,
-    /// The volume of each claim.
+    /// Volume of each PersistentVolumeClaim.
     volumes: BTreeMap<String, String>,
-    /// Nodes that are ready, since when.
+    /// Ready Nodes, and since when.
     ready: BTreeMap<String, Timestamp>,
-    /// Nodes that take no pods, since when: from then on they may be drained.
+    /// Cordoned Nodes, and since when. A cordoned Node may be drained.
     cordoned: BTreeMap<String, Timestamp>,
-    /// Nodes and volumes of the VolumeAttachments.
+    /// Node and volume of each VolumeAttachment.
     attachments: BTreeMap<String, (String, String)>,
-    /// The pods with volumes that we made leave, the last of each name.
-    sent: BTreeMap<String, Sent>,
+    /// The last evicted or deleted pod with volumes of each name.
+    evictions: BTreeMap<String, Eviction>,
+    /// Time of the last failed lookup of volume ids.
+    volumes_unknown: Option<Timestamp>,
 }
 
-/// A pod with volumes that we made leave.
+/// A pod with volumes that the controllers evicted or deleted.
 #[derive(Debug)]
-struct Sent {
+struct Eviction {
     node: String,
     uid: String,
     claims: Vec<String>,
@@ -47,38 +49,38 @@ struct Pod {
     app: String,
     uid: String,
     claims: Vec<String>,
-    /// Whether drains leave it on its node.
-    stands: Stands,
+    /// How a drain treats it.
+    drain_class: DrainClass,
 }
 
-/// What a drain does to a pod.
+/// How a drain treats a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stands {
-    Leaves,
-    OfDaemonSet,
-    IsMirror,
+enum DrainClass {
+    Drained,
+    DaemonSet,
+    Mirror,
 }
 
-impl Stands {
+impl DrainClass {
     fn of(pod: &Value) -> Self {
         let mirror = pod.pointer("/metadata/annotations").and_then(|all| all.get("kubernetes.io/config.mirror"));
         let owners = pod.pointer("/metadata/ownerReferences").and_then(Value::as_array).into_iter().flatten();
         match mirror {
-            Some(_) => Self::IsMirror,
-            None if owners.into_iter().any(|owner| text(owner, "/kind") == "DaemonSet") => Self::OfDaemonSet,
-            None => Self::Leaves,
+            Some(_) => Self::Mirror,
+            None if owners.into_iter().any(|owner| text(owner, "/kind") == "DaemonSet") => Self::DaemonSet,
+            None => Self::Drained,
         }
     }
 }
 
-/// What is wrong with a pod that we delete or evict: no drain is about it.
+/// Checks that an evicted or deleted pod is neither a DaemonSet pod nor a mirror pod.
 pub(super) fn excluded(write: &Write<'_>) -> Option<String> {
-    let why = match Stands::of(write.before?) {
-        Stands::Leaves => return None,
-        Stands::OfDaemonSet => "belongs to a DaemonSet",
-        Stands::IsMirror => "is a mirror pod",
+    let why = match DrainClass::of(write.before?) {
+        DrainClass::Drained => return None,
+        DrainClass::DaemonSet => "belongs to a DaemonSet",
+        DrainClass::Mirror => "is a mirror pod",
     };
-    Some(format!("pod {} {why} and is made to leave", write.name))
+    Some(format!("pod {} {why} and is evicted or deleted", write.name))
 }
 
 impl Pods {
@@ -96,12 +98,12 @@ impl Pods {
                 }
             }
             ATTACHMENTS => {
-                let places = |attachment| {
+                let node_and_volume = |attachment| {
                     let volume = text(attachment, "/spec/source/persistentVolumeName");
                     (text(attachment, "/spec/nodeName").to_owned(), volume.to_owned())
                 };
-                match write.after.map(places) {
-                    Some(places) => drop(self.attachments.insert(write.name.to_owned(), places)),
+                match write.after.map(node_and_volume) {
+                    Some(node_and_volume) => drop(self.attachments.insert(write.name.to_owned(), node_and_volume)),
                     None => drop(self.attachments.remove(write.name)),
                 }
             }
@@ -122,11 +124,11 @@ impl Pods {
     }
 
     fn note_pod(&mut self, write: &Write<'_>, now: Timestamp) {
-        if let Some(pod) = write.before.filter(|_| write.by.is_ours() && begins_deletion(write)) {
+        if let Some(pod) = write.before.filter(|_| write.by.is_controller() && begins_deletion(write)) {
             let (node, uid) = (text(pod, "/spec/nodeName").to_owned(), text(pod, "/metadata/uid").to_owned());
-            let sent = Sent { node, uid, claims: claims(pod), at: now };
-            if !sent.claims.is_empty() {
-                self.sent.insert(write.name.to_owned(), sent);
+            let evictions = Eviction { node, uid, claims: claims(pod), at: now };
+            if !evictions.claims.is_empty() {
+                self.evictions.insert(write.name.to_owned(), evictions);
             }
         }
         let Some(object) = write.after else {
@@ -143,27 +145,39 @@ impl Pods {
             app: text(object, "/metadata/labels/app").to_owned(),
             uid: text(object, "/metadata/uid").to_owned(),
             claims: claims(object),
-            stands: Stands::of(object),
+            drain_class: DrainClass::of(object),
         };
         self.known.insert(write.name.to_owned(), pod);
     }
 
-    /// What the pods of a node are examples of.
+    /// Records that the driver did not return the IDs of volumes.
+    pub(super) fn volumes_unknown(&mut self, now: Timestamp) {
+        self.volumes_unknown = Some(now);
+    }
+
+    /// Whether a drain of the Node may have failed to determine the volumes of its pods. It does not wait for these
+    /// volumes.
+    fn has_unknown_volumes(&self, node: &str) -> bool {
+        let cordoned = self.cordoned.get(node);
+        self.volumes_unknown.is_some_and(|failed| cordoned.is_none_or(|cordoned| failed >= *cordoned))
+    }
+
+    /// Returns the situations for which the pods of a Node are examples.
     pub(super) fn situations(&self, node: &str) -> Vec<Situation> {
         let pods = || self.known.values().filter(|pod| pod.node == node && !pod.is_ending);
-        let stand = |stands| pods().any(|pod| pod.stands == stands);
+        let has_class = |drain_class| pods().any(|pod| pod.drain_class == drain_class);
         [
             (pods().filter(|pod| !pod.claims.is_empty()).count() > 1, Situation::TwoVolumePods),
-            (stand(Stands::OfDaemonSet), Situation::DaemonSetPod),
-            (stand(Stands::IsMirror), Situation::MirrorPod),
+            (has_class(DrainClass::DaemonSet), Situation::DaemonSetPod),
+            (has_class(DrainClass::Mirror), Situation::MirrorPod),
         ]
         .into_iter()
         .filter_map(|(is_so, situation)| is_so.then_some(situation))
         .collect()
     }
 
-    /// Whether a node has been well for so long that everybody knows.
-    fn is_well(&self, node: &str, now: Timestamp) -> bool {
+    /// Whether a Node has been ready long enough for all components to know.
+    fn is_healthy(&self, node: &str, now: Timestamp) -> bool {
         self.ready.get(node).is_some_and(|since| now.duration_since(*since) > GRACE)
     }
 }
@@ -179,91 +193,91 @@ fn is_ready(node: &Value) -> bool {
     conditions.filter(|condition| text(condition, "/type") == "Ready").any(|ready| text(ready, "/status") == "True")
 }
 
-/// What is known at the moment in which something is judged.
-pub(super) struct Known<'a> {
+/// State at the time of a check.
+pub(super) struct Context<'a> {
     pub(super) pods: &'a Pods,
     pub(super) machines: &'a Machines,
     pub(super) now: Timestamp,
-    /// How long a drain may take.
+    /// Drain timeout.
     pub(super) drain: SignedDuration,
-    /// How long the volumes of a pod may take to leave its node.
+    /// Detach timeout.
     pub(super) detach: SignedDuration,
 }
 
-impl Known<'_> {
-    /// Whether the pods of a machine may be made to go. A pod that has refused to go during an in-place update has refused all the same
-    /// when the machine is deleted then.
+impl Context<'_> {
+    /// Whether the pods of a Machine may be evicted forcibly. The drain timeout of an in-place update continues when
+    /// the Machine is deleted during the update.
     pub(super) fn is_forced(&self, machine: &Machine) -> bool {
-        // The time of a deletion is written down in whole seconds.
+        // The deletionTimestamp has whole seconds.
         let over = |since: Timestamp| self.now.duration_since(since) + SignedDuration::from_secs(1) >= self.drain;
         let cordoned = self.pods.cordoned.get(&machine.node).copied();
         machine.is_forced || machine.deleted.is_none_or(|deleted| over(deleted.at)) || cordoned.is_some_and(over)
     }
 
-    /// Whether the Node of a machine is well and its pods may not be made to go.
-    fn is_gentle(&self, machine: &Machine) -> bool {
-        self.pods.is_well(&machine.node, self.now) && !self.is_forced(machine)
+    /// Whether the Node of a Machine is healthy and its drain is not forced.
+    fn is_graceful(&self, machine: &Machine) -> bool {
+        self.pods.is_healthy(&machine.node, self.now) && !self.is_forced(machine)
     }
 
-    /// Whether a pod is on this Node and has been for a while.
-    fn stays(&self, pod: &Pod, node: &str) -> bool {
-        pod.node == node && pod.stands == Stands::Leaves && !pod.is_ending && self.now.duration_since(pod.since) > GRACE
+    /// Whether a pod has been on this Node for a while and must be drained.
+    fn is_settled(&self, pod: &Pod, node: &str) -> bool {
+        pod.node == node && pod.drain_class == DrainClass::Drained && !pod.is_ending && self.now.duration_since(pod.since) > GRACE
     }
 
-    /// What is wrong with a pod that we delete and do not evict.
-    pub(super) fn past_budget(&self, write: &Write<'_>) -> Option<String> {
+    /// Checks that a pod with a PodDisruptionBudget is evicted, not deleted.
+    pub(super) fn deleted_despite_budget(&self, write: &Write<'_>) -> Option<String> {
         let pod = self.pods.known.get(write.name).filter(|pod| self.pods.budgets.contains(&pod.app))?;
         let (name, machine) = self.machines.known.iter().find(|(_, machine)| machine.node == pod.node)?;
-        self.is_gentle(machine).then(|| format!("pod {} of machine {name} has a budget and is deleted", write.name))
+        self.is_graceful(machine).then(|| format!("pod {} of machine {name} has a PodDisruptionBudget and is deleted, not evicted", write.name))
     }
 
-    /// What is wrong with a pod with volumes that we make leave: another is on its way.
-    pub(super) fn out_of_turn(&self, write: &Write<'_>) -> Option<String> {
+    /// Checks that no other evicted pod with volumes is still leaving the Node.
+    pub(super) fn parallel_eviction(&self, write: &Write<'_>) -> Option<String> {
         let pod = self.pods.known.get(write.name).filter(|pod| !pod.claims.is_empty())?;
         let machine = self.machines.known.values().find(|machine| machine.node == pod.node)?;
-        if !self.is_gentle(machine) {
+        if !self.is_graceful(machine) || self.pods.has_unknown_volumes(&pod.node) {
             return None;
         }
-        let is_recent = |sent: &Sent| sent.node == pod.node && self.now.duration_since(sent.at) < self.detach;
-        let mut others = self.pods.sent.iter().filter(|(name, sent)| *name != write.name && is_recent(sent));
-        let (other, _) = others.find(|(name, sent)| self.is_on_its_way(name, sent))?;
-        Some(format!("pod {} of node {} is made to leave while {other} is on its way", write.name, pod.node))
+        let is_recent = |evictions: &Eviction| evictions.node == pod.node && self.now.duration_since(evictions.at) < self.detach;
+        let mut others = self.pods.evictions.iter().filter(|(name, evictions)| *name != write.name && is_recent(evictions));
+        let (other, _) = others.find(|(name, evictions)| self.is_leaving(name, evictions))?;
+        Some(format!("pod {} of node {} is evicted while {other} is leaving the node", write.name, pod.node))
     }
 
-    /// Whether a pod that we made leave is still there, or a volume of it is.
-    fn is_on_its_way(&self, name: &str, sent: &Sent) -> bool {
+    /// Whether an evicted pod still exists or has an attached volume.
+    fn is_leaving(&self, name: &str, evictions: &Eviction) -> bool {
         let Pods { known, volumes, attachments, .. } = self.pods;
-        let is_there = known.get(name).is_some_and(|pod| pod.uid == sent.uid);
+        let is_there = known.get(name).is_some_and(|pod| pod.uid == evictions.uid);
         let is_attached = |claim: &String| {
             let volume = volumes.get(claim);
-            attachments.values().any(|(node, its)| *node == sent.node && volume.is_some_and(|volume| volume == its))
+            attachments.values().any(|(node, its)| *node == evictions.node && volume.is_some_and(|volume| volume == its))
         };
-        is_there || sent.claims.iter().any(is_attached)
+        is_there || evictions.claims.iter().any(is_attached)
     }
 
-    /// What is wrong with a VM that we delete.
-    pub(super) fn left_behind(&self, name: &str) -> Option<String> {
+    /// Checks that a Node was drained before its VM is deleted.
+    pub(super) fn pod_left_on_node(&self, name: &str) -> Option<String> {
         let machine = self.machines.known.get(name)?;
         let since = *self.pods.ready.get(&machine.node)?;
-        // A Node that joins while its VM is being deleted is not drained (`docs/invariants.md`, what is known).
+        // A Node that joins while its VM is being deleted is not drained (`docs/contributing/invariants.md`, known limits).
         let joined_late = machine.deleted.is_some_and(|deleted| since >= deleted.at);
-        if joined_late || !self.is_gentle(machine) {
+        if joined_late || !self.is_graceful(machine) {
             return None;
         }
-        let (left, _) = self.pods.known.iter().find(|(_, pod)| self.stays(pod, &machine.node))?;
-        Some(format!("the VM of machine {name} is deleted, and pod {left} is on its node"))
+        let (left, _) = self.pods.known.iter().find(|(_, pod)| self.is_settled(pod, &machine.node))?;
+        Some(format!("the VM of machine {name} is deleted while pod {left} is on its node"))
     }
 
-    /// What is wrong with a VolumeAttachment that we delete.
-    pub(super) fn detached_under_a_pod(&self, write: &Write<'_>) -> Option<String> {
+    /// Checks that no pod uses the volume of a deleted VolumeAttachment.
+    pub(super) fn volume_in_use(&self, write: &Write<'_>) -> Option<String> {
         let attachment = write.before?;
         let (node, volume) =
             (text(attachment, "/spec/nodeName"), text(attachment, "/spec/source/persistentVolumeName"));
         let volumes = &self.pods.volumes;
         let uses = |pod: &Pod| pod.claims.iter().any(|claim| volumes.get(claim).is_some_and(|its| its == volume));
-        let (pod, _) = self.pods.known.iter().find(|(_, pod)| self.stays(pod, node) && uses(pod))?;
+        let (pod, _) = self.pods.known.iter().find(|(_, pod)| self.is_settled(pod, node) && uses(pod))?;
         let machine = self.machines.known.values().find(|machine| machine.node == node)?;
-        let what = || format!("volume {volume} is detached from node {node}, and pod {pod} uses it there");
-        self.is_gentle(machine).then(what)
+        let message = || format!("volume {volume} is detached from node {node} while pod {pod} uses it");
+        self.is_graceful(machine).then(message)
     }
 }

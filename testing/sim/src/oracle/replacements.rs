@@ -1,9 +1,9 @@
-//! How many Machines of a MachineDeployment are replaced at once.
+//! Checks how many Machines of a MachineDeployment are replaced at the same time.
 
 use super::machines::annotation;
 use super::{Invariant, MACHINES, Oracle, Write, text};
 
-/// What is wrong with a phase that we write: an unhealthy Machine is marked Failed, and the limit is reached.
+/// Checks a write that marks an unhealthy Machine Failed: the limit must not be reached.
 pub(super) fn failure(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
     let phase = |machine| text(machine, "/status/currentStatus/phase");
     let (before, after) = (write.before?, write.after?);
@@ -22,10 +22,10 @@ pub(super) fn failure(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, 
     });
     let others: Vec<&String> = others.map(|(name, _)| name).collect();
     (others.len() >= oracle.limits.replacements).then(|| {
-        let what = format!(
+        let message = format!(
             "machine {} is marked Failed while {others:?} of deployment {deployment} are in progress",
             write.name
         );
-        (Invariant::Replacements, what)
+        (Invariant::Replacements, message)
     })
 }

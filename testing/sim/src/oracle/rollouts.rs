@@ -6,11 +6,11 @@ use serde_json::Value;
 use super::machines::{Deployment, Machine, Set, annotation, count, label};
 use super::{DEPLOYMENTS, Invariant, MACHINES, Oracle, SETS, Write, is_deleting, number, owner};
 
-/// What is wrong with the replicas of a MachineSet that we create or change.
+/// Checks the replicas of a MachineSet that is created or changed.
 pub(super) fn of_set(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
     let after = write.after.filter(|set| !is_deleting(set))?;
     let name = owner(after);
-    let deployment = oracle.machines.deployments.get(name).filter(|deployment| !deployment.goes)?;
+    let deployment = oracle.machines.deployments.get(name).filter(|deployment| !deployment.deleting)?;
     let resize = Resize {
         oracle,
         name: write.name,
@@ -19,8 +19,8 @@ pub(super) fn of_set(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, S
         seen: oracle.shown.oldest(DEPLOYMENTS, oracle.now),
         from: write.before.map(|set| number(set, "/spec/replicas")),
         to: number(after, "/spec/replicas"),
-        told: told(after),
-        is_news: write.before.is_none_or(|before| told(before) != told(after) || replicas(before) != replicas(after)),
+        desired_replicas: desired_replicas(after),
+        is_changed: write.before.is_none_or(|before| desired_replicas(before) != desired_replicas(after) || replicas(before) != replicas(after)),
     };
     resize.paused().or_else(|| resize.shares()).or_else(|| resize.available())
 }
@@ -29,8 +29,8 @@ fn replicas(set: &Value) -> i64 {
     number(set, "/spec/replicas")
 }
 
-/// The number of the MachineDeployment that a set was told last.
-pub(super) fn told(set: &Value) -> Option<i64> {
+/// Returns the last replicas of the MachineDeployment that were written to the annotation of a MachineSet.
+pub(super) fn desired_replicas(set: &Value) -> Option<i64> {
     annotation(set, annotations::DESIRED_REPLICAS).parse().ok()
 }
 
@@ -42,11 +42,11 @@ struct Resize<'a> {
     deployment: &'a Deployment,
     /// The revision of MachineDeployments on which it may have been decided.
     seen: u64,
-    /// Nothing if the set is created.
+    /// Replicas before the write; `None` if the MachineSet is created.
     from: Option<i64>,
     to: i64,
-    told: Option<i64>,
-    is_news: bool,
+    desired_replicas: Option<i64>,
+    is_changed: bool,
 }
 
 impl Resize<'_> {
@@ -54,8 +54,8 @@ impl Resize<'_> {
     fn others(&self) -> impl Iterator<Item = (&String, &Set, i64)> {
         let sets = self.oracle.machines.sets.iter();
         sets.filter(|(name, set)| set.deployment == self.pool && *name != self.name).filter_map(|(name, set)| {
-            let wish = set.wishes.now().filter(|wish| !wish.goes)?;
-            Some((name, set, wish.replicas))
+            let spec = set.specs.now().filter(|spec| !spec.deleting)?;
+            Some((name, set, spec.replicas))
         })
     }
 
@@ -63,7 +63,7 @@ impl Resize<'_> {
         self.others().map(|(.., replicas)| replicas).sum()
     }
 
-    /// Whether it is a set that shrinks, decided by a component that knows its own writes.
+    /// Returns the replicas before the write if the MachineSet is scaled down by a component that knows its own writes.
     fn shrinks(&self) -> Option<i64> {
         self.from.filter(|from| self.to < *from && self.oracle.is_clear())
     }
@@ -75,50 +75,50 @@ impl Resize<'_> {
         }
         let (name, pool) = (self.name, self.pool);
         if self.from.is_none() {
-            return Some((Invariant::Paused, format!("set {name} is created, and deployment {pool} is paused")));
+            return Some((Invariant::Paused, format!("set {name} is created while deployment {pool} is paused")));
         }
         let from = self.shrinks()?;
-        let (most, wanted) =
-            (least(self.deployment.most.since(self.seen)), least(self.deployment.replicas.since(self.seen)));
+        let (max, wanted) =
+            (min(self.deployment.max_machines.since(self.seen)), min(self.deployment.replicas.since(self.seen)));
         let is_one_of_several = self.others().any(|(.., replicas)| replicas > 0);
         let is_saturated = self.others().any(|(.., replicas)| replicas >= wanted) || from >= wanted;
         let sum = from + self.others_replicas();
-        (is_one_of_several && !is_saturated && sum <= most).then(|| {
-            let what = format!(
-                "set {name} shrinks from {from} to {}, deployment {pool} is paused and has {sum} of at most {most}",
+        (is_one_of_several && !is_saturated && sum <= max).then(|| {
+            let message = format!(
+                "set {name} is scaled down from {from} to {} while deployment {pool} is paused and has {sum} of at most {max}",
                 self.to
             );
-            (Invariant::Paused, what)
+            (Invariant::Paused, message)
         })
     }
 
     fn shares(&self) -> Option<(Invariant, String)> {
-        if !self.deployment.is_rolling() || !self.is_news || !self.oracle.is_clear() {
+        if !self.deployment.is_rolling() || !self.is_changed || !self.oracle.is_clear() {
             return None;
         }
-        let told = self.told.filter(|told| self.deployment.replicas.since(self.seen).any(|known| known == told))?;
+        let desired_replicas = self.desired_replicas.filter(|desired_replicas| self.deployment.replicas.since(self.seen).any(|known| known == desired_replicas))?;
         let mut active = self.others().filter(|(.., replicas)| *replicas > 0).peekable();
         active.peek()?;
-        if self.to == 0 || active.any(|(_, set, _)| set.told != Some(told)) {
+        if self.to == 0 || active.any(|(_, set, _)| set.desired_replicas != Some(desired_replicas)) {
             return None;
         }
-        let (sum, most) = (
+        let (sum, max) = (
             self.to + self.others_replicas(),
-            self.deployment.most.since(self.seen).max().copied().unwrap_or_default(),
+            self.deployment.max_machines.since(self.seen).max().copied().unwrap_or_default(),
         );
-        (sum > most).then(|| {
-            let what = format!(
-                "the sets of deployment {} know of {told} replicas and add up to {sum} of at most {most}",
+        (sum > max).then(|| {
+            let message = format!(
+                "the sets of deployment {} know the new number {desired_replicas}, but have {sum} replicas of at most {max}",
                 self.pool
             );
-            (Invariant::Shares, what)
+            (Invariant::ScalingShares, message)
         })
     }
 
     fn available(&self) -> Option<(Invariant, String)> {
         let from = self.shrinks().filter(|_| self.deployment.is_rolling())?;
         let machines = &self.oracle.machines;
-        if machines.of_deployment(self.pool).any(|(_, machine)| machine.is_kept) {
+        if machines.of_deployment(self.pool).any(|(_, machine)| machine.preserve_requested) {
             return None;
         }
         let rolls =
@@ -126,20 +126,20 @@ impl Resize<'_> {
         if !self.others().any(rolls) {
             return None;
         }
-        let least = least(self.deployment.replicas.since(self.seen)) - self.deployment.unavailable;
-        // The component may have known any state since the one that was shown. A step that is right for one of them is no violation:
-        // a Machine that stopped running in between may be the one that is deleted.
-        let is_wrong = |(before, after): (i64, i64)| after < before && after < least;
+        let min = min(self.deployment.replicas.since(self.seen)) - self.deployment.unavailable;
+        // The component may have acted on any state since the last delivered one. A step that is correct for one of
+        // them is no violation: a Machine that stopped running in between may be the one that is deleted.
+        let is_wrong = |(before, after): (i64, i64)| after < before && after < min;
         let (generous, strict) = (self.left(from, Self::ran), self.left(from, Self::runs));
         if !is_wrong(generous) || !is_wrong(strict) {
             return None;
         }
         let (_, after) = generous;
-        let what = format!(
-            "set {} shrinks from {from} to {}, which leaves {after} available of at least {least} of deployment {}",
+        let message = format!(
+            "set {} is scaled down from {from} to {}, which leaves {after} available machines of at least {min} of deployment {}",
             self.name, self.to, self.pool
         );
-        Some((Invariant::Available, what))
+        Some((Invariant::Available, message))
     }
 
     /// The available Machines of the deployment before and after the set shrinks.
@@ -164,17 +164,17 @@ impl Resize<'_> {
         let runs = self.oracle.machines.shown_of_set(set, seen).filter(|machine| {
             let is_running = |phase: &String| ["Running", "Available"].contains(&phase.as_str());
             let states: Vec<bool> = machine.phase.since(seen).map(is_running).collect();
-            machine.goes.since(seen).any(|goes| !goes) && is_counted(&states)
+            machine.deleting.since(seen).any(|deleting| !deleting) && is_counted(&states)
         });
         count(runs.count())
     }
 }
 
-fn least<'a>(values: impl Iterator<Item = &'a i64>) -> i64 {
+fn min<'a>(values: impl Iterator<Item = &'a i64>) -> i64 {
     values.min().copied().unwrap_or_default()
 }
 
-/// What is wrong with a Machine that we create: its MachineDeployment recreates, and old Machines are there.
+/// Checks the creation of a Machine of a MachineDeployment with the strategy Recreate: no old Machine may exist.
 pub(super) fn recreation(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
     let machines = &oracle.machines;
     let name = owner(write.after?);
@@ -182,7 +182,7 @@ pub(super) fn recreation(oracle: &Oracle, write: &Write<'_>) -> Option<(Invarian
     let deployment =
         machines.deployments.get(&set.deployment).filter(|deployment| deployment.strategy == "Recreate")?;
     // The Machines that existed when the set was given replicas: until then it creates none.
-    let given = set.wishes.first_since(oracle.shown.oldest(SETS, oracle.now), |wish| wish.replicas > 0)?;
+    let given = set.specs.first_since(oracle.shown.oldest(SETS, oracle.now), |spec| spec.replicas > 0)?;
     let seen = oracle.shown.oldest(DEPLOYMENTS, oracle.now).min(given);
     if deployment.paused.since(seen).any(|paused| *paused) {
         return None;
@@ -192,12 +192,12 @@ pub(super) fn recreation(oracle: &Oracle, write: &Write<'_>) -> Option<(Invarian
         machine.rank.began_at() <= shown && machine.rank.since(shown).all(|rank| !rank.is_of(name))
     });
     let (old, machine) = old.next()?;
-    let what =
+    let message =
         format!("machine {} of set {name} is created while machine {old} of set {} exists", write.name, machine.set);
-    Some((Invariant::Recreate, what))
+    Some((Invariant::Recreate, message))
 }
 
-/// What is wrong with a label that we write on a Node: it is selected for an update, and the limit is reached.
+/// Checks the selection of a Node for an in-place update: the limit must not be reached.
 pub(super) fn selection(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, String)> {
     let is_selected = |node: &Value| !label(node, labels::SELECTED_FOR_UPDATE).is_empty();
     if write.before.is_some_and(is_selected) || !write.after.is_some_and(is_selected) {
@@ -210,7 +210,7 @@ pub(super) fn selection(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant
     let (nodes, seen) = (oracle.shown.oldest("nodes", oracle.now), oracle.shown.oldest(MACHINES, oracle.now));
     let is_selected = |other: &Machine| {
         other.node != write.name
-            && !other.goes.since(seen).any(|goes| *goes)
+            && !other.deleting.since(seen).any(|deleting| *deleting)
             && oracle.nodes.is_known_as_selected(&other.node, nodes, write.writer, oracle.is_clear())
     };
     let others: Vec<&Machine> =
@@ -218,15 +218,15 @@ pub(super) fn selection(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant
     // Machines beyond the replicas of their set are about to be deleted.
     let sets = machines.sets.iter().filter(|(_, set)| set.deployment == *pool);
     let staying = sets.map(|(name, set)| {
-        let replicas = set.wishes.now().map_or(0, |wish| wish.replicas);
+        let replicas = set.specs.now().map_or(0, |spec| spec.replicas);
         count(others.iter().filter(|other| other.set == *name).count()).min(replicas)
     });
     (staying.sum::<i64>() >= limit.max(1)).then(|| {
         let others: Vec<&str> = others.iter().map(|other| other.node.as_str()).collect();
-        let what = format!(
-            "node {} is selected for an update beside {others:?}, and deployment {pool} allows {limit}",
+        let message = format!(
+            "node {} is selected for an update in addition to {others:?}, but deployment {pool} allows {limit}",
             write.name
         );
-        (Invariant::InPlaceLimit, what)
+        (Invariant::InPlaceLimit, message)
     })
 }

@@ -1,22 +1,24 @@
-//! How far the controllers see.
+//! What the watches of the controllers have delivered.
 //!
-//! Whoever decides on a late cache is not wrong, and whoever decides against what he was shown is. So each judgement begins with what
-//! the watches had shown when the request was decided on. A request takes a while from the decision to its effect (it waits for its
-//! turn, is delayed, is sent again), so what counts is the oldest state of the last [`GRACE`].
+//! An action that is based on a stale cache is allowed. An action that contradicts delivered state is not. So each
+//! check uses the state that was delivered when the request was decided. A request takes some time from the decision to
+//! its effect: it waits for a rate limiter, is delayed, or is sent again. Therefore the oldest state of the last
+//! [`GRACE`] counts.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use jiff::{SignedDuration, Timestamp};
 
-/// How long a request may be under way: the deadline of a request, and some seconds until it is sent.
+/// Maximum time from the decision on a request to its effect: the timeout of a request plus some seconds before it is
+/// sent.
 pub(super) const GRACE: SignedDuration = SignedDuration::from_secs(30);
 
-/// What was shown of each kind, and since when.
+/// The delivered revisions of each kind, and since when.
 #[derive(Debug, Default)]
 pub(super) struct Shown(BTreeMap<String, VecDeque<(Timestamp, u64)>>);
 
 impl Shown {
-    /// A watch of this kind has come to this revision.
+    /// Records that a watch of this kind has delivered a revision.
     pub(super) fn note(&mut self, kind: &str, revision: u64, now: Timestamp) {
         if !self.0.contains_key(kind) {
             self.0.insert(kind.to_owned(), VecDeque::new());
@@ -27,30 +29,31 @@ impl Shown {
         }
         shown.push_back((now, revision));
         let old = |at: &Timestamp| now.duration_since(*at) > GRACE;
-        // The last one before the window is what was shown when the window began.
+        // The last revision before the window is kept: it was current at the start of the window.
         while shown.get(1).is_some_and(|(at, _)| old(at)) {
             shown.pop_front();
         }
     }
 
-    /// The oldest revision of a kind that a request may have been decided on which has its effect now.
+    /// Returns the oldest revision of a kind on which a request with an effect now may have been decided.
     pub(super) fn oldest(&self, kind: &str, now: Timestamp) -> u64 {
         self.within(kind, now, GRACE)
     }
 
-    /// The oldest revision of a kind that was the last one shown at any time within this time before now. No longer than [`GRACE`].
+    /// Returns the oldest revision of a kind that was current at any time in this period before `now`. The period must
+    /// not exceed [`GRACE`].
     pub(super) fn within(&self, kind: &str, now: Timestamp, time: SignedDuration) -> u64 {
         let shown = self.0.get(kind).into_iter().flatten();
         let mut before = 0;
-        let mut least = u64::MAX;
+        let mut min = u64::MAX;
         for (at, revision) in shown {
             if now.duration_since(*at) > time {
                 before = *revision;
             } else {
-                least = least.min(*revision);
+                min = min.min(*revision);
             }
         }
-        before.min(least)
+        before.min(min)
     }
 }
 
@@ -63,15 +66,15 @@ mod tests {
     }
 
     #[test]
-    fn what_counts_is_the_oldest_state_of_the_time_a_request_may_take() {
+    fn oldest_revision_of_the_last_half_minute_counts() {
         let mut shown = Shown::default();
-        assert_eq!(shown.oldest("machines", at(0)), 0, "nothing was shown: everything is excused");
+        assert_eq!(shown.oldest("machines", at(0)), 0, "nothing was delivered, so everything is allowed");
         shown.note("machines", 5, at(0));
         shown.note("machines", 7, at(40));
         shown.note("machines", 9, at(60));
-        assert_eq!(shown.oldest("machines", at(60)), 5, "it was the state when the window began");
+        assert_eq!(shown.oldest("machines", at(60)), 5, "it was current at the start of the window");
         assert_eq!(shown.oldest("machines", at(71)), 7);
-        assert_eq!(shown.oldest("machines", at(100)), 9, "a state lasts until the next is shown");
+        assert_eq!(shown.oldest("machines", at(100)), 9, "a revision is current until the next one is delivered");
         assert_eq!(shown.within("machines", at(62), SignedDuration::from_secs(1)), 9);
         assert_eq!(shown.within("machines", at(60), SignedDuration::from_secs(1)), 7);
     }

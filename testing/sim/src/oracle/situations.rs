@@ -1,6 +1,7 @@
-//! Which situations a run contained.
+//! The situations that a run contained.
 //!
-//! An invariant shows something only in a run that contains its situation. So the situations are counted and printed.
+//! A run verifies an invariant only if it contains the situation of the invariant. So the situations are counted and
+//! printed.
 
 use std::collections::BTreeSet;
 
@@ -44,7 +45,7 @@ pub enum Situation {
 }
 
 impl Situation {
-    /// All of them.
+    /// All situations.
     pub const ALL: [Self; 14] = [
         Self::PausedRollout,
         Self::ScaledDownInRollout,
@@ -62,7 +63,7 @@ impl Situation {
         Self::TemplateEdited,
     ];
 
-    /// How it is called in reports.
+    /// Name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::PausedRollout => "paused-rollout",
@@ -83,11 +84,11 @@ impl Situation {
     }
 }
 
-/// Those that a run contained.
+/// The situations of a run.
 pub type Situations = BTreeSet<Situation>;
 
 impl Oracle {
-    /// Notes what a write brings about. Nothing of it has been noted elsewhere yet.
+    /// Records the situations that a write creates. It is called before the write is recorded elsewhere.
     pub(super) fn note_situations(&mut self, write: &Write<'_>) {
         let found: Vec<Situation> = match write.kind {
             DEPLOYMENTS => self.of_deployment(write),
@@ -95,7 +96,7 @@ impl Oracle {
             MACHINES => self.of_machine(write),
             "nodes" => {
                 let selected = |node: &Value| !label(node, labels::SELECTED_FOR_UPDATE).is_empty();
-                let is_selected = write.by.is_ours() && write.after.is_some_and(selected);
+                let is_selected = write.by.is_controller() && write.after.is_some_and(selected);
                 is_selected.then_some(Situation::InPlaceUpdate).into_iter().collect()
             }
             _ => return,
@@ -106,11 +107,11 @@ impl Oracle {
         }
     }
 
-    /// The sets of a MachineDeployment that have replicas.
+    /// Returns the MachineSets of a MachineDeployment that have replicas.
     fn active_sets<'a>(&'a self, pool: &'a str) -> impl Iterator<Item = &'a str> {
         let sets = self.machines.sets.iter().filter(move |(_, set)| set.deployment == pool);
         let is_active =
-            |set: &super::machines::Set| set.wishes.now().is_some_and(|wish| wish.replicas > 0 && !wish.goes);
+            |set: &super::machines::Set| set.specs.now().is_some_and(|spec| spec.replicas > 0 && !spec.deleting);
         sets.filter(move |(_, set)| is_active(set)).map(|(name, _)| name.as_str())
     }
 
@@ -158,7 +159,7 @@ impl Oracle {
             found.extend(self.pods.situations(&machine.node));
             let is_preserved = |rank: Option<&super::order::Rank>| rank.is_some_and(super::order::Rank::is_preserved);
             let others = self.machines.living_of_set(&machine.set);
-            if write.by.is_ours() && others.into_iter().any(|(_, other)| is_preserved(other.rank.now())) {
+            if write.by.is_controller() && others.into_iter().any(|(_, other)| is_preserved(other.rank.now())) {
                 found.push(Situation::PreservedVictim);
             }
         }

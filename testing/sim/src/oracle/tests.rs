@@ -3,53 +3,53 @@ use serde_json::json;
 
 use super::*;
 
-mod blind;
-mod claims;
+mod node_health;
+mod status;
 mod drains;
 mod order;
 mod replacements;
-mod rest;
+mod other;
 mod rollouts;
 mod stalls;
 
 const NOW: i64 = 1_000_000;
 
-/// Tells an oracle a story, a second a sentence, with watches that have seen everything by then.
-struct Story {
+/// An oracle with a clock. Each write takes a second.
+struct Scenario {
     oracle: Oracle,
     revision: u64,
     seconds: i64,
 }
 
-impl Story {
-    /// A deployment of three with a surge of one, and its set.
-    fn begin() -> Self {
+impl Scenario {
+    /// Creates a MachineDeployment with three replicas and a surge of one, and its MachineSet.
+    fn new() -> Self {
         let limits = Limits {
-            unowned: SignedDuration::from_mins(50),
+            orphan: SignedDuration::from_mins(50),
             drain: SignedDuration::from_mins(20),
             orphan_wait: SignedDuration::from_mins(20),
             detach: SignedDuration::from_mins(2),
             replacements: 1,
         };
         let oracle = Oracle::new(limits, "hush", Timestamp::from_second(NOW).unwrap());
-        let mut story = Self { oracle, revision: 0, seconds: 0 };
-        story.write(Author::Others, DEPLOYMENTS, "pool", None, Some(&deployment(3)));
-        story.write(Author::Us, SETS, "set", None, Some(&set(3)));
-        story
+        let mut scenario = Self { oracle, revision: 0, seconds: 0 };
+        scenario.write(Author::Others, DEPLOYMENTS, "pool", None, Some(&deployment(3)));
+        scenario.write(Author::Controllers, SETS, "set", None, Some(&set(3)));
+        scenario
     }
 
     fn now(&self) -> Timestamp {
         Timestamp::from_second(NOW + self.seconds).unwrap()
     }
 
-    /// A machine controller writes to a machine, that of the process with this number.
+    /// Writes to a Machine as the machine controller of this process.
     fn write_as(&mut self, process: u64) {
         self.revision += 1;
         self.seconds += 1;
         let (before, after) = (machine("Running", false), machine("Unknown", false));
         let writer = Some(Writer { process, component: WritingComponent::Machines });
         let (revision, before, after) = (self.revision, Some(&before), Some(&after));
-        let write = Write { kind: MACHINES, name: "a", revision, before, after, by: Author::Us, writer };
+        let write = Write { kind: MACHINES, name: "a", revision, before, after, by: Author::Controllers, writer };
         self.oracle.written(self.now(), &write);
     }
 
@@ -60,17 +60,17 @@ impl Story {
         self.oracle.written(self.now(), &write);
     }
 
-    /// Everything has been seen for a while.
-    fn see(&mut self) {
+    /// All writes have been delivered for a while.
+    fn show_all(&mut self) {
         for kind in [MACHINES, SETS, DEPLOYMENTS, "nodes"] {
             self.oracle.shown(self.now(), kind, self.revision);
         }
-        self.seconds += 60;
-        self.oracle.tick(self.now(), Trouble::Nothing);
+        self.seconds += 100;
+        self.oracle.tick(self.now(), FaultScope::None);
     }
 
-    fn make(&mut self, machine: &str) {
-        self.write(Author::Us, MACHINES, machine, None, Some(&self::machine("Running", false)));
+    fn create(&mut self, machine: &str) {
+        self.write(Author::Controllers, MACHINES, machine, None, Some(&self::machine("Running", false)));
     }
 
     fn delete(&mut self, by: Author, machine: &str, phase: &str) {
@@ -78,7 +78,7 @@ impl Story {
         self.write(by, MACHINES, machine, Some(&before), Some(&self::machine(phase, true)));
     }
 
-    fn wrong(&self) -> Option<Invariant> {
+    fn violation(&self) -> Option<Invariant> {
         self.oracle.violation().map(|violation| violation.invariant)
     }
 }
@@ -108,241 +108,241 @@ fn machine(phase: &str, deleting: bool) -> Value {
 }
 
 #[test]
-fn a_set_makes_as_many_as_it_wants_and_no_more() {
-    let mut story = Story::begin();
+fn set_creates_no_more_machines_than_replicas() {
+    let mut scenario = Scenario::new();
     for name in ["a", "b", "c"] {
-        story.make(name);
+        scenario.create(name);
     }
-    assert_eq!(story.wrong(), None);
-    story.make("d");
-    assert_eq!(story.wrong(), Some(Invariant::SetLimit));
+    assert_eq!(scenario.violation(), None);
+    scenario.create("d");
+    assert_eq!(scenario.violation(), Some(Invariant::SetLimit));
 }
 
-/// A copy in which the deployment and the set want three, and have these.
-fn put_back(story: &mut Story, revision: u64, machines: &[&str]) {
+/// Restores a copy in which the MachineDeployment and the MachineSet have three replicas and these Machines.
+fn restore(scenario: &mut Scenario, revision: u64, machines: &[&str]) {
     let named = |mut object: Value, name: &str| {
         object["metadata"]["name"] = json!(name);
         object
     };
     let mut objects = vec![(DEPLOYMENTS, named(deployment(3), "pool")), (SETS, named(set(3), "set"))];
     objects.extend(machines.iter().map(|name| (MACHINES, named(machine("Running", false), name))));
-    let now = story.now();
-    story.oracle.put_back(now, revision, objects.iter().map(|(kind, object)| (*kind, object)));
-    story.revision = revision;
+    let now = scenario.now();
+    scenario.oracle.restored(now, revision, objects.iter().map(|(kind, object)| (*kind, object)));
+    scenario.revision = revision;
 }
 
 /// Shows THR-12.
 #[test]
-fn what_was_asked_before_a_copy_was_put_back_excuses_until_the_copy_was_shown() {
+fn spec_before_a_restore_counts_until_the_copy_is_delivered() {
     let shrunk = || {
-        let mut story = Story::begin();
+        let mut scenario = Scenario::new();
         for name in ["a", "b", "c"] {
-            story.make(name);
+            scenario.create(name);
         }
-        let copy = story.revision;
-        story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
-        story.see();
-        put_back(&mut story, copy, &["a", "b", "c"]);
-        story
+        let copy = scenario.revision;
+        scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&set(2)));
+        scenario.show_all();
+        restore(&mut scenario, copy, &["a", "b", "c"]);
+        scenario
     };
-    let mut at_once = shrunk();
-    at_once.delete(Author::Us, "a", "Running");
-    assert_eq!(at_once.wrong(), None, "nobody has been shown that three are wanted again");
-    let mut later = shrunk();
-    later.see();
-    later.delete(Author::Us, "a", "Running");
-    assert_eq!(later.wrong(), Some(Invariant::AskedToGo));
+    let mut before_delivery = shrunk();
+    before_delivery.delete(Author::Controllers, "a", "Running");
+    assert_eq!(before_delivery.violation(), None, "the watch has not delivered the copy");
+    let mut after_delivery = shrunk();
+    after_delivery.show_all();
+    after_delivery.delete(Author::Controllers, "a", "Running");
+    assert_eq!(after_delivery.violation(), Some(Invariant::UnrequestedDeletion));
 }
 
 #[test]
-fn a_machine_that_was_forgotten_is_replaced_once_and_its_vm_may_stay() {
-    let mut story = Story::begin();
+fn machine_lost_in_a_restore_is_replaced_once() {
+    let mut scenario = Scenario::new();
     for name in ["a", "b"] {
-        story.make(name);
+        scenario.create(name);
     }
-    let copy = story.revision;
-    story.make("c");
-    story.oracle.vm(story.now(), VmChange::Given, "vm-c", Some("c"));
-    put_back(&mut story, copy, &["a", "b"]);
-    assert!(story.oracle.is_forgotten("c") && !story.oracle.is_forgotten("a"));
+    let copy = scenario.revision;
+    scenario.create("c");
+    scenario.oracle.vm(scenario.now(), VmChange::Present, "vm-c", Some("c"));
+    restore(&mut scenario, copy, &["a", "b"]);
+    assert!(scenario.oracle.is_forgotten("c") && !scenario.oracle.is_forgotten("a"));
     for _ in 0..200 {
-        story.see();
+        scenario.show_all();
     }
-    assert_eq!(story.wrong(), None, "people say whose the VM is");
-    story.make("d");
-    assert_eq!(story.wrong(), None);
-    story.make("e");
-    assert_eq!(story.wrong(), Some(Invariant::SetLimit));
+    assert_eq!(scenario.violation(), None, "a user decides about the VM");
+    scenario.create("d");
+    assert_eq!(scenario.violation(), None);
+    scenario.create("e");
+    assert_eq!(scenario.violation(), Some(Invariant::SetLimit));
 }
 
 /// Shows THR-12.
 #[test]
-fn a_machine_has_no_second_vm_because_its_copy_knows_of_none() {
-    let mut story = Story::begin();
-    story.make("a");
-    let copy = story.revision;
-    story.oracle.vm(story.now(), VmChange::Given, "vm-1", Some("a"));
-    story.write(Author::Us, MACHINES, "a", Some(&machine("", false)), Some(&machine("Pending", false)));
-    put_back(&mut story, copy, &["a"]);
-    story.oracle.vm(story.now(), VmChange::Given, "vm-2", Some("a"));
-    assert_eq!(story.wrong(), Some(Invariant::OneVm));
+fn restored_machine_gets_no_second_vm() {
+    let mut scenario = Scenario::new();
+    scenario.create("a");
+    let copy = scenario.revision;
+    scenario.oracle.vm(scenario.now(), VmChange::Present, "vm-1", Some("a"));
+    scenario.write(Author::Controllers, MACHINES, "a", Some(&machine("", false)), Some(&machine("Pending", false)));
+    restore(&mut scenario, copy, &["a"]);
+    scenario.oracle.vm(scenario.now(), VmChange::Present, "vm-2", Some("a"));
+    assert_eq!(scenario.violation(), Some(Invariant::OneVm));
 }
 
 #[test]
-fn two_sets_together_make_no_more_than_the_surge_allows() {
-    let mut story = Story::begin();
+fn two_sets_do_not_exceed_the_surge() {
+    let mut scenario = Scenario::new();
     for name in ["a", "b", "c"] {
-        story.make(name);
+        scenario.create(name);
     }
-    story.write(Author::Us, SETS, "next", None, Some(&set(2)));
-    for (name, wrong) in [("d", None), ("e", Some(Invariant::Surge))] {
+    scenario.write(Author::Controllers, SETS, "next", None, Some(&set(2)));
+    for (name, expected) in [("d", None), ("e", Some(Invariant::Surge))] {
         let mut object = machine("", false);
         object["metadata"]["ownerReferences"][0]["name"] = json!("next");
-        story.write(Author::Us, MACHINES, name, None, Some(&object));
-        assert_eq!(story.wrong(), wrong);
+        scenario.write(Author::Controllers, MACHINES, name, None, Some(&object));
+        assert_eq!(scenario.violation(), expected);
     }
 }
 
 #[test]
-fn a_set_keeps_the_size_that_was_allowed_when_it_was_given() {
-    let mut story = Story::begin();
-    story.write(Author::Others, DEPLOYMENTS, "pool", Some(&deployment(3)), Some(&deployment(0)));
-    story.see();
-    story.make("a");
-    story.make("b");
-    assert_eq!(story.wrong(), None, "nobody has told the set");
-    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(4)));
-    story.make("c");
-    assert_eq!(story.wrong(), None, "nobody has shown it to the set");
-    story.see();
-    story.make("d");
-    assert_eq!(story.wrong(), Some(Invariant::Surge), "and this size was never allowed");
+fn set_keeps_replicas_that_were_allowed() {
+    let mut scenario = Scenario::new();
+    scenario.write(Author::Others, DEPLOYMENTS, "pool", Some(&deployment(3)), Some(&deployment(0)));
+    scenario.show_all();
+    scenario.create("a");
+    scenario.create("b");
+    assert_eq!(scenario.violation(), None, "the replicas of the set are unchanged");
+    scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&set(4)));
+    scenario.create("c");
+    assert_eq!(scenario.violation(), None, "the watch has not delivered the new replicas");
+    scenario.show_all();
+    scenario.create("d");
+    assert_eq!(scenario.violation(), Some(Invariant::Surge), "these replicas were never allowed");
 }
 
 #[test]
-fn a_frozen_set_makes_no_machine_once_that_was_seen() {
-    let mut story = Story::begin();
-    story.see();
-    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&frozen(set(3))));
-    story.make("a");
-    assert_eq!(story.wrong(), None, "nobody had seen it");
-    story.see();
-    story.make("b");
-    assert_eq!(story.wrong(), Some(Invariant::Frozen));
+fn frozen_set_creates_no_machine_once_delivered() {
+    let mut scenario = Scenario::new();
+    scenario.show_all();
+    scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&frozen(set(3))));
+    scenario.create("a");
+    assert_eq!(scenario.violation(), None, "the watch has not delivered the freeze");
+    scenario.show_all();
+    scenario.create("b");
+    assert_eq!(scenario.violation(), Some(Invariant::Frozen));
 }
 
 #[rstest]
-#[case::nothing_asks_for_it("Running", 3, Some(Invariant::AskedToGo))]
+#[case::without_a_reason("Running", 3, Some(Invariant::UnrequestedDeletion))]
 #[case::it_has_failed("Failed", 3, None)]
 #[case::it_is_too_many("Running", 2, None)]
-fn a_machine_goes_only_when_asked_to(#[case] phase: &str, #[case] replicas: i64, #[case] wrong: Option<Invariant>) {
-    let mut story = Story::begin();
+fn machine_is_deleted_only_for_a_reason(#[case] phase: &str, #[case] replicas: i64, #[case] expected: Option<Invariant>) {
+    let mut scenario = Scenario::new();
     for name in ["a", "b", "c"] {
-        story.make(name);
+        scenario.create(name);
     }
-    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(replicas)));
-    story.write(Author::Us, MACHINES, "a", Some(&machine("Running", false)), Some(&machine(phase, false)));
-    story.see();
-    story.delete(Author::Us, "a", phase);
-    assert_eq!(story.wrong(), wrong);
-    story.delete(Author::Others, "b", "Running");
-    assert_eq!(story.wrong(), wrong, "others may delete what they like");
+    scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&set(replicas)));
+    scenario.write(Author::Controllers, MACHINES, "a", Some(&machine("Running", false)), Some(&machine(phase, false)));
+    scenario.show_all();
+    scenario.delete(Author::Controllers, "a", phase);
+    assert_eq!(scenario.violation(), expected);
+    scenario.delete(Author::Others, "b", "Running");
+    assert_eq!(scenario.violation(), expected, "other clients may delete any machine");
 }
 
 #[test]
-fn a_wish_that_was_taken_back_counts_only_until_that_was_seen() {
-    for (seen, wrong) in [(false, None), (true, Some(Invariant::AskedToGo))] {
-        let mut story = Story::begin();
+fn reverted_scale_down_counts_until_the_revert_is_delivered() {
+    for (seen, expected) in [(false, None), (true, Some(Invariant::UnrequestedDeletion))] {
+        let mut scenario = Scenario::new();
         for name in ["a", "b", "c"] {
-            story.make(name);
+            scenario.create(name);
         }
-        story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
-        story.see();
-        story.write(Author::Us, SETS, "set", Some(&set(2)), Some(&set(3)));
+        scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&set(2)));
+        scenario.show_all();
+        scenario.write(Author::Controllers, SETS, "set", Some(&set(2)), Some(&set(3)));
         if seen {
-            story.see();
+            scenario.show_all();
         }
-        story.delete(Author::Us, "a", "Running");
-        assert_eq!(story.wrong(), wrong, "seen: {seen}");
+        scenario.delete(Author::Controllers, "a", "Running");
+        assert_eq!(scenario.violation(), expected, "seen: {seen}");
     }
 }
 
 #[test]
-fn deletion_is_judged_by_what_was_shown_when_it_was_sent() {
-    for (seconds, wrong) in [(0, None), (2, Some(Invariant::AskedToGo))] {
-        let mut story = Story::begin();
+fn deletion_is_checked_against_the_state_when_it_was_sent() {
+    for (seconds, expected) in [(0, None), (2, Some(Invariant::UnrequestedDeletion))] {
+        let mut scenario = Scenario::new();
         for name in ["a", "b", "c"] {
-            story.make(name);
+            scenario.create(name);
         }
-        story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
-        story.see();
-        story.write(Author::Us, SETS, "set", Some(&set(2)), Some(&set(3)));
-        story.oracle.shown(story.now(), SETS, story.revision);
-        story.seconds += seconds;
-        story.oracle.delete_sent(story.now(), "a");
-        story.seconds += 5;
-        story.delete(Author::Us, "a", "Running");
-        assert_eq!(story.wrong(), wrong, "sent {seconds} s after the watch had shown that three are wanted");
+        scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&set(2)));
+        scenario.show_all();
+        scenario.write(Author::Controllers, SETS, "set", Some(&set(2)), Some(&set(3)));
+        scenario.oracle.shown(scenario.now(), SETS, scenario.revision);
+        scenario.seconds += seconds;
+        scenario.oracle.delete_sent(scenario.now(), "a");
+        scenario.seconds += 5;
+        scenario.delete(Author::Controllers, "a", "Running");
+        assert_eq!(scenario.violation(), expected, "sent {seconds} s after the watch had delivered three replicas");
     }
 }
 
 #[test]
-fn what_somebody_else_deleted_unseen_still_counts() {
-    let mut story = Story::begin();
+fn undelivered_deletion_of_another_client_still_counts() {
+    let mut scenario = Scenario::new();
     for name in ["a", "b", "c"] {
-        story.make(name);
+        scenario.create(name);
     }
-    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
-    story.see();
-    story.delete(Author::Others, "b", "Running");
-    story.delete(Author::Us, "a", "Running");
-    assert_eq!(story.wrong(), None);
+    scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&set(2)));
+    scenario.show_all();
+    scenario.delete(Author::Others, "b", "Running");
+    scenario.delete(Author::Controllers, "a", "Running");
+    assert_eq!(scenario.violation(), None);
 }
 
 #[test]
-fn a_machine_has_one_vm_and_is_not_gone_before_it() {
-    let mut story = Story::begin();
-    story.make("a");
-    let now = story.now();
-    story.oracle.vm(now, VmChange::Given, "vm-1", Some("a"));
-    story.oracle.vm(now, VmChange::Given, "vm-1", Some("a"));
-    assert_eq!(story.wrong(), None, "it was given the same again");
-    let mut twice = Story::begin();
-    twice.oracle.vm(now, VmChange::Given, "vm-1", Some("a"));
-    twice.oracle.vm(now, VmChange::Given, "vm-2", Some("a"));
-    assert_eq!(twice.wrong(), Some(Invariant::OneVm));
-    story.write(Author::Us, MACHINES, "a", Some(&machine("Terminating", true)), None);
-    assert_eq!(story.wrong(), Some(Invariant::Finalizer));
+fn machine_has_one_vm_and_is_removed_after_it() {
+    let mut scenario = Scenario::new();
+    scenario.create("a");
+    let now = scenario.now();
+    scenario.oracle.vm(now, VmChange::Present, "vm-1", Some("a"));
+    scenario.oracle.vm(now, VmChange::Present, "vm-1", Some("a"));
+    assert_eq!(scenario.violation(), None, "it is the same VM");
+    let mut twice = Scenario::new();
+    twice.oracle.vm(now, VmChange::Present, "vm-1", Some("a"));
+    twice.oracle.vm(now, VmChange::Present, "vm-2", Some("a"));
+    assert_eq!(twice.violation(), Some(Invariant::OneVm));
+    scenario.write(Author::Controllers, MACHINES, "a", Some(&machine("Terminating", true)), None);
+    assert_eq!(scenario.violation(), Some(Invariant::Finalizer));
 }
 
 #[test]
-fn a_vm_without_a_machine_may_last_while_something_goes_wrong_and_some_time_after() {
-    let mut story = Story::begin();
-    story.write(Author::Others, DEPLOYMENTS, "pool", Some(&deployment(3)), Some(&deployment(0)));
-    let now = story.now();
-    story.oracle.vm(now, VmChange::Given, "vm-1", Some("lost"));
-    story.oracle.tick(now + SignedDuration::from_hours(5), Trouble::Around);
-    story.oracle.tick(now + SignedDuration::from_hours(5) + SignedDuration::from_mins(50), Trouble::Nothing);
-    assert_eq!(story.wrong(), None);
-    story.oracle.tick(now + SignedDuration::from_hours(6), Trouble::Nothing);
-    assert_eq!(story.wrong(), Some(Invariant::Unowned));
+fn orphan_vm_is_allowed_during_faults_and_some_time_after() {
+    let mut scenario = Scenario::new();
+    scenario.write(Author::Others, DEPLOYMENTS, "pool", Some(&deployment(3)), Some(&deployment(0)));
+    let now = scenario.now();
+    scenario.oracle.vm(now, VmChange::Present, "vm-1", Some("lost"));
+    scenario.oracle.tick(now + SignedDuration::from_hours(5), FaultScope::Cloud);
+    scenario.oracle.tick(now + SignedDuration::from_hours(5) + SignedDuration::from_mins(50), FaultScope::None);
+    assert_eq!(scenario.violation(), None);
+    scenario.oracle.tick(now + SignedDuration::from_hours(6), FaultScope::None);
+    assert_eq!(scenario.violation(), Some(Invariant::OrphanVm));
 }
 
 fn node(ready: &str) -> Value {
     json!({ "status": { "conditions": [{ "type": "Ready", "status": ready }] } })
 }
 
-/// A healthy node with a pod under a budget.
-fn with_a_pod() -> Story {
-    let mut story = Story::begin();
-    story.make("a");
+/// A healthy Node with a pod that has a PodDisruptionBudget.
+fn with_a_pod() -> Scenario {
+    let mut scenario = Scenario::new();
+    scenario.create("a");
     let budget = json!({ "spec": { "selector": { "matchLabels": { "app": "web" } } } });
-    story.write(Author::Others, "poddisruptionbudgets.policy", "web", None, Some(&budget));
-    story.write(Author::Others, "nodes", "n", None, Some(&node("True")));
-    story.write(Author::Others, "pods", "p", None, Some(&pod(false)));
-    story.see();
-    story.delete(Author::Others, "a", "Running");
-    story
+    scenario.write(Author::Others, "poddisruptionbudgets.policy", "web", None, Some(&budget));
+    scenario.write(Author::Others, "nodes", "n", None, Some(&node("True")));
+    scenario.write(Author::Others, "pods", "p", None, Some(&pod(false)));
+    scenario.show_all();
+    scenario.delete(Author::Others, "a", "Running");
+    scenario
 }
 
 fn pod(deleting: bool) -> Value {
@@ -354,21 +354,21 @@ fn pod(deleting: bool) -> Value {
 }
 
 #[test]
-fn a_pod_with_a_budget_is_evicted_and_not_deleted() {
-    for (by, wrong) in [(Author::OurEviction, None), (Author::Us, Some(Invariant::Budget))] {
-        let mut story = with_a_pod();
-        story.write(by, "pods", "p", Some(&pod(false)), Some(&pod(true)));
-        assert_eq!(story.wrong(), wrong);
+fn pod_with_a_budget_is_evicted_and_not_deleted() {
+    for (by, expected) in [(Author::ControllerEviction, None), (Author::Controllers, Some(Invariant::Budget))] {
+        let mut scenario = with_a_pod();
+        scenario.write(by, "pods", "p", Some(&pod(false)), Some(&pod(true)));
+        assert_eq!(scenario.violation(), expected);
     }
-    let mut ill = with_a_pod();
-    ill.write(Author::Others, "nodes", "n", Some(&node("True")), Some(&node("Unknown")));
-    ill.write(Author::Us, "pods", "p", Some(&pod(false)), Some(&pod(true)));
-    assert_eq!(ill.wrong(), None, "nobody can ask a node that does not answer");
+    let mut unhealthy = with_a_pod();
+    unhealthy.write(Author::Others, "nodes", "n", Some(&node("True")), Some(&node("Unknown")));
+    unhealthy.write(Author::Controllers, "pods", "p", Some(&pod(false)), Some(&pod(true)));
+    assert_eq!(unhealthy.violation(), None, "the kubelet cannot terminate pods of an unreachable node");
 }
 
 #[rstest]
-#[case::by_force_and_nobody_has_shown_us_the_node(true, false, false, None)]
-#[case::by_force_and_we_know_of_the_node(true, true, false, Some(Invariant::Finalizer))]
+#[case::by_force_and_node_not_delivered(true, false, false, None)]
+#[case::by_force_and_node_delivered(true, true, false, Some(Invariant::Finalizer))]
 #[case::by_force_while_the_api_server_is_unreachable(true, true, true, None)]
 #[case::without_force(false, false, false, Some(Invariant::Finalizer))]
 #[case::without_force_while_the_api_server_is_unreachable(false, true, true, Some(Invariant::Finalizer))]
@@ -376,168 +376,168 @@ fn forced_deletion_may_leave_a_node_that_cannot_be_removed(
     #[case] by_force: bool,
     #[case] shown: bool,
     #[case] unreachable: bool,
-    #[case] wrong: Option<Invariant>,
+    #[case] expected: Option<Invariant>,
 ) {
-    let mut story = Story::begin();
-    story.seconds += 60 * 60;
-    story.make("a");
-    story.see();
-    story.write(Author::Others, "nodes", "n", None, Some(&node("True")));
+    let mut scenario = Scenario::new();
+    scenario.seconds += 60 * 60;
+    scenario.create("a");
+    scenario.show_all();
+    scenario.write(Author::Others, "nodes", "n", None, Some(&node("True")));
     if shown {
-        story.see();
+        scenario.show_all();
     }
     let (mut before, mut after) = (machine("Pending", false), machine("Pending", true));
     for object in [&mut before, &mut after] {
         object["metadata"]["labels"]["force-deletion"] = json!(by_force.to_string());
     }
-    story.write(Author::Others, MACHINES, "a", Some(&before), Some(&after));
+    scenario.write(Author::Others, MACHINES, "a", Some(&before), Some(&after));
     if unreachable {
-        let now = story.now();
-        story.oracle.hindered(now);
+        let now = scenario.now();
+        scenario.oracle.obstructed(now);
     }
-    story.write(Author::Us, MACHINES, "a", Some(&after), None);
-    assert_eq!(story.wrong(), wrong);
+    scenario.write(Author::Controllers, MACHINES, "a", Some(&after), None);
+    assert_eq!(scenario.violation(), expected);
 }
 
 #[rstest]
-#[case::nobody_has_shown_it(false, None)]
-#[case::it_was_seen(true, Some(Invariant::AskedToGo))]
-fn who_was_taken_away_with_its_finalizers_counts_until_it_is_shown(
+#[case::not_delivered(false, None)]
+#[case::delivered(true, Some(Invariant::UnrequestedDeletion))]
+fn externally_removed_machine_counts_until_delivered(
     #[case] shown: bool,
-    #[case] wrong: Option<Invariant>,
+    #[case] expected: Option<Invariant>,
 ) {
-    let mut story = Story::begin();
+    let mut scenario = Scenario::new();
     for name in ["a", "b", "c"] {
-        story.make(name);
+        scenario.create(name);
     }
-    story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(2)));
-    story.see();
-    story.delete(Author::Others, "c", "Running");
-    story.write(Author::Others, MACHINES, "c", Some(&machine("Running", true)), None);
+    scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&set(2)));
+    scenario.show_all();
+    scenario.delete(Author::Others, "c", "Running");
+    scenario.write(Author::Others, MACHINES, "c", Some(&machine("Running", true)), None);
     if shown {
-        story.see();
+        scenario.show_all();
     }
-    story.delete(Author::Us, "a", "Running");
-    assert_eq!(story.wrong(), wrong);
+    scenario.delete(Author::Controllers, "a", "Running");
+    assert_eq!(scenario.violation(), expected);
 }
 
 #[test]
-fn a_machine_is_not_gone_before_its_node() {
-    for (node_goes, wrong) in [(false, Some(Invariant::Finalizer)), (true, None)] {
-        let mut story = with_a_pod();
-        if node_goes {
-            story.write(Author::Us, "nodes", "n", Some(&node("True")), None);
+fn machine_is_removed_after_its_node() {
+    for (node_is_deleted, expected) in [(false, Some(Invariant::Finalizer)), (true, None)] {
+        let mut scenario = with_a_pod();
+        if node_is_deleted {
+            scenario.write(Author::Controllers, "nodes", "n", Some(&node("True")), None);
         }
-        story.write(Author::Us, MACHINES, "a", Some(&machine("Terminating", true)), None);
-        assert_eq!(story.wrong(), wrong);
+        scenario.write(Author::Controllers, MACHINES, "a", Some(&machine("Terminating", true)), None);
+        assert_eq!(scenario.violation(), expected);
     }
-    let mut late = Story::begin();
-    late.make("a");
+    let mut late = Scenario::new();
+    late.create("a");
     late.delete(Author::Others, "a", "Running");
     late.write(Author::Others, "nodes", "n", None, Some(&node("True")));
-    late.write(Author::Us, MACHINES, "a", Some(&machine("Terminating", true)), None);
-    assert_eq!(late.wrong(), None, "it joined when its machine was going");
+    late.write(Author::Controllers, MACHINES, "a", Some(&machine("Terminating", true)), None);
+    assert_eq!(late.violation(), None, "the node joined during the deletion");
 }
 
 #[test]
-fn a_vm_goes_when_its_pods_have_left() {
-    let mut story = with_a_pod();
-    let now = story.now();
-    story.oracle.vm(now, VmChange::Given, "vm-1", Some("a"));
+fn vm_is_deleted_after_its_pods_have_left() {
+    let mut scenario = with_a_pod();
+    let now = scenario.now();
+    scenario.oracle.vm(now, VmChange::Present, "vm-1", Some("a"));
     let mut late = with_a_pod();
     late.seconds += 20 * 60;
     late.oracle.vm(late.now(), VmChange::Deleted, "vm-1", Some("a"));
-    assert_eq!(late.wrong(), None, "its drain may be forced by now");
-    story.oracle.vm(now, VmChange::Deleted, "vm-1", Some("a"));
-    assert_eq!(story.wrong(), Some(Invariant::DrainFirst));
+    assert_eq!(late.violation(), None, "the drain timeout has passed");
+    scenario.oracle.vm(now, VmChange::Deleted, "vm-1", Some("a"));
+    assert_eq!(scenario.violation(), Some(Invariant::DrainFirst));
 }
 
 #[test]
-fn a_volume_stays_attached_while_a_pod_runs_that_uses_it() {
+fn volume_stays_attached_while_a_pod_uses_it() {
     let attachment = json!({ "spec": { "nodeName": "n", "source": { "persistentVolumeName": "v" } } });
-    let with_a_volume = |story: &mut Story| {
+    let with_a_volume = |scenario: &mut Scenario| {
         let mut pod = pod(false);
         pod["spec"]["volumes"] = json!([{ "persistentVolumeClaim": { "claimName": "c" } }]);
-        story.write(
+        scenario.write(
             Author::Others,
             "persistentvolumeclaims",
             "c",
             None,
             Some(&json!({ "spec": { "volumeName": "v" } })),
         );
-        story.write(Author::Others, "pods", "p", None, Some(&pod));
-        story.see();
+        scenario.write(Author::Others, "pods", "p", None, Some(&pod));
+        scenario.show_all();
     };
-    let detach = |story: &mut Story, by| story.write(by, ATTACHMENTS, "x", Some(&attachment), None);
-    let mut story = with_a_pod();
-    detach(&mut story, Author::Us);
-    assert_eq!(story.wrong(), None, "its pod does not use it");
-    with_a_volume(&mut story);
-    detach(&mut story, Author::Others);
-    assert_eq!(story.wrong(), None);
-    detach(&mut story, Author::Us);
-    assert_eq!(story.wrong(), Some(Invariant::Volumes));
+    let detach = |scenario: &mut Scenario, by| scenario.write(by, ATTACHMENTS, "x", Some(&attachment), None);
+    let mut scenario = with_a_pod();
+    detach(&mut scenario, Author::Controllers);
+    assert_eq!(scenario.violation(), None, "its pod does not use it");
+    with_a_volume(&mut scenario);
+    detach(&mut scenario, Author::Others);
+    assert_eq!(scenario.violation(), None);
+    detach(&mut scenario, Author::Controllers);
+    assert_eq!(scenario.violation(), Some(Invariant::Volumes));
     let mut forced = with_a_pod();
     with_a_volume(&mut forced);
     forced.seconds += 20 * 60;
-    detach(&mut forced, Author::Us);
-    assert_eq!(forced.wrong(), None, "its drain may be forced by now");
+    detach(&mut forced, Author::Controllers);
+    assert_eq!(forced.violation(), None, "the drain timeout has passed");
     let mut left = with_a_pod();
     with_a_volume(&mut left);
     left.write(Author::Others, "pods", "p", Some(&pod(false)), None);
-    detach(&mut left, Author::Us);
-    assert_eq!(left.wrong(), None, "its pod has left");
+    detach(&mut left, Author::Controllers);
+    assert_eq!(left.violation(), None, "its pod has left");
 }
 
 #[test]
-fn a_secret_is_told_nowhere() {
-    let mut story = Story::begin();
-    story.write(Author::Us, "secrets", "s", None, Some(&json!({ "data": "hush" })));
-    assert_eq!(story.wrong(), None);
-    story.write(Author::Us, "events", "e", None, Some(&json!({ "message": "it was hush" })));
-    assert_eq!(story.wrong(), Some(Invariant::Secret));
+fn content_of_a_secret_is_not_exposed() {
+    let mut scenario = Scenario::new();
+    scenario.write(Author::Controllers, "secrets", "s", None, Some(&json!({ "data": "hush" })));
+    assert_eq!(scenario.violation(), None);
+    scenario.write(Author::Controllers, "events", "e", None, Some(&json!({ "message": "it was hush" })));
+    assert_eq!(scenario.violation(), Some(Invariant::Secret));
 }
 
 #[test]
-fn what_is_asked_sixty_times_a_minute_is_a_loop() {
-    let mut story = Story::begin();
+fn request_is_sent_at_most_sixty_times_a_minute() {
+    let mut scenario = Scenario::new();
     for _ in 0..60 {
-        story.oracle.asked(story.now(), "patch machines a");
+        scenario.oracle.requested(scenario.now(), "patch machines a");
     }
-    assert_eq!(story.wrong(), None);
-    story.oracle.asked(story.now(), "patch machines a");
-    assert_eq!(story.wrong(), Some(Invariant::Rate));
+    assert_eq!(scenario.violation(), None);
+    scenario.oracle.requested(scenario.now(), "patch machines a");
+    assert_eq!(scenario.violation(), Some(Invariant::RequestRate));
 }
 
 #[test]
-fn a_set_with_machines_is_not_deleted() {
-    for (machines, wrong) in [(0, None), (1, Some(Invariant::SetInUse))] {
-        let mut story = Story::begin();
-        story.write(Author::Us, SETS, "set", Some(&set(3)), Some(&set(0)));
+fn set_with_machines_is_not_deleted() {
+    for (machines, expected) in [(0, None), (1, Some(Invariant::SetInUse))] {
+        let mut scenario = Scenario::new();
+        scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&set(0)));
         if machines > 0 {
-            story.write(Author::Us, SETS, "set", Some(&set(0)), Some(&set(1)));
-            story.make("a");
+            scenario.write(Author::Controllers, SETS, "set", Some(&set(0)), Some(&set(1)));
+            scenario.create("a");
         }
-        story.write(Author::Us, SETS, "set", Some(&set(0)), None);
-        assert_eq!(story.wrong(), wrong);
+        scenario.write(Author::Controllers, SETS, "set", Some(&set(0)), None);
+        assert_eq!(scenario.violation(), expected);
     }
 }
 
 #[test]
-fn whoever_has_lost_its_lease_to_another_writes_nothing() {
-    let mut story = Story::begin();
+fn former_leader_writes_nothing() {
+    let mut scenario = Scenario::new();
     let record = |by: &str| json!({ "spec": { "holderIdentity": by } });
-    let hold = |story: &mut Story, by: &str| {
-        story.write(Author::Us, "leases.coordination.k8s.io", "machine-controller", None, Some(&record(by)));
+    let hold = |scenario: &mut Scenario, by: &str| {
+        scenario.write(Author::Controllers, "leases.coordination.k8s.io", "machine-controller", None, Some(&record(by)));
     };
-    story.write_as(2);
-    assert_eq!(story.wrong(), None, "there is no election");
-    hold(&mut story, "process-1_a");
-    story.write_as(1);
-    assert_eq!(story.wrong(), None);
-    hold(&mut story, "process-12_b");
-    story.write_as(12);
-    assert_eq!(story.wrong(), None);
-    story.write_as(1);
-    assert_eq!(story.wrong(), Some(Invariant::OneLeader));
+    scenario.write_as(2);
+    assert_eq!(scenario.violation(), None, "there is no election");
+    hold(&mut scenario, "process-1_a");
+    scenario.write_as(1);
+    assert_eq!(scenario.violation(), None);
+    hold(&mut scenario, "process-12_b");
+    scenario.write_as(12);
+    assert_eq!(scenario.violation(), None);
+    scenario.write_as(1);
+    assert_eq!(scenario.violation(), Some(Invariant::OneLeader));
 }

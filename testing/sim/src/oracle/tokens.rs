@@ -1,4 +1,4 @@
-//! Bootstrap tokens, and how long they stay.
+//! Checks that bootstrap tokens are removed.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use k8s_openapi::api::core::v1::Secret;
 use super::machines::Machines;
 use super::{Write, is_deleting};
 
-/// How long a token may stay after its Machine runs or is gone.
+/// Maximum time for which a token may exist after its Machine is Running or gone.
 const LIMIT: SignedDuration = SignedDuration::from_mins(10);
 
-/// The tokens that exist.
+/// Existing tokens.
 #[derive(Debug, Default)]
 pub(super) struct Tokens(BTreeMap<String, Token>);
 
@@ -20,12 +20,12 @@ pub(super) struct Tokens(BTreeMap<String, Token>);
 struct Token {
     description: String,
     created: Timestamp,
-    /// From then on it is of no use, and the cluster removes it.
+    /// After this time the cluster removes it.
     expires: Timestamp,
 }
 
 impl Tokens {
-    /// Whether there is any.
+    /// Whether no token exists.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -48,14 +48,14 @@ impl Tokens {
         self.0.insert(write.name.to_owned(), token);
     }
 
-    /// A token that should be gone. Nothing is expected if something has hindered us since it was created.
-    pub(super) fn left(&self, machines: &Machines, now: Timestamp, hindered: Timestamp) -> Option<String> {
-        let mut lasting = self.0.iter().filter(|(_, token)| hindered < token.created && now < token.expires);
+    /// Returns a token that should have been removed. Tokens that were created before the last obstruction are ignored.
+    pub(super) fn leftover(&self, machines: &Machines, now: Timestamp, last_obstruction: Timestamp) -> Option<String> {
+        let mut lasting = self.0.iter().filter(|(_, token)| last_obstruction < token.created && now < token.expires);
         lasting.find_map(|(name, token)| {
             let (machine, since) =
                 machines.settled().find(|(machine, _)| token.description == names::description(machine))?;
             let lasts = now.duration_since(since.max(token.created));
-            (lasts > LIMIT).then(|| format!("token {name} of machine {machine} is left {lasts:#} after it was of use"))
+            (lasts > LIMIT).then(|| format!("token {name} of machine {machine} still exists {lasts:#} after its last use"))
         })
     }
 }

@@ -1,18 +1,18 @@
-//! One roll-out of a few machines, in every order of events.
+//! Model of one rollout of a few Machines, in every order of events.
 //!
-//! What is real: [`planner::deployment::plan`]. What is modelled:
+//! [`planner::deployment::plan`] is real. The following parts are modelled:
 //!
 //! | | |
 //! | --- | --- |
-//! | the API server | the deployment and its sets, whole, as the planner's patches leave them |
-//! | the deployment's shell | carries out the steps of a plan in their order, and may end after any of them |
-//! | the sets' controller | makes or deletes one machine at a time towards a set's size, and counts whenever it gets round to it, or at once (that it makes none too many is what [`crate::set`] shows) |
-//! | the cache | shows the machines of a set as they were some time ago, or as they are ([`News`]) |
-//! | others | change the class or the replicas in mid-flight; machines join, fail, and are gone when they may go |
+//! | API server | the MachineDeployment and its MachineSets, complete, with the patches of the planner |
+//! | deployment controller | carries out the steps of a plan in order, and may end after any of them |
+//! | MachineSet controller | creates or deletes one Machine at a time until the number matches the replicas; counts its Machines at any later time or immediately ([`crate::set`] verifies that it creates no surplus) |
+//! | cache | shows the Machines of a MachineSet of some earlier time or of now ([`CacheLag`]) |
+//! | others | change the class or the replicas during the rollout; Machines join, fail, and are removed after their deletion |
 //!
-//! Nodes are left out: whether a node is tainted or annotated changes no size.
+//! Nodes are left out: their taints and annotations do not affect the replicas.
 
-mod judge;
+mod limits;
 mod state;
 
 use std::fmt;
@@ -21,89 +21,89 @@ use planner::Policy;
 
 use self::state::State;
 use crate::Model;
-use crate::search::{Settles, Settling};
+use crate::search::{Settles, ConvergenceCheck};
 
-/// How much may happen.
+/// Limits of the model.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// How many machines the deployment begins with, all of them running.
+    /// Initial number of Machines, all Running.
     pub replicas: i32,
     /// `maxSurge`.
     pub surge: i32,
     /// `maxUnavailable`.
     pub unavailable: i32,
-    /// How often somebody wants another class.
+    /// Number of changes of the class.
     pub classes: u8,
-    /// How often somebody wants another number of machines, up to one more than at first.
+    /// Number of scale operations, to at most one Machine more than initially.
     pub scales: u8,
-    /// How many machines fail.
+    /// Number of Machines that fail.
     pub failures: u8,
-    /// How often a reconcile ends before its last step.
+    /// Number of reconciles that end before their last step.
     pub crashes: u8,
-    /// What the deployment knows of machines.
-    pub news: News,
+    /// How far the cache and the counts lag.
+    pub lag: CacheLag,
 }
 
-/// What the deployment knows of machines, and when. Every set can be behind in two ways, so this is what makes many machines too many
-/// states.
+/// How far the cache of the MachineDeployment and the counts of its MachineSets lag. Each lag multiplies the number of
+/// states, so searches with many Machines have less of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum News {
-    /// The cache shows them at any later moment, and sets count them at any later moment.
-    Late,
-    /// Sets count them at any later moment; the cache is never behind.
-    LateCounts,
-    /// The cache is never behind, and sets count at once.
-    AtOnce,
+pub enum CacheLag {
+    /// The cache and the counts lag.
+    CacheAndCounts,
+    /// The counts lag; the cache is current.
+    Counts,
+    /// Cache and counts are current.
+    None,
 }
 
-/// The model.
+/// The model of a rollout.
 pub struct RolloutModel {
     bounds: Bounds,
     policy: Policy,
     initial: State,
-    settling: Settling,
+    convergence: ConvergenceCheck,
 }
 
-/// One thing that happens.
+/// A step of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The deployment is planned, and all its steps are carried out.
+    /// The MachineDeployment is reconciled.
     Reconcile,
-    /// The deployment is planned, and only so many of its steps are carried out.
+    /// The MachineDeployment is reconciled and ends after this number of steps.
     ReconcileUntil(usize),
-    /// The controller of sets makes or deletes one machine.
+    /// The MachineSet controller creates or deletes one Machine.
     RunSet(String),
-    /// The controller of sets counts.
+    /// The MachineSet controller counts its Machines.
     Count(String),
-    /// The cache shows the machines of a set as they are.
+    /// The cache shows the current Machines of a MachineSet.
     Show(String),
-    /// A machine joins.
+    /// A Machine joins.
     Join(String),
     /// A machine fails.
     Fail(String),
-    /// A machine that is being deleted is gone.
-    Vanish(String),
-    /// Somebody wants another class.
+    /// A Machine that is being deleted is removed.
+    Remove(String),
+    /// The class is changed.
     Class(u8),
-    /// Somebody wants another number of machines.
+    /// The MachineDeployment is scaled.
     Scale(i32),
 }
 
 impl RolloutModel {
-    /// A deployment whose machines run.
+    /// Creates the model of a MachineDeployment whose Machines run.
     pub fn new(bounds: Bounds) -> Result<Self, String> {
         let policy = Policy::default();
         let mut state = State::new(bounds);
-        while let Some(action) = fair(&state) {
-            state.happen(&action, &policy)?;
+        while let Some(action) = fair_action(&state) {
+            state.apply(&action, &policy)?;
         }
-        state.rests()?;
-        Ok(Self { bounds, policy, initial: state, settling: Settling::default() })
+        state.check_settled()?;
+        Ok(Self { bounds, policy, initial: state, convergence: ConvergenceCheck::default() })
     }
 }
 
-/// What happens next when nothing goes wrong. The deployment waits until there is news for it, as its shell does.
-fn fair(state: &State) -> Option<Action> {
+/// Returns the next step without faults. The MachineDeployment waits for a change, as its controller does.
+fn fair_action(state: &State) -> Option<Action> {
     let sets = || state.sets.iter();
     let set = |found: Option<(&String, &state::Set)>| found.map(|(name, _)| name.clone());
     set(sets().find(|(_, set)| set.is_behind()))
@@ -112,7 +112,7 @@ fn fair(state: &State) -> Option<Action> {
         .or_else(|| (!state.steps.is_empty()).then_some(Action::Reconcile))
         .or_else(|| set(sets().find(|(_, set)| set.has_work())).map(Action::RunSet))
         .or_else(|| set(sets().find(|(_, set)| set.machines.pending > 0)).map(Action::Join))
-        .or_else(|| set(sets().find(|(_, set)| set.machines.deleting > 0)).map(Action::Vanish))
+        .or_else(|| set(sets().find(|(_, set)| set.machines.deleting > 0)).map(Action::Remove))
 }
 
 impl Model for RolloutModel {
@@ -135,19 +135,19 @@ impl Model for RolloutModel {
             may(set.counts_differ(), Action::Count);
             may(set.is_behind(), Action::Show);
             may(set.machines.pending > 0, Action::Join);
-            may(set.machines.running > 0 && state.left.failures > 0, Action::Fail);
-            may(set.machines.deleting > 0, Action::Vanish);
+            may(set.machines.running > 0 && state.remaining.failures > 0, Action::Fail);
+            may(set.machines.deleting > 0, Action::Remove);
         }
         if !state.steps.is_empty() {
             actions.push(Action::Reconcile);
-            if state.left.crashes > 0 {
+            if state.remaining.crashes > 0 {
                 actions.extend((1..state.steps.len()).map(Action::ReconcileUntil));
             }
         }
-        if state.left.classes > 0 {
-            actions.push(Action::Class(state.left.classes));
+        if state.remaining.classes > 0 {
+            actions.push(Action::Class(state.remaining.classes));
         }
-        if state.left.scales > 0 {
+        if state.remaining.scales > 0 {
             let replicas = (0..=self.bounds.replicas + 1).filter(|replicas| *replicas != state.replicas());
             actions.extend(replicas.map(Action::Scale));
         }
@@ -156,29 +156,29 @@ impl Model for RolloutModel {
 
     fn next(&self, state: &State, action: &Action) -> Result<State, String> {
         let mut next = state.clone();
-        next.happen(action, &self.policy)?;
-        judge::judge(state, action, &next)?;
+        next.apply(action, &self.policy)?;
+        limits::check_limits(state, action, &next)?;
         Ok(next)
     }
 
     fn check(&self, state: &State) -> Result<(), String> {
-        self.settling.check(self, state)
+        self.convergence.check(self, state)
     }
 }
 
 impl Settles for RolloutModel {
-    const STEPS: usize = 500;
+    const MAX_STEPS: usize = 500;
 
-    fn fair(&self, state: &State) -> Option<Action> {
-        fair(state)
+    fn fair_action(&self, state: &State) -> Option<Action> {
+        fair_action(state)
     }
 
-    fn rests(&self, state: &State) -> Result<(), String> {
-        state.rests()
+    fn check_settled(&self, state: &State) -> Result<(), String> {
+        state.check_settled()
     }
 
-    fn told(&self, state: &State) -> String {
-        state.told()
+    fn describe(&self, state: &State) -> String {
+        state.describe()
     }
 }
 
@@ -186,15 +186,15 @@ impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reconcile => f.write_str("the deployment is reconciled"),
-            Self::ReconcileUntil(steps) => write!(f, "the deployment is reconciled, and ends after {steps} steps"),
-            Self::RunSet(set) => write!(f, "set {set} makes or deletes a machine"),
+            Self::ReconcileUntil(steps) => write!(f, "the deployment is reconciled and ends after {steps} steps"),
+            Self::RunSet(set) => write!(f, "set {set} creates or deletes a machine"),
             Self::Count(set) => write!(f, "set {set} counts"),
             Self::Show(set) => write!(f, "the cache shows the machines of set {set}"),
             Self::Join(set) => write!(f, "a machine of set {set} joins"),
             Self::Fail(set) => write!(f, "a machine of set {set} fails"),
-            Self::Vanish(set) => write!(f, "a machine of set {set} is gone"),
-            Self::Class(class) => write!(f, "somebody wants class {class}"),
-            Self::Scale(replicas) => write!(f, "somebody wants {replicas} machines"),
+            Self::Remove(set) => write!(f, "a machine of set {set} is removed"),
+            Self::Class(class) => write!(f, "user changes the class to {class}"),
+            Self::Scale(replicas) => write!(f, "user scales to {replicas}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A deployment, its sets whole, and their machines as numbers.
+//! State of the model: a MachineDeployment and its MachineSets as objects, and their Machines as numbers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{Hash, Hasher};
@@ -8,15 +8,15 @@ use api::{Machine, MachineDeployment, MachinePhase, MachineSet, Object};
 use jiff::Timestamp;
 use json_patch::merge;
 use planner::Policy;
-use planner::deployment::{Observed, Plan, SeenMachine, SeenSet, Step, TargetCluster, plan};
+use planner::deployment::{Observed, Plan, SeenMachine, SeenSet, Step, plan};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
-use super::{Action, Bounds, News};
+use super::{Action, Bounds, CacheLag};
 use crate::search::fingerprint;
 
-/// Machines of one set, by what becomes of them.
+/// Numbers of Machines of one MachineSet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Machines {
     pub(super) pending: u8,
@@ -30,13 +30,13 @@ impl Machines {
         i32::from(self.pending) + i32::from(self.running) + i32::from(self.failed)
     }
 
-    /// One of these begins to go.
-    fn delete(&mut self, goes: Goes) {
+    /// Starts the deletion of one of these Machines.
+    fn delete(&mut self, next_deletion: Deletion) {
         let Self { pending, running, failed, deleting } = self;
-        let from = match goes {
-            Goes::Failed => failed,
-            Goes::Pending => pending,
-            Goes::Running => running,
+        let from = match next_deletion {
+            Deletion::Failed => failed,
+            Deletion::Pending => pending,
+            Deletion::Running => running,
         };
         *from -= 1;
         *deleting += 1;
@@ -47,60 +47,60 @@ impl Machines {
     }
 }
 
-/// What a set deletes first.
+/// The Machine that a MachineSet deletes next.
 #[derive(Clone, Copy, Debug)]
-enum Goes {
+enum Deletion {
     Failed,
     Pending,
     Running,
 }
 
-/// A set.
+/// A MachineSet.
 #[derive(Clone, Debug)]
 pub(super) struct Set {
     pub(super) object: MachineSet,
-    /// As they are.
+    /// Current Machines.
     pub(super) machines: Machines,
-    /// As the cache shows them.
+    /// Machines in the cache.
     pub(super) shown: Machines,
-    /// How many were asked for that the cache does not show yet.
+    /// Number of creates that the cache does not show yet.
     pub(super) expected: u8,
-    /// How many were deleted that the cache shows as living.
-    going: u8,
-    /// How many have failed since the set was counted.
+    /// Number of deletes that the cache does not show yet.
+    deletes_not_shown: u8,
+    /// Number of Machines that have failed since the last count.
     pub(super) uncounted: u8,
     digest: u64,
 }
 
-/// Everything.
+/// State of the model.
 #[derive(Clone, Debug)]
 pub struct State {
     pub(super) deployment: MachineDeployment,
     pub(super) sets: BTreeMap<String, Set>,
-    pub(super) left: Left,
-    /// What the deployment would do now.
+    pub(super) remaining: Remaining,
+    /// Steps that the MachineDeployment would carry out now.
     pub(super) steps: Rc<[Step]>,
-    news: News,
+    lag: CacheLag,
     digest: u64,
 }
 
-/// What may still happen.
+/// Remaining steps of each kind.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(super) struct Left {
+pub(super) struct Remaining {
     pub(super) classes: u8,
     pub(super) scales: u8,
     pub(super) failures: u8,
     pub(super) crashes: u8,
 }
 
-/// Objects are told apart by what is in them. Nothing in them counts how often they were written.
+/// Objects are compared by their content. They contain no number of writes.
 impl Hash for State {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.digest.hash(hasher);
         for (name, set) in &self.sets {
-            (name, set.digest, set.machines, set.shown, set.expected, set.going, set.uncounted).hash(hasher);
+            (name, set.digest, set.machines, set.shown, set.expected, set.deletes_not_shown, set.uncounted).hash(hasher);
         }
-        self.left.hash(hasher);
+        self.remaining.hash(hasher);
     }
 }
 
@@ -121,31 +121,32 @@ impl Set {
         if self.object.is_deleting() { 0 } else { self.object.spec.replicas }
     }
 
-    /// Whether its controller has a machine to make or to delete. It reads the cache that the deployment reads: it deletes none before
-    /// all that it has made are shown, makes none before all that it has deleted are, and knows of no failure that is not.
+    /// Whether its controller has a Machine to create or to delete. It uses the same cache as the MachineDeployment: it
+    /// deletes none before the cache shows all creates, creates none before the cache shows all deletes, and knows only
+    /// failures that the cache shows.
     pub(super) fn has_work(&self) -> bool {
-        self.has_to_make() || (self.expected == 0 && self.goes().is_some())
+        self.has_to_create() || (self.expected == 0 && self.next_deletion().is_some())
     }
 
-    fn has_to_make(&self) -> bool {
-        self.going == 0 && self.machines.living() < self.wanted()
+    fn has_to_create(&self) -> bool {
+        self.deletes_not_shown == 0 && self.machines.living() < self.wanted()
     }
 
-    /// How the machine that goes next looks.
-    fn goes(&self) -> Option<Goes> {
+    /// Returns the kind of Machine to delete next.
+    fn next_deletion(&self) -> Option<Deletion> {
         let Machines { pending, running, .. } = self.machines;
         let too_many = self.machines.living() > self.wanted();
         if self.machines.failed.min(self.shown.failed) > 0 {
-            Some(Goes::Failed)
+            Some(Deletion::Failed)
         } else if too_many && pending > 0 {
-            Some(Goes::Pending)
+            Some(Deletion::Pending)
         } else {
-            (too_many && running > 0).then_some(Goes::Running)
+            (too_many && running > 0).then_some(Deletion::Running)
         }
     }
 
     pub(super) fn is_behind(&self) -> bool {
-        self.machines != self.shown || self.expected > 0 || self.going > 0
+        self.machines != self.shown || self.expected > 0 || self.deletes_not_shown > 0
     }
 
     pub(super) fn counts_differ(&self) -> bool {
@@ -154,19 +155,19 @@ impl Set {
     }
 
     fn run(&mut self) {
-        if self.has_to_make() {
+        if self.has_to_create() {
             self.machines.pending += 1;
             self.expected += 1;
             return;
         }
-        let Some(goes) = self.goes() else { return };
-        self.machines.delete(goes);
-        self.going += 1;
+        let Some(next_deletion) = self.next_deletion() else { return };
+        self.machines.delete(next_deletion);
+        self.deletes_not_shown += 1;
     }
 
     pub(super) fn show(&mut self) {
         self.shown = self.machines;
-        (self.expected, self.going) = (0, 0);
+        (self.expected, self.deletes_not_shown) = (0, 0);
     }
 
     fn count(&mut self) {
@@ -222,17 +223,17 @@ impl State {
                 },
             },
         });
-        let Bounds { classes, scales, failures, crashes, news, .. } = bounds;
+        let Bounds { classes, scales, failures, crashes, lag, .. } = bounds;
         let deployment = read(deployment).unwrap_or_default();
-        let left = Left { classes, scales, failures, crashes };
-        let mut state = Self { digest: 0, deployment, sets: BTreeMap::new(), left, steps: Rc::default(), news };
-        state.look(&Policy::default());
+        let remaining = Remaining { classes, scales, failures, crashes };
+        let mut state = Self { digest: 0, deployment, sets: BTreeMap::new(), remaining, steps: Rc::default(), lag };
+        state.update_plan(&Policy::default());
         state
     }
 
-    /// Plans for what is seen now, and remembers what it is.
-    fn look(&mut self, policy: &Policy) {
-        let steps = self.plan(policy).steps.into_iter().filter(|step| !matches!(step, Step::Tell(_)));
+    /// Plans for the observed state.
+    fn update_plan(&mut self, policy: &Policy) {
+        let steps = self.plan(policy).steps.into_iter().filter(|step| !matches!(step, Step::EmitEvent(_)));
         self.steps = steps.collect();
         self.digest = digest(&self.deployment);
     }
@@ -255,63 +256,63 @@ impl State {
             names_in_use: &names_in_use,
             undecodable_sets: &[],
             named: &BTreeMap::new(),
-            target: TargetCluster::None,
+            has_target_cluster: false,
             policy,
             reported: None,
             now: now(),
         })
     }
 
-    pub(super) fn happen(&mut self, action: &Action, policy: &Policy) -> Result<(), String> {
+    pub(super) fn apply(&mut self, action: &Action, policy: &Policy) -> Result<(), String> {
         match action {
             Action::Reconcile => self.reconcile(usize::MAX)?,
             Action::ReconcileUntil(steps) => {
-                self.left.crashes -= 1;
+                self.remaining.crashes -= 1;
                 self.reconcile(*steps)?;
             }
-            Action::RunSet(name) => self.with(name, Set::run),
-            Action::Count(name) => self.with(name, Set::count),
-            Action::Show(name) => self.with(name, Set::show),
-            Action::Join(name) => self.with(name, |set| {
+            Action::RunSet(name) => self.update_set(name, Set::run),
+            Action::Count(name) => self.update_set(name, Set::count),
+            Action::Show(name) => self.update_set(name, Set::show),
+            Action::Join(name) => self.update_set(name, |set| {
                 set.machines.pending -= 1;
                 set.machines.running += 1;
             }),
             Action::Fail(name) => {
-                self.left.failures -= 1;
-                self.with(name, |set| {
+                self.remaining.failures -= 1;
+                self.update_set(name, |set| {
                     set.machines.running -= 1;
                     set.machines.failed += 1;
                     set.uncounted += 1;
                 });
             }
-            Action::Vanish(name) => self.with(name, |set| set.machines.deleting -= 1),
+            Action::Remove(name) => self.update_set(name, |set| set.machines.deleting -= 1),
             Action::Class(class) => {
-                self.left.classes -= 1;
+                self.remaining.classes -= 1;
                 self.deployment.spec.template.spec.class.name = format!("class-{class}");
             }
             Action::Scale(replicas) => {
-                self.left.scales -= 1;
+                self.remaining.scales -= 1;
                 self.deployment.spec.replicas = *replicas;
             }
         }
         let gone = |set: &Set| set.object.is_deleting() && set.machines.all() == 0;
         self.sets.retain(|_, set| !gone(set));
         for set in self.sets.values_mut() {
-            if self.news != News::Late && set.is_behind() {
+            if self.lag != CacheLag::CacheAndCounts && set.is_behind() {
                 set.show();
             }
-            if self.news == News::AtOnce && set.counts_differ() {
+            if self.lag == CacheLag::None && set.counts_differ() {
                 set.count();
             }
         }
-        // What becomes of machines is no news for the deployment before it is counted or shown.
-        if self.news != News::Late || !matches!(action, Action::Join(_) | Action::Fail(_)) {
-            self.look(policy);
+        // A change of a Machine does not change the plan before it is counted or shown.
+        if self.lag != CacheLag::CacheAndCounts || !matches!(action, Action::Join(_) | Action::Fail(_)) {
+            self.update_plan(policy);
         }
         Ok(())
     }
 
-    fn with(&mut self, name: &str, change: impl FnOnce(&mut Set)) {
+    fn update_set(&mut self, name: &str, change: impl FnOnce(&mut Set)) {
         if let Some(set) = self.sets.get_mut(name) {
             change(set);
         }
@@ -334,45 +335,45 @@ impl State {
                 object.metadata.resource_version = "1".into();
                 object.metadata.creation_timestamp = Some(now().into());
                 let (digest, machines) = (digest(&object), Machines::default());
-                let set = Set { object, machines, shown: machines, expected: 0, going: 0, uncounted: 0, digest };
+                let set = Set { object, machines, shown: machines, expected: 0, deletes_not_shown: 0, uncounted: 0, digest };
                 if self.sets.insert(name.clone(), set).is_some() {
-                    return Err(format!("set {name} is made twice"));
+                    return Err(format!("set {name} is created twice"));
                 }
             }
             Step::Set(edit) => {
-                let set = self.sets.get_mut(&edit.name).ok_or("a set that is not there is to be changed")?;
+                let set = self.sets.get_mut(&edit.name).ok_or("the planner changes a set that does not exist")?;
                 set.object = patched(&set.object, &edit.changes)?;
                 set.digest = digest(&set.object);
             }
-            Step::DeleteSet { name, .. } => self.with(name, |set| {
+            Step::DeleteSet { name, .. } => self.update_set(name, |set| {
                 set.object.metadata.deletion_timestamp = Some(now().into());
                 set.digest = digest(&set.object);
             }),
-            Step::AskForMachines(_) | Step::Machine(_) | Step::Node(_) | Step::Tell(_) => {}
+            Step::LookUpMachines(_) | Step::Machine(_) | Step::Node(_) | Step::EmitEvent(_) => {}
         }
         Ok(())
     }
 
-    /// Whether it is what was asked for.
-    pub(super) fn rests(&self) -> Result<(), String> {
+    /// Checks that the state matches the spec.
+    pub(super) fn check_settled(&self) -> Result<(), String> {
         let class = &self.deployment.spec.template.spec.class.name;
         let mut right = 0;
         for set in self.sets.values() {
             if set.object.spec.template.spec.class.name == *class {
                 right += i32::from(set.machines.running);
             } else if set.machines.all() > 0 {
-                return Err(format!("rests in the middle of the roll-out: {}", self.told()));
+                return Err(format!("converged during the rollout: {}", self.describe()));
             }
         }
-        if right == self.replicas() { Ok(()) } else { Err(format!("rests with {right} machines: {}", self.told())) }
+        if right == self.replicas() { Ok(()) } else { Err(format!("converged with {right} machines: {}", self.describe())) }
     }
 
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let spec = &self.deployment.spec;
         let sets = self.sets.values().map(|set| {
             let (class, size) = (&set.object.spec.template.spec.class.name, set.object.spec.replicas);
             let available = set.object.status.available_replicas;
-            format!("{class}: size {size}, {available} counted available, {:?}", set.machines)
+            format!("{class}: {size} replicas, {available} available in the status, {:?}", set.machines)
         });
         let sets: Vec<String> = sets.collect();
         format!("{} of {} wanted; {}", spec.replicas, spec.template.spec.class.name, sets.join("; "))

@@ -1,49 +1,49 @@
-//! Whether a state comes to rest, and rightly, when nothing goes wrong any more.
+//! Checks whether a state converges to the right state if no further faults occur.
 //!
-//! Every state that a search visits is asked this. Two of them mostly go the same way from some step on, so what was found out once is
-//! remembered by fingerprint, and each way is gone once.
+//! Every visited state is checked. The paths of most states join at some step, so the states of checked paths are
+//! stored by fingerprint, and each path is followed once.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
 
 use super::{Model, fingerprint};
 
-/// A model that can be left alone.
+/// A model that converges without external steps.
 pub trait Settles: Model {
-    /// More steps than this are no way to rest.
-    const STEPS: usize;
+    /// Number of steps after which a path counts as endless.
+    const MAX_STEPS: usize;
 
-    /// What happens next when nothing goes wrong and nobody does anything; nothing if all is done.
-    fn fair(&self, state: &Self::State) -> Option<Self::Action>;
+    /// Returns the next step without faults and external changes, or `None` if there is none.
+    fn fair_action(&self, state: &Self::State) -> Option<Self::Action>;
 
-    /// What is wrong with a state in which nothing happens any more.
-    fn rests(&self, state: &Self::State) -> Result<(), String>;
+    /// Checks a state without a next step.
+    fn check_settled(&self, state: &Self::State) -> Result<(), String>;
 
-    /// A state in words.
-    fn told(&self, state: &Self::State) -> String;
+    /// Describes a state.
+    fn describe(&self, state: &Self::State) -> String;
 }
 
-/// The states that are known to come to rest rightly.
+/// The states that are known to converge.
 #[derive(Debug, Default)]
-pub struct Settling(RefCell<HashSet<u64>>);
+pub struct ConvergenceCheck(RefCell<HashSet<u64>>);
 
-impl Settling {
-    /// From here on nothing goes wrong and nobody does anything: does it come to rest, and rightly?
+impl ConvergenceCheck {
+    /// Checks that a state converges to the right state without faults and external changes.
     pub fn check<M: Settles>(&self, model: &M, state: &M::State) -> Result<(), String> {
-        let mut way = vec![fingerprint(state)];
+        let mut path = vec![fingerprint(state)];
         let mut state = state.clone();
-        while !way.last().is_some_and(|last| self.0.borrow().contains(last)) {
-            let Some(action) = model.fair(&state) else {
-                model.rests(&state)?;
+        while !path.last().is_some_and(|last| self.0.borrow().contains(last)) {
+            let Some(action) = model.fair_action(&state) else {
+                model.check_settled(&state)?;
                 break;
             };
-            if way.len() > M::STEPS {
-                return Err(format!("never comes to rest: {}", model.told(&state)));
+            if path.len() > M::MAX_STEPS {
+                return Err(format!("never converges: {}", model.describe(&state)));
             }
             state = model.next(&state, &action)?;
-            way.push(fingerprint(&state));
+            path.push(fingerprint(&state));
         }
-        self.0.borrow_mut().extend(way);
+        self.0.borrow_mut().extend(path);
         Ok(())
     }
 }
@@ -52,10 +52,11 @@ impl Settling {
 mod tests {
     use super::*;
 
-    /// A number that falls to zero, except from where it goes round in a circle, and must not rest at another one.
+    /// A number that counts down to zero, except that it jumps back to 9 at `circle`. It must not stop at another
+    /// number.
     struct Countdown {
         circle: u8,
-        rests_at: u8,
+        stops_at: u8,
     }
 
     impl Model for Countdown {
@@ -67,7 +68,7 @@ mod tests {
         }
 
         fn actions(&self, state: &u8) -> Vec<u8> {
-            self.fair(state).into_iter().collect()
+            self.fair_action(state).into_iter().collect()
         }
 
         fn next(&self, _: &u8, action: &u8) -> Result<u8, String> {
@@ -80,32 +81,32 @@ mod tests {
     }
 
     impl Settles for Countdown {
-        const STEPS: usize = 20;
+        const MAX_STEPS: usize = 20;
 
-        fn fair(&self, state: &u8) -> Option<u8> {
-            if *state == self.circle { Some(9) } else { state.checked_sub(1).filter(|next| *next >= self.rests_at) }
+        fn fair_action(&self, state: &u8) -> Option<u8> {
+            if *state == self.circle { Some(9) } else { state.checked_sub(1).filter(|next| *next >= self.stops_at) }
         }
 
-        fn rests(&self, state: &u8) -> Result<(), String> {
-            if *state == 0 { Ok(()) } else { Err(format!("rests at {state}")) }
+        fn check_settled(&self, state: &u8) -> Result<(), String> {
+            if *state == 0 { Ok(()) } else { Err(format!("stops at {state}")) }
         }
 
-        fn told(&self, state: &u8) -> String {
+        fn describe(&self, state: &u8) -> String {
             format!("at {state}")
         }
     }
 
     #[test]
-    fn a_state_that_comes_to_rest_rightly_is_remembered() {
-        let (settling, model) = (Settling::default(), Countdown { circle: 100, rests_at: 0 });
+    fn states_of_a_converging_path_are_stored() {
+        let (settling, model) = (ConvergenceCheck::default(), Countdown { circle: 100, stops_at: 0 });
         assert_eq!(settling.check(&model, &9), Ok(()));
         assert!((0..=9_u8).all(|state| settling.0.borrow().contains(&fingerprint(&state))));
     }
 
     #[test]
-    fn a_wrong_rest_and_a_circle_are_told() {
-        let check = |model: Countdown| Settling::default().check(&model, &9).unwrap_err();
-        assert_eq!(check(Countdown { circle: 100, rests_at: 3 }), "rests at 3");
-        assert!(check(Countdown { circle: 3, rests_at: 0 }).starts_with("never comes to rest: at "));
+    fn wrong_end_and_endless_loop_are_reported() {
+        let check = |model: Countdown| ConvergenceCheck::default().check(&model, &9).unwrap_err();
+        assert_eq!(check(Countdown { circle: 100, stops_at: 3 }), "stops at 3");
+        assert!(check(Countdown { circle: 3, stops_at: 0 }).starts_with("never converges: at "));
     }
 }

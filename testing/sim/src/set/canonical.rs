@@ -1,28 +1,28 @@
-//! States that differ in nothing but numbers are one.
+//! Renumbers states, so that states that differ only in numbers are equal.
 //!
-//! Versions and uids are only compared, and seeds only tell names apart. So each of them is renumbered in its order, and histories that
-//! lead to the same thing meet again: without this, no state would ever come twice.
+//! Versions and UIDs are only compared, and seeds only distinguish names. So they are renumbered in their order.
+//! Without this, no state would occur twice.
 
 use std::collections::BTreeSet;
 
-use super::state::{Event, Machine, Name, Request, State, What};
+use super::state::{Event, Machine, Name, Request, State, Operation};
 
-/// Renumbers versions, uids and seeds.
+/// Renumbers versions, UIDs and seeds.
 pub(super) fn rename(state: &mut State) {
     let mut used = Used::default();
     visit(state, &mut |number| used.insert(&number));
-    // What is compared with no other object any more need not be remembered.
+    // UIDs of objects that no longer exist are dropped.
     let known: BTreeSet<u8> = used.uids.clone();
-    state.by_somebody.retain(|uid| known.contains(uid));
-    state.by_somebody.sort_unstable();
+    state.deleted_externally.retain(|uid| known.contains(uid));
+    state.deleted_externally.sort_unstable();
     visit(state, &mut |number| used.renumber(number));
-    for uid in &mut state.by_somebody {
-        *uid = place(&used.uids, *uid);
+    for uid in &mut state.deleted_externally {
+        *uid = index(&used.uids, *uid);
     }
     sort(state);
 }
 
-/// A number of one kind.
+/// A number, by kind.
 enum Number<'a> {
     Version(&'a mut u8),
     Uid(&'a mut u8),
@@ -47,62 +47,62 @@ impl Used {
 
     fn renumber(&self, number: Number<'_>) {
         match number {
-            Number::Version(version) => *version = place(&self.versions, *version),
-            Number::Uid(uid) => *uid = place(&self.uids, *uid),
-            Number::Seed(seed) => *seed = place(&self.seeds, *seed),
+            Number::Version(version) => *version = index(&self.versions, *version),
+            Number::Uid(uid) => *uid = index(&self.uids, *uid),
+            Number::Seed(seed) => *seed = index(&self.seeds, *seed),
         }
     }
 }
 
-fn place(numbers: &BTreeSet<u8>, number: u8) -> u8 {
+fn index(numbers: &BTreeSet<u8>, number: u8) -> u8 {
     u8::try_from(numbers.range(..number).count()).unwrap_or(u8::MAX)
 }
 
-fn visit(state: &mut State, see: &mut dyn FnMut(Number<'_>)) {
-    see(Number::Version(&mut state.version));
-    see(Number::Uid(&mut state.uid));
-    see(Number::Seed(&mut state.seed));
-    state.machines.iter_mut().for_each(|machine| visit_machine(machine, see));
-    state.late.iter_mut().for_each(|request| visit_request(request, see));
+fn visit(state: &mut State, visitor: &mut dyn FnMut(Number<'_>)) {
+    visitor(Number::Version(&mut state.version));
+    visitor(Number::Uid(&mut state.uid));
+    visitor(Number::Seed(&mut state.seed));
+    state.machines.iter_mut().for_each(|machine| visit_machine(machine, visitor));
+    state.late.iter_mut().for_each(|request| visit_request(request, visitor));
     for event in &mut state.machine_events {
         match event {
-            Event::Shown(machine) => visit_machine(machine, see),
+            Event::Shown(machine) => visit_machine(machine, visitor),
             Event::Gone { name, uid, version } => {
-                visit_name(name, see);
-                see(Number::Uid(uid));
-                see(Number::Version(version));
+                visit_name(name, visitor);
+                visitor(Number::Uid(uid));
+                visitor(Number::Version(version));
             }
         }
     }
     let Some(controller) = &mut state.controller else { return };
-    see(Number::Version(&mut controller.position));
-    see(Number::Seed(&mut controller.seed));
-    controller.machines.iter_mut().for_each(|machine| visit_machine(machine, see));
-    controller.gone.iter_mut().chain(&mut controller.deletes).for_each(|uid| see(Number::Uid(uid)));
-    controller.creates.iter_mut().for_each(|name| visit_name(name, see));
-    if let Some(acting) = &mut controller.acting {
-        let batches = acting.batches.iter_mut().flatten();
-        acting.sent.iter_mut().chain(batches).for_each(|request| visit_request(request, see));
+    visitor(Number::Version(&mut controller.position));
+    visitor(Number::Seed(&mut controller.seed));
+    controller.machines.iter_mut().for_each(|machine| visit_machine(machine, visitor));
+    controller.gone.iter_mut().chain(&mut controller.deletes).for_each(|uid| visitor(Number::Uid(uid)));
+    controller.creates.iter_mut().for_each(|name| visit_name(name, visitor));
+    if let Some(active) = &mut controller.active {
+        let batches = active.batches.iter_mut().flatten();
+        active.sent.iter_mut().chain(batches).for_each(|request| visit_request(request, visitor));
     }
 }
 
-fn visit_name(name: &mut Name, see: &mut dyn FnMut(Number<'_>)) {
-    see(Number::Seed(&mut name.seed));
+fn visit_name(name: &mut Name, visitor: &mut dyn FnMut(Number<'_>)) {
+    visitor(Number::Seed(&mut name.seed));
 }
 
-fn visit_machine(machine: &mut Machine, see: &mut dyn FnMut(Number<'_>)) {
-    visit_name(&mut machine.name, see);
-    see(Number::Uid(&mut machine.uid));
-    see(Number::Version(&mut machine.version));
+fn visit_machine(machine: &mut Machine, visitor: &mut dyn FnMut(Number<'_>)) {
+    visit_name(&mut machine.name, visitor);
+    visitor(Number::Uid(&mut machine.uid));
+    visitor(Number::Version(&mut machine.version));
 }
 
-fn visit_request(request: &mut Request, see: &mut dyn FnMut(Number<'_>)) {
-    match &mut request.what {
-        What::Create(name) => visit_name(name, see),
-        What::Delete { name, uid, version } => {
-            visit_name(name, see);
-            see(Number::Uid(uid));
-            see(Number::Version(version));
+fn visit_request(request: &mut Request, visitor: &mut dyn FnMut(Number<'_>)) {
+    match &mut request.operation {
+        Operation::Create(name) => visit_name(name, visitor),
+        Operation::Delete { name, uid, version } => {
+            visit_name(name, visitor);
+            visitor(Number::Uid(uid));
+            visitor(Number::Version(version));
         }
     }
 }
@@ -115,8 +115,8 @@ fn sort(state: &mut State) {
         controller.gone.sort_unstable();
         controller.creates.sort_unstable();
         controller.deletes.sort_unstable();
-        if let Some(acting) = &mut controller.acting {
-            acting.sent.sort_unstable();
+        if let Some(active) = &mut controller.active {
+            active.sent.sort_unstable();
         }
     }
 }

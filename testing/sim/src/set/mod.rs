@@ -1,26 +1,26 @@
-//! One MachineSet of a few machines, in every order of events.
+//! Model of one MachineSet with a few Machines, in every order of events.
 //!
-//! What is real: [`planner::machineset::plan`]. What is modelled, as the shell of `crates/controllers` and the API server do it:
+//! [`planner::machineset::plan`] is real. The following parts are modelled as in `crates/controllers` and the API server:
 //!
 //! | | |
 //! | --- | --- |
-//! | the API server | the set's replicas, its machines, guarded deletes, names that can be taken once |
-//! | the cache | two watches, each in its order and arbitrarily late; an answer to a write is in the cache before the watch shows it |
-//! | requests | one reconcile at a time; the requests of a batch are carried out in any order, and each is answered, refused, or its answer is lost: before it was carried out, after it, or so that it is carried out at any time later |
-//! | expectations | as `runtime::expectations`: by name and by uid, met by the cache or the answer, lapsing when nothing is under way any more |
-//! | the process | ends at any moment; the next one begins with what the API server holds, when the lease has run out and nothing of the first is under way |
-//! | others | scale the set, delete a machine, make it run or fail, take it away when it may go |
+//! | API server | the replicas of the MachineSet, its Machines, deletes with preconditions, unique names |
+//! | cache | two watches, each ordered, with any lag; the response to a write is in the cache before the watch event |
+//! | requests | one reconcile at a time; the requests of a batch are processed in any order; a request is done, rejected, lost, loses its response, or times out and may be processed at any later time |
+//! | expectations | as in `runtime::expectations`: by name and by UID, fulfilled by the cache or by the response; they expire when nothing is in progress any more |
+//! | process | ends at any moment; the next one starts with the state of the API server, after the lease has expired and all requests of the first one have ended |
+//! | others | scale the MachineSet, delete a Machine, make it run or fail, remove it after its deletion |
 //!
-//! How often each of these happens is bounded by [`Bounds`]; within them nothing is left out.
+//! [`Bounds`] limits how often each of these happens. Within the limits all orders are searched.
 //!
-//! Three assumptions are the model's and not the planner's; each was found by the search, which fails without it:
+//! The model makes three assumptions that the planner does not state. The search found each of them: it fails without them.
 //!
-//! - An expectation lapses only when its request is carried out or never will be, and the watch has shown everything: five minutes
-//!   against a request's deadline of less than one.
-//! - A successor starts only when nothing of its predecessor is under way: that is what the lease is for. [`SetModel::lease`] takes it
-//!   away.
-//! - A create whose answer was waited for in vain is carried out, if ever, before a machine that took its name is deleted and gone:
-//!   otherwise it makes that machine once more.
+//! - An expectation expires only when its request was processed or never will be, and the watch has delivered everything:
+//!   expectations expire after five minutes, and the timeout of a request is less than one.
+//! - A successor starts only after all requests of its predecessor have ended. This is the purpose of the lease.
+//!   [`SetModel::lease`] removes this assumption.
+//! - A create that timed out is processed, if ever, before a Machine with its name is deleted and removed. Otherwise it would
+//!   create that Machine again.
 
 mod canonical;
 mod controller;
@@ -35,83 +35,83 @@ use self::controller::Outcome;
 use self::objects::Objects;
 use self::state::{Machine, Phase, Request, State};
 use crate::Model;
-use crate::search::{Settles, Settling};
+use crate::search::{Settles, ConvergenceCheck};
 
-/// How much may happen.
+/// Limits of the model.
 #[derive(Clone, Copy, Debug)]
 pub struct Bounds {
-    /// The most replicas that anybody asks for.
+    /// Maximum number of replicas.
     pub replicas: u8,
-    /// How often the set is scaled.
+    /// Number of scale operations.
     pub scales: u8,
-    /// How many machines fail.
+    /// Number of Machines that fail.
     pub failures: u8,
-    /// How many machines somebody else deletes.
+    /// Number of Machines that other clients delete.
     pub deletions: u8,
-    /// How many requests are refused, lost or late.
+    /// Number of requests that are rejected, lost or time out.
     pub faults: u8,
-    /// How often the process ends.
+    /// Number of times that the process ends.
     pub crashes: u8,
 }
 
-/// The model.
+/// The model of a MachineSet.
 pub struct SetModel {
-    /// How much may happen.
+    /// Limits of the model.
     pub bounds: Bounds,
-    /// Whether a successor waits for the end of what its predecessor has sent.
+    /// Whether a successor waits for the end of the requests of its predecessor.
     pub lease: bool,
     policy: Policy,
     objects: Objects,
-    /// States that are known to come to rest rightly when nothing goes wrong any more.
-    settling: Settling,
+    /// States that are known to converge.
+    convergence: ConvergenceCheck,
 }
 
-/// One thing that happens.
+/// A step of the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The watch of the set shows its next event.
+    /// The watch of the MachineSet delivers its next event.
     ShowSet,
-    /// The watch of the machines shows its next event.
+    /// The watch of the Machines delivers its next event.
     ShowMachine,
-    /// The controller looks at the set.
+    /// The controller reconciles the MachineSet.
     Reconcile,
-    /// A request that was sent goes this way.
+    /// A request ends with this outcome.
     Answer(Request, Outcome),
-    /// A request whose answer nobody waits for any more is carried out.
+    /// A request that timed out is processed.
     CarryOutLate(Request),
-    /// A request whose answer nobody waits for any more is never carried out.
+    /// A request that timed out is dropped.
     DropLate(Request),
-    /// What is expected is no longer waited for.
-    Lapse,
-    /// Somebody wants this many.
+    /// The expectations expire.
+    Expire,
+    /// The MachineSet is scaled.
     Scale(u8),
-    /// A machine reaches a phase.
-    Reach(Machine, Phase),
-    /// Somebody deletes a machine.
-    DeleteBySomebody(Machine),
-    /// A machine that is being deleted is gone.
-    Vanish(Machine),
+    /// A Machine changes its phase.
+    SetPhase(Machine, Phase),
+    /// Another client deletes a Machine.
+    DeleteExternally(Machine),
+    /// A Machine that is being deleted is removed.
+    Remove(Machine),
     /// The process ends.
     Crash,
-    /// The next one begins.
+    /// The next process starts.
     Start,
 }
 
 impl SetModel {
-    /// A set of no machines that somebody will scale.
+    /// Creates the model of an empty MachineSet.
     pub fn new(bounds: Bounds) -> Self {
         let (policy, objects) = (Policy::default(), Objects::new(bounds.replicas));
-        Self { bounds, lease: true, policy, objects, settling: Settling::default() }
+        Self { bounds, lease: true, policy, objects, convergence: ConvergenceCheck::default() }
     }
 }
 
-fn at_rest(state: &State) -> Result<(), String> {
+fn check_settled(state: &State) -> Result<(), String> {
     let living = state.living();
     if living != usize::from(state.replicas) {
-        return Err(format!("rests with {living} machines of {}: {}", state.replicas, state.told()));
+        return Err(format!("converged with {living} machines of {}: {}", state.replicas, state.describe()));
     }
     match state.machines.iter().find(|machine| machine.phase == Phase::Failed) {
-        Some(machine) => Err(format!("rests with the failed machine {machine}: {}", state.told())),
+        Some(machine) => Err(format!("converged with the failed machine {machine}: {}", state.describe())),
         None => Ok(()),
     }
 }
@@ -125,7 +125,7 @@ impl Model for SetModel {
     }
 
     fn actions(&self, state: &State) -> Vec<Action> {
-        let mut actions = self.of_others(state);
+        let mut actions = self.external_actions(state);
         for request in &state.late {
             actions.extend([Action::CarryOutLate(request.clone()), Action::DropLate(request.clone())]);
         }
@@ -141,11 +141,11 @@ impl Model for SetModel {
         if !state.machine_events.is_empty() {
             actions.push(Action::ShowMachine);
         }
-        match &controller.acting {
-            Some(acting) => {
-                for request in &acting.sent {
+        match &controller.active {
+            Some(active) => {
+                for request in &active.sent {
                     actions.push(Action::Answer(request.clone(), Outcome::Done));
-                    if state.left.faults > 0 {
+                    if state.remaining.faults > 0 {
                         actions.extend(Outcome::FAULTS.map(|outcome| Action::Answer(request.clone(), outcome)));
                     }
                 }
@@ -154,9 +154,9 @@ impl Model for SetModel {
             None => {}
         }
         if state.is_quiet() && controller.expects_something() {
-            actions.push(Action::Lapse);
+            actions.push(Action::Expire);
         }
-        if state.left.crashes > 0 {
+        if state.remaining.crashes > 0 {
             actions.push(Action::Crash);
         }
         actions
@@ -170,15 +170,15 @@ impl Model for SetModel {
             Action::Reconcile => controller::reconcile(&mut next, &self.objects, &self.policy)?,
             Action::Answer(request, outcome) => controller::answer(&mut next, request, *outcome)?,
             Action::CarryOutLate(request) => {
-                next.take_late(request);
+                next.remove_late(request);
                 next.carry_out(request)?;
             }
-            Action::DropLate(request) => next.take_late(request),
-            Action::Lapse => next.lapse(),
+            Action::DropLate(request) => next.remove_late(request),
+            Action::Expire => next.expire(),
             Action::Scale(replicas) => next.scale(*replicas),
-            Action::Reach(machine, phase) => next.reach(machine, *phase),
-            Action::DeleteBySomebody(machine) => next.delete_by_somebody(machine),
-            Action::Vanish(machine) => next.vanish(machine),
+            Action::SetPhase(machine, phase) => next.set_phase(machine, *phase),
+            Action::DeleteExternally(machine) => next.delete_externally(machine),
+            Action::Remove(machine) => next.remove(machine),
             Action::Crash => next.crash(),
             Action::Start => next.start(),
         }
@@ -187,20 +187,20 @@ impl Model for SetModel {
     }
 
     fn check(&self, state: &State) -> Result<(), String> {
-        self.settling.check(self, state)
+        self.convergence.check(self, state)
     }
 }
 
 impl Settles for SetModel {
-    const STEPS: usize = 200;
+    const MAX_STEPS: usize = 200;
 
-    fn fair(&self, state: &State) -> Option<Action> {
+    fn fair_action(&self, state: &State) -> Option<Action> {
         if let Some(request) = state.late.first() {
             return Some(Action::CarryOutLate(request.clone()));
         }
         let Some(controller) = &state.controller else { return Some(Action::Start) };
-        if let Some(acting) = &controller.acting {
-            return acting.sent.first().map(|request| Action::Answer(request.clone(), Outcome::Done));
+        if let Some(active) = &controller.active {
+            return active.sent.first().map(|request| Action::Answer(request.clone(), Outcome::Done));
         }
         if !state.set_events.is_empty() {
             return Some(Action::ShowSet);
@@ -212,46 +212,46 @@ impl Settles for SetModel {
             return Some(Action::Reconcile);
         }
         if let Some(machine) = state.machines.iter().find(|machine| machine.deleting) {
-            return Some(Action::Vanish(machine.clone()));
+            return Some(Action::Remove(machine.clone()));
         }
         if let Some(machine) = state.machines.iter().find(|machine| machine.phase == Phase::Pending) {
-            return Some(Action::Reach(machine.clone(), Phase::Running));
+            return Some(Action::SetPhase(machine.clone(), Phase::Running));
         }
-        controller.expects_something().then_some(Action::Lapse)
+        controller.expects_something().then_some(Action::Expire)
     }
 
-    fn rests(&self, state: &State) -> Result<(), String> {
-        at_rest(state)
+    fn check_settled(&self, state: &State) -> Result<(), String> {
+        check_settled(state)
     }
 
-    fn told(&self, state: &State) -> String {
-        state.told()
+    fn describe(&self, state: &State) -> String {
+        state.describe()
     }
 }
 
 impl SetModel {
-    fn of_others(&self, state: &State) -> Vec<Action> {
+    fn external_actions(&self, state: &State) -> Vec<Action> {
         let mut actions = Vec::new();
-        if state.left.scales > 0 {
+        if state.remaining.scales > 0 {
             let wanted = (0..=self.bounds.replicas).filter(|replicas| *replicas != state.replicas);
             actions.extend(wanted.map(Action::Scale));
         }
         for machine in &state.machines {
             if machine.deleting {
                 if !state.late.iter().any(|request| request.creates(machine.name)) {
-                    actions.push(Action::Vanish(machine.clone()));
+                    actions.push(Action::Remove(machine.clone()));
                 }
                 continue;
             }
             match machine.phase {
-                Phase::Pending => actions.push(Action::Reach(machine.clone(), Phase::Running)),
-                Phase::Running if state.left.failures > 0 => {
-                    actions.push(Action::Reach(machine.clone(), Phase::Failed));
+                Phase::Pending => actions.push(Action::SetPhase(machine.clone(), Phase::Running)),
+                Phase::Running if state.remaining.failures > 0 => {
+                    actions.push(Action::SetPhase(machine.clone(), Phase::Failed));
                 }
                 Phase::Running | Phase::Failed => {}
             }
-            if state.left.deletions > 0 {
-                actions.push(Action::DeleteBySomebody(machine.clone()));
+            if state.remaining.deletions > 0 {
+                actions.push(Action::DeleteExternally(machine.clone()));
             }
         }
         actions
@@ -261,19 +261,19 @@ impl SetModel {
 impl fmt::Display for Action {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ShowSet => f.write_str("the watch shows the set"),
-            Self::ShowMachine => f.write_str("the watch shows the next change of a machine"),
+            Self::ShowSet => f.write_str("the watch delivers the set"),
+            Self::ShowMachine => f.write_str("the watch delivers the next change of a machine"),
             Self::Reconcile => f.write_str("the controller reconciles"),
             Self::Answer(request, outcome) => write!(f, "{request}: {outcome}"),
-            Self::CarryOutLate(request) => write!(f, "{request}: carried out late"),
-            Self::DropLate(request) => write!(f, "{request}: was never carried out"),
-            Self::Lapse => f.write_str("what is expected lapses"),
-            Self::Scale(replicas) => write!(f, "somebody scales the set to {replicas}"),
-            Self::Reach(machine, phase) => write!(f, "machine {machine} becomes {phase:?}"),
-            Self::DeleteBySomebody(machine) => write!(f, "somebody deletes machine {machine}"),
-            Self::Vanish(machine) => write!(f, "machine {machine} is gone"),
+            Self::CarryOutLate(request) => write!(f, "{request}: processed late"),
+            Self::DropLate(request) => write!(f, "{request}: dropped"),
+            Self::Expire => f.write_str("the expectations expire"),
+            Self::Scale(replicas) => write!(f, "user scales the set to {replicas}"),
+            Self::SetPhase(machine, phase) => write!(f, "machine {machine} becomes {phase:?}"),
+            Self::DeleteExternally(machine) => write!(f, "user deletes machine {machine}"),
+            Self::Remove(machine) => write!(f, "machine {machine} is removed"),
             Self::Crash => f.write_str("the process ends"),
-            Self::Start => f.write_str("the next process begins"),
+            Self::Start => f.write_str("the next process starts"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The model's machines as the planner takes them.
+//! Converts the state of the model to the input of the planner.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,17 +11,17 @@ use serde_json::json;
 
 use super::state::{Controller, Machine, Name, Phase};
 
-/// More names of one seed than a model ever needs.
+/// Maximum number of names of one seed.
 const NAMES: i32 = 12;
 
 /// Objects that are the same in every state.
 pub(super) struct Objects {
     now: Timestamp,
-    /// By replicas.
+    /// MachineSets, indexed by replicas.
     sets: Vec<MachineSet>,
-    /// What a machine of the set looks like.
+    /// Template of a Machine.
     model: ApiMachine,
-    /// The names that each seed gives, in its order.
+    /// The names of each seed, in order.
     names: RefCell<BTreeMap<u8, Vec<MachineName>>>,
 }
 
@@ -52,7 +52,7 @@ impl Objects {
         objects
     }
 
-    /// What the planner makes of an empty set: the names that this seed gives, and machines.
+    /// Returns the names and Machines that the planner creates with this seed for an empty MachineSet.
     fn creates(&self, set: &MachineSet, seed: u8) -> Vec<(MachineName, ApiMachine)> {
         let steps = self.observed(set, &[], &Outstanding::default(), seed, &Policy::default(), plan).steps;
         let creates = steps.into_iter().filter_map(|step| match step {
@@ -72,19 +72,19 @@ impl Objects {
     }
 
     fn text(&self, name: Name) -> MachineName {
-        self.names(name.seed).get(usize::from(name.place)).cloned().unwrap_or_default()
+        self.names(name.seed).get(usize::from(name.index)).cloned().unwrap_or_default()
     }
 
-    /// The model's word for a name that the planner chose.
+    /// Returns the model name for a name that the planner chose.
     pub(super) fn name(&self, controller: &Controller, text: &MachineName) -> Option<Name> {
         let known = controller.creates.iter().copied().find(|name| self.text(*name) == *text);
         known.or_else(|| {
-            let place = self.names(controller.seed).iter().position(|name| name == text)?;
-            Some(Name { seed: controller.seed, place: u8::try_from(place).ok()? })
+            let index = self.names(controller.seed).iter().position(|name| name == text)?;
+            Some(Name { seed: controller.seed, index: u8::try_from(index).ok()? })
         })
     }
 
-    /// The plan for what a process knows.
+    /// Returns the plan for the state that a process knows.
     pub(super) fn plan(&self, controller: &Controller, policy: &Policy) -> Plan {
         let machines: Vec<ApiMachine> = controller.machines.iter().map(|machine| self.machine(machine)).collect();
         let outstanding = Outstanding {
@@ -104,14 +104,14 @@ impl Objects {
         outstanding: &Outstanding,
         seed: u8,
         policy: &Policy,
-        look: impl FnOnce(&Observed<'_>) -> R,
+        run: impl FnOnce(&Observed<'_>) -> R,
     ) -> R {
         let members: Vec<Member<'_>> =
             machines.iter().map(|machine| Member { machine, node: Presence::Absent }).collect();
-        look(&Observed {
+        run(&Observed {
             set,
             machines: &members,
-            unreadable: &[],
+            undecodable: &[],
             outstanding,
             refused: &BTreeMap::new(),
             clock: planner::machineset::ClockTrust::Trusted,

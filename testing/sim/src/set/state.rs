@@ -1,29 +1,29 @@
-//! The API server, what is under way, and what a process knows, as values that can be compared.
+//! State of the model: the API server, requests in progress, and the process.
 
 use std::fmt;
 
 use super::Bounds;
-use What::{Create, Delete};
+use Operation::{Create, Delete};
 
-/// A name that a seed gave: which seed, and which of its names.
+/// A name: the seed, and the index of the name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Name {
     pub(super) seed: u8,
-    pub(super) place: u8,
+    pub(super) index: u8,
 }
 
-/// How far a machine is.
+/// Phase of a Machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
-    /// It was made.
+    /// It was created.
     Pending,
-    /// It runs.
+    /// It is Running.
     Running,
     /// It was marked Failed.
     Failed,
 }
 
-/// A Machine object.
+/// A Machine.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Machine {
     pub(super) name: Name,
@@ -33,101 +33,101 @@ pub struct Machine {
     pub(super) deleting: bool,
 }
 
-/// What a watch of machines tells.
+/// An event of the watch of Machines.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Event {
     Shown(Machine),
     Gone { name: Name, uid: u8, version: u8 },
 }
 
-/// What is asked of the API server.
+/// A request to the API server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Request {
-    pub(super) what: What,
-    /// How many replicas it was decided for.
+    pub(super) operation: Operation,
+    /// The replicas for which it was decided.
     pub(super) replicas: u8,
-    /// Whether the same was asked before.
-    pub(super) again: bool,
+    /// Whether it repeats an earlier request.
+    pub(super) is_repeat: bool,
 }
 
 impl Request {
-    /// Whether it makes the machine of this name.
+    /// Whether it creates the Machine of this name.
     pub(super) fn creates(&self, name: Name) -> bool {
-        self.what == Create(name)
+        self.operation == Create(name)
     }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum What {
+pub(super) enum Operation {
     Create(Name),
     Delete { name: Name, uid: u8, version: u8 },
 }
 
-/// A reconcile that waits for its requests.
+/// A reconcile that waits for responses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Acting {
-    /// Sent and not answered.
+pub(super) struct ActiveReconcile {
+    /// Requests without a response yet.
     pub(super) sent: Vec<Request>,
-    /// The batches after this one.
+    /// The batches to send afterwards.
     pub(super) batches: Vec<Vec<Request>>,
     pub(super) failed: bool,
-    pub(super) then: Then,
+    pub(super) next: NextReconcile,
 }
 
-/// When the plan wants to be made again, if all goes well.
+/// When the next reconcile follows if all requests succeed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Then {
-    AtOnce,
-    /// By a time, which is when the expectations lapse.
-    InTime,
-    /// With a change.
+pub(super) enum NextReconcile {
+    Immediately,
+    /// When the expectations expire.
+    AtTimeout,
+    /// On a change.
     OnChange,
 }
 
-/// What a process knows.
+/// State of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Controller {
     pub(super) replicas: u8,
     pub(super) machines: Vec<Machine>,
-    /// Up to where the watch of machines has shown everything.
+    /// Version up to which the watch of Machines has delivered all events.
     pub(super) position: u8,
-    /// Machines that an answer has said to be gone; the watch may not know yet.
+    /// Machines that are gone according to a response; the watch may not have delivered the removal.
     pub(super) gone: Vec<u8>,
-    /// Names of creates, uids of deletes.
+    /// Expectations: names of creates, UIDs of deletes.
     pub(super) creates: Vec<Name>,
     pub(super) deletes: Vec<u8>,
     pub(super) seed: u8,
     pub(super) queued: bool,
-    /// Whether the last plan wants to be made again when what is expected lapses.
-    pub(super) alarm: bool,
-    pub(super) acting: Option<Acting>,
+    /// Whether the next reconcile follows when the expectations expire.
+    pub(super) wakes_on_expiry: bool,
+    pub(super) active: Option<ActiveReconcile>,
 }
 
-/// Everything.
+/// State of the model.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     pub(super) replicas: u8,
-    /// By name.
+    /// Machines, sorted by name.
     pub(super) machines: Vec<Machine>,
     pub(super) version: u8,
     pub(super) uid: u8,
-    /// What the watches have not shown yet.
+    /// Events that the watches have not delivered.
     pub(super) set_events: Vec<u8>,
     pub(super) machine_events: Vec<Event>,
-    /// None between two processes.
+    /// The process; `None` between two processes.
     pub(super) controller: Option<Controller>,
-    /// Sent by somebody who no longer waits for an answer.
+    /// Requests that timed out and may still be processed.
     pub(super) late: Vec<Request>,
-    /// Deleted by somebody else, so that the controller may not know it.
-    pub(super) by_somebody: Vec<u8>,
-    /// The next seed of names.
+    /// Deleted by other clients, so that the controller may not know it.
+    pub(super) deleted_externally: Vec<u8>,
+    /// The last seed of names.
     pub(super) seed: u8,
-    pub(super) left: Left,
+    pub(super) remaining: Remaining,
 }
 
-/// What may still happen.
+/// Remaining steps of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Left {
+pub(super) struct Remaining {
     pub(super) scales: u8,
     pub(super) failures: u8,
     pub(super) deletions: u8,
@@ -148,18 +148,18 @@ impl Controller {
         self.deletes.retain(|expected| *expected != uid);
     }
 
-    /// The answer to a write or a read, which the watch may show later or has overtaken.
+    /// Stores the response to a write or a read, unless the cache is newer.
     pub(super) fn wrote(&mut self, machine: &Machine) {
         let overtaken = match self.machines.iter().find(|held| held.name == machine.name) {
             Some(held) => held.version >= machine.version,
             None => self.position >= machine.version || self.gone.contains(&machine.uid),
         };
         if !overtaken {
-            self.take(machine.clone());
+            self.store(machine.clone());
         }
     }
 
-    /// An answer has said that this very machine is no more.
+    /// Records that this Machine is gone according to a response.
     pub(super) fn is_gone(&mut self, uid: u8) {
         let before = self.machines.len();
         self.machines.retain(|machine| machine.uid != uid);
@@ -171,14 +171,14 @@ impl Controller {
         }
     }
 
-    fn hear(&mut self, event: Event) {
+    fn deliver(&mut self, event: Event) {
         match event {
             Event::Shown(machine) => {
                 self.position = machine.version;
                 let held = self.machines.iter().find(|held| held.name == machine.name);
                 let stale = held.is_some_and(|held| held.version >= machine.version);
                 if !stale && !self.gone.contains(&machine.uid) {
-                    self.take(machine);
+                    self.store(machine);
                 }
             }
             Event::Gone { name, uid, version } => {
@@ -194,7 +194,7 @@ impl Controller {
         }
     }
 
-    fn take(&mut self, machine: Machine) {
+    fn store(&mut self, machine: Machine) {
         self.created(machine.name);
         if machine.deleting {
             self.deleted(machine.uid);
@@ -218,26 +218,26 @@ impl State {
             machine_events: Vec::new(),
             controller: None,
             late: Vec::new(),
-            by_somebody: Vec::new(),
+            deleted_externally: Vec::new(),
             seed: 0,
-            left: Left { scales, failures, deletions, faults, crashes },
+            remaining: Remaining { scales, failures, deletions, faults, crashes },
         };
         state.start();
         state
     }
 
-    /// Machines that are not being deleted.
+    /// Returns the number of Machines that are not being deleted.
     pub(super) fn living(&self) -> usize {
         self.machines.iter().filter(|machine| !machine.deleting).count()
     }
 
-    /// Whether nothing is under way and the watches have shown everything.
+    /// Whether no request is in progress and the watches have delivered everything.
     pub(super) fn is_quiet(&self) -> bool {
-        let acting = self.controller.as_ref().is_some_and(|controller| controller.acting.is_some());
-        self.late.is_empty() && self.set_events.is_empty() && self.machine_events.is_empty() && !acting
+        let active = self.controller.as_ref().is_some_and(|controller| controller.active.is_some());
+        self.late.is_empty() && self.set_events.is_empty() && self.machine_events.is_empty() && !active
     }
 
-    pub(super) fn told(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         let names = |machines: &[Machine]| machines.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
         let seen = self.controller.as_ref().map(|controller| names(&controller.machines)).unwrap_or_default();
         format!("API server: {} wanted, {}; cache: {seen}", self.replicas, names(&self.machines))
@@ -252,30 +252,30 @@ impl State {
     pub(super) fn show_machine(&mut self) {
         let event = self.machine_events.remove(0);
         if let Some(controller) = &mut self.controller {
-            controller.hear(event);
+            controller.deliver(event);
         }
     }
 
     pub(super) fn scale(&mut self, replicas: u8) {
         self.replicas = replicas;
         self.set_events.push(replicas);
-        self.left.scales -= 1;
+        self.remaining.scales -= 1;
     }
 
-    pub(super) fn reach(&mut self, machine: &Machine, phase: Phase) {
+    pub(super) fn set_phase(&mut self, machine: &Machine, phase: Phase) {
         if phase == Phase::Failed {
-            self.left.failures -= 1;
+            self.remaining.failures -= 1;
         }
         self.change(machine.uid, |machine| machine.phase = phase);
     }
 
-    pub(super) fn delete_by_somebody(&mut self, machine: &Machine) {
-        self.left.deletions -= 1;
-        self.by_somebody.push(machine.uid);
+    pub(super) fn delete_externally(&mut self, machine: &Machine) {
+        self.remaining.deletions -= 1;
+        self.deleted_externally.push(machine.uid);
         self.change(machine.uid, |machine| machine.deleting = true);
     }
 
-    pub(super) fn vanish(&mut self, machine: &Machine) {
+    pub(super) fn remove(&mut self, machine: &Machine) {
         self.version += 1;
         self.machines.retain(|other| other.uid != machine.uid);
         self.machine_events.push(Event::Gone { name: machine.name, uid: machine.uid, version: self.version });
@@ -290,20 +290,21 @@ impl State {
         }
     }
 
-    pub(super) fn take_late(&mut self, request: &Request) {
-        if let Some(place) = self.late.iter().position(|late| late == request) {
-            self.late.remove(place);
+    pub(super) fn remove_late(&mut self, request: &Request) {
+        if let Some(index) = self.late.iter().position(|late| late == request) {
+            self.late.remove(index);
         }
     }
 
-    pub(super) fn leave_late(&mut self, request: Request) {
+    pub(super) fn add_late(&mut self, request: Request) {
         self.late.push(request);
         self.late.sort_unstable();
     }
 
-    /// The API server carries out a request. Whether that was right is judged here, by what it holds and by nothing else.
+    /// Processes a request on the API server. Returns an error if it creates too many Machines, judged by the state of
+    /// the API server only.
     pub(super) fn carry_out(&mut self, request: &Request) -> Result<(), String> {
-        match request.what {
+        match request.operation {
             Create(name) if self.machines.iter().any(|machine| machine.name == name) => Ok(()),
             Create(name) => {
                 self.version += 1;
@@ -315,13 +316,13 @@ impl State {
                 self.machine_events.push(Event::Shown(machine));
                 let (living, wanted) = (self.living(), usize::from(request.replicas.max(self.replicas)));
                 if living > wanted {
-                    return Err(format!("{living} machines, and nobody wanted more than {wanted}: {}", self.told()));
+                    return Err(format!("{living} machines, but at most {wanted} are allowed: {}", self.describe()));
                 }
                 Ok(())
             }
             Delete { uid, version, .. } => {
-                let meant = |machine: &&Machine| machine.uid == uid && machine.version == version;
-                if self.machines.iter().find(meant).is_some_and(|machine| !machine.deleting) {
+                let target = |machine: &&Machine| machine.uid == uid && machine.version == version;
+                if self.machines.iter().find(target).is_some_and(|machine| !machine.deleting) {
                     self.change(uid, |machine| machine.deleting = true);
                 }
                 Ok(())
@@ -329,26 +330,26 @@ impl State {
         }
     }
 
-    pub(super) fn lapse(&mut self) {
+    pub(super) fn expire(&mut self) {
         if let Some(controller) = &mut self.controller {
             controller.creates.clear();
             controller.deletes.clear();
-            controller.queued |= controller.alarm;
+            controller.queued |= controller.wakes_on_expiry;
         }
     }
 
     pub(super) fn crash(&mut self) {
-        self.left.crashes -= 1;
-        let acting = self.controller.take().and_then(|controller| controller.acting);
-        for request in acting.map(|acting| acting.sent).unwrap_or_default() {
-            self.leave_late(request);
+        self.remaining.crashes -= 1;
+        let active = self.controller.take().and_then(|controller| controller.active);
+        for request in active.map(|active| active.sent).unwrap_or_default() {
+            self.add_late(request);
         }
         self.set_events.clear();
         self.machine_events.clear();
     }
 
     pub(super) fn start(&mut self) {
-        let seed = self.draw();
+        let seed = self.next_seed();
         self.set_events.clear();
         self.machine_events.clear();
         self.controller = Some(Controller {
@@ -360,13 +361,13 @@ impl State {
             deletes: Vec::new(),
             seed,
             queued: true,
-            alarm: false,
-            acting: None,
+            wakes_on_expiry: false,
+            active: None,
         });
     }
 
-    /// A seed that was never used.
-    pub(super) fn draw(&mut self) -> u8 {
+    /// Returns an unused seed.
+    pub(super) fn next_seed(&mut self) -> u8 {
         self.seed += 1;
         self.seed
     }
@@ -374,7 +375,7 @@ impl State {
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.seed, self.place)
+        write!(f, "{}.{}", self.seed, self.index)
     }
 }
 
@@ -387,7 +388,7 @@ impl fmt::Display for Machine {
 
 impl fmt::Display for Request {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.what {
+        match &self.operation {
             Create(name) => write!(f, "create {name}"),
             Delete { name, .. } => write!(f, "delete {name}"),
         }

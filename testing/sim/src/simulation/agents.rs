@@ -1,5 +1,5 @@
-//! What happens on Nodes during an in-place update: the agent on each Node updates it and says how that went, and whoever looks after its
-//! critical components lets pods on it again.
+//! The node agents of in-place updates. An agent reports the result of the update of its Node, and the taint of
+//! critical components is removed afterwards.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,33 +16,33 @@ use tokio::time::Instant;
 use super::environment::Environment;
 use super::objects::{NAMESPACE, mirror_pod};
 
-/// How often the agents look.
-const GLANCE: Duration = Duration::from_secs(5);
+/// Polling interval of the agents.
+const POLL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// One Node's update, from the moment in which it may begin.
+/// The update of one Node.
 struct Update {
     ends: Instant,
-    /// It fails, and is tried once more.
+    /// Whether it fails. A failed update is tried once more.
     fails: bool,
 }
 
 impl Environment {
-    /// Lets the agents do their part until everything ends.
-    pub(super) fn agents(&self, client: kube::Client) {
-        let (server, random, stop) = (self.server.clone(), self.random.fork(), self.outside.stopping());
+    /// Runs the node agents until the environment ends.
+    pub(super) fn run_node_agents(&self, client: kube::Client) {
+        let (server, random, stop) = (self.server.clone(), self.random.fork(), self.background.stopping());
         let nodes: Api<Node> = Api::all(client);
-        self.outside.spawn("node agents", async move {
+        self.background.spawn("node agents", async move {
             let mut updates = BTreeMap::new();
             loop {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => return,
-                    () = tokio::time::sleep(GLANCE) => {}
+                    () = tokio::time::sleep(POLL_INTERVAL) => {}
                 }
                 for node in server.objects("nodes") {
                     let name = node.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
                     if let Some(change) = change(&node, name, &mut updates, &random) {
-                        // What is refused is looked at again.
+                        // A rejected request is sent again in the next round.
                         drop(nodes.patch(name, &PatchParams::default(), &Patch::Merge(change)).await);
                     }
                 }
@@ -52,25 +52,25 @@ impl Environment {
 }
 
 impl Environment {
-    /// Lets the kubelet of each Node show the pod that it reads from a file, until everything ends.
-    pub(super) fn mirror_pods(&self, client: kube::Client) {
-        let (server, stop) = (self.server.clone(), self.outside.stopping());
+    /// Creates the mirror pod of each Node, until the environment ends.
+    pub(super) fn run_mirror_pods(&self, client: kube::Client) {
+        let (server, stop) = (self.server.clone(), self.background.stopping());
         let pods: Api<Pod> = Api::namespaced(client, NAMESPACE);
-        self.outside.spawn("mirror pods", async move {
+        self.background.spawn("mirror pods", async move {
             loop {
                 tokio::select! {
                     biased;
                     () = stop.cancelled() => return,
-                    () = tokio::time::sleep(GLANCE) => {}
+                    () = tokio::time::sleep(POLL_INTERVAL) => {}
                 }
                 for node in server.objects("nodes") {
                     let name = node.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
-                    let goes = node.pointer("/metadata/deletionTimestamp").is_some();
-                    if goes || server.object("pods", NAMESPACE, &format!("static-{name}")).is_some() {
+                    let is_deleting = node.pointer("/metadata/deletionTimestamp").is_some();
+                    if is_deleting || server.object("pods", NAMESPACE, &format!("static-{name}")).is_some() {
                         continue;
                     }
                     if let Ok(pod) = serde_json::from_value::<Pod>(mirror_pod(name)) {
-                        // What is refused is tried again.
+                        // A rejected request is sent again in the next round.
                         drop(pods.create(&PostParams::default(), &pod).await);
                     }
                 }
@@ -79,13 +79,13 @@ impl Environment {
     }
 }
 
-/// What the agent of a Node writes now.
+/// Returns the patch that the agent of a Node writes now.
 fn change(node: &Value, name: &str, updates: &mut BTreeMap<String, Update>, random: &Random) -> Option<Value> {
     if let Some(others) = without_critical(node) {
         return Some(json!({ "spec": { "taints": others } }));
     }
-    let said = node.pointer("/metadata/labels").and_then(|labels| labels.get(labels::UPDATE_RESULT)?.as_str());
-    if ![in_place::READY_FOR_UPDATE, in_place::FAILED].contains(&reason(node)) || said == Some("successful") {
+    let result = node.pointer("/metadata/labels").and_then(|labels| labels.get(labels::UPDATE_RESULT)?.as_str());
+    if ![in_place::READY_FOR_UPDATE, in_place::FAILED].contains(&reason(node)) || result == Some("successful") {
         updates.remove(name);
         return None;
     }
@@ -105,7 +105,7 @@ fn reason(node: &Value) -> &str {
     updates.find_map(|condition| condition.get("reason")?.as_str()).unwrap_or_default()
 }
 
-/// The other taints of a Node that has the one of critical components.
+/// Returns the remaining taints of a Node with the taint of critical components.
 fn without_critical(node: &Value) -> Option<Vec<&Value>> {
     let taints = node.pointer("/spec/taints").and_then(Value::as_array)?;
     let others: Vec<&Value> =

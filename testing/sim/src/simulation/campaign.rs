@@ -1,4 +1,4 @@
-//! Many seeds, on all processors, and what they add up to.
+//! Runs many seeds in parallel and adds up their results.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -11,22 +11,22 @@ use parking_lot::Mutex;
 use super::{Detail, Profile, Report, run};
 use crate::oracle::Situation;
 
-/// What many runs add up to.
+/// Totals of many runs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Totals {
-    /// How many runs.
+    /// Number of runs.
     pub seeds: u64,
-    /// The time that passed in them.
+    /// Simulated time.
     pub simulated: Duration,
-    /// Requests that were answered, of everybody.
+    /// Number of requests of all clients that got a response.
     pub requests: u64,
-    /// Things that people did or that went wrong.
-    pub happenings: u64,
-    /// Requests that a fault befell.
+    /// Number of changes and faults.
+    pub history_entries: u64,
+    /// Number of requests affected by a fault.
     pub faults: u64,
-    /// The time that each took to come to rest, in order.
+    /// Times until the clusters converged, sorted.
     pub converged: Vec<Duration>,
-    /// How many runs contained each situation.
+    /// Number of runs that contained each situation.
     pub situations: BTreeMap<Situation, u64>,
 }
 
@@ -35,45 +35,45 @@ impl Totals {
         self.seeds += 1;
         self.simulated += report.simulated;
         self.requests += report.record.requests;
-        self.happenings += report.history.len() as u64;
+        self.history_entries += report.history.len() as u64;
         self.faults += report.faults;
         for situation in &report.situations {
             *self.situations.entry(*situation).or_default() += 1;
         }
-        let place = self.converged.partition_point(|time| Some(*time) < report.converged);
+        let index = self.converged.partition_point(|time| Some(*time) < report.converged);
         self.converged.extend(report.converged);
-        if let Some(tail) = self.converged.get_mut(place..) {
+        if let Some(tail) = self.converged.get_mut(index..) {
             tail.rotate_right(usize::from(!tail.is_empty()));
         }
     }
 
-    /// So many of a hundred came to rest within this time.
+    /// Returns the time within which this percentage of the runs converged.
     pub fn converged_within(&self, percent: usize) -> Option<Duration> {
         let last = self.converged.len().checked_sub(1)?;
         self.converged.get(last * percent / 100).copied()
     }
 }
 
-/// Runs seeds of a profile until one fails, so many side by side; what they add up to, and the first one that failed. `told` hears of
-/// each. A run shares nothing with another, so the processor is all that limits how many there can be.
+/// Runs seeds of a profile until one fails, `jobs` of them in parallel. Returns the totals and the first failed run.
+/// `on_progress` is called after each run. Runs share no state.
 pub fn campaign(
     profile: &Profile,
     seeds: Range<u64>,
     jobs: NonZeroUsize,
-    told: impl Fn(&Totals) + Sync,
+    on_progress: impl Fn(&Totals) + Sync,
 ) -> Result<(Totals, Option<Report>), String> {
     let state = Mutex::new(State { left: seeds, totals: Totals::default(), failed: None, error: None });
     thread::scope(|scope| {
         for _ in 0..jobs.get() {
             scope.spawn(|| {
                 loop {
-                    // Not held while the seed runs.
+                    // The lock is not held while the seed runs.
                     let next = state.lock().next();
                     let Some(seed) = next else { break };
                     let report = run(profile, seed, Detail::Numbers);
                     let mut state = state.lock();
                     state.note(report);
-                    told(&state.totals);
+                    on_progress(&state.totals);
                 }
             });
         }
@@ -82,7 +82,7 @@ pub fn campaign(
     error.map_or(Ok((totals, failed)), Err)
 }
 
-/// What those who run seeds side by side share.
+/// State shared by the threads.
 struct State {
     left: Range<u64>,
     totals: Totals,
@@ -91,10 +91,11 @@ struct State {
 }
 
 impl State {
-    /// Seeds are handed out in their order, and none after one has failed: so the first that fails is the same however many run.
+    /// Returns the next seed, or `None` after a failure. Seeds start in order, so the first failed seed does not depend
+    /// on the number of threads.
     fn next(&mut self) -> Option<u64> {
-        let goes_on = self.failed.is_none() && self.error.is_none();
-        self.left.next().filter(|_| goes_on)
+        let continues = self.failed.is_none() && self.error.is_none();
+        self.left.next().filter(|_| continues)
     }
 
     fn note(&mut self, report: Result<Report, String>) {
@@ -118,9 +119,9 @@ mod tests {
     use crate::oracle::{Invariant, Situations, Violation};
     use crate::simulation::{Length, Record};
 
-    fn report(seed: u64, is_wrong: bool) -> Report {
+    fn report(seed: u64, has_failed: bool) -> Report {
         let violation =
-            is_wrong.then(|| Violation { invariant: Invariant::OneVm, at: Timestamp::UNIX_EPOCH, what: String::new() });
+            has_failed.then(|| Violation { invariant: Invariant::OneVm, at: Timestamp::UNIX_EPOCH, message: String::new() });
         Report {
             seed,
             length: Length::Quarter,
@@ -135,19 +136,19 @@ mod tests {
     }
 
     #[test]
-    fn the_first_seed_that_fails_is_told_of_whoever_is_done_first() {
+    fn lowest_failed_seed_is_reported() {
         let mut state = State { left: 1..100, totals: Totals::default(), failed: None, error: None };
         assert_eq!([state.next(), state.next(), state.next()], [Some(1), Some(2), Some(3)]);
         state.note(Ok(report(3, true)));
-        assert_eq!(state.next(), None, "no seed is begun after one has failed");
+        assert_eq!(state.next(), None, "no seed starts after a failure");
         state.note(Ok(report(2, true)));
         state.note(Ok(report(1, false)));
         assert_eq!(state.failed.map(|failed| failed.seed), Some(2));
-        assert_eq!(state.totals.seeds, 3, "those that were under way count");
+        assert_eq!(state.totals.seeds, 3, "runs that had started count");
     }
 
     #[test]
-    fn seeds_side_by_side_add_up_to_what_they_do_one_after_the_other() {
+    fn totals_do_not_depend_on_the_number_of_jobs() {
         let profile = Profile::named("second-thoughts").unwrap();
         let run = |jobs| campaign(profile, 1..5, NonZeroUsize::new(jobs).unwrap(), |_| {}).unwrap().0;
         assert_eq!(run(1), run(3));

@@ -1,4 +1,4 @@
-//! A history, drawn from a seed.
+//! Draws the history of a run from random numbers.
 
 use std::time::Duration;
 
@@ -6,25 +6,25 @@ use driver::{Code, Method};
 use runtime::Random;
 
 use super::history::{
-    Act, CallFault, Fault, Happening, Pick, Preserve, RequestFault, Side, Version, VmFault, What, Which,
+    Change, CallFault, Fault, HistoryEntry, Pick, Preserve, RequestFault, Side, Version, VmFault, EntryKind, RequestKind,
 };
 use super::length::Length;
-use super::profile::{ActKind, FaultKind, Profile, Strategy};
+use super::profile::{ChangeKind, FaultKind, Profile, Strategy};
 
-/// One pool as it is at the beginning.
+/// Initial state of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Pool {
-    /// How it is updated.
+    /// Update strategy.
     pub(super) strategy: Strategy,
-    /// Its replicas.
+    /// Replicas.
     pub(super) replicas: u16,
-    /// Its `maxSurge`.
+    /// `maxSurge`.
     pub(super) surge: u16,
-    /// Its `maxUnavailable`.
+    /// `maxUnavailable`.
     pub(super) unavailable: u16,
 }
 
-/// The pools of a run.
+/// Draws the pools of a run.
 pub(super) fn pools(profile: &Profile, random: &Random) -> Vec<Pool> {
     let count = 1 + below(random, profile.pools as u64);
     let pool = |_| {
@@ -33,7 +33,7 @@ pub(super) fn pools(profile: &Profile, random: &Random) -> Vec<Pool> {
             1 => (0, 1),
             _ => (1, 1),
         };
-        // Nothing is drawn where there is no choice, so that seeds which found something stay what they were.
+        // A single strategy draws no random number, so that the histories of older seeds stay the same.
         let strategy = match profile.strategies {
             [only] => *only,
             several => several.get(below(random, several.len() as u64)).copied().unwrap_or(Strategy::Rolling),
@@ -43,24 +43,24 @@ pub(super) fn pools(profile: &Profile, random: &Random) -> Vec<Pool> {
     (0..count).map(pool).collect()
 }
 
-/// Everything that happens in a run, in order.
-pub(super) fn history(profile: &Profile, length: Length, pools: usize, random: &Random) -> Vec<Happening> {
+/// Draws all changes and faults of a run, sorted by time.
+pub(super) fn history(profile: &Profile, length: Length, pools: usize, random: &Random) -> Vec<HistoryEntry> {
     let mut draw = Draw { profile, length, pools, random, drawn: Vec::new() };
-    let (acts, kinds) = profile.acts;
-    for _ in 0..length.count(acts) {
+    let (changes, kinds) = profile.changes;
+    for _ in 0..length.count(changes) {
         let at = draw.moment();
-        draw.act(at, chosen(kinds, random));
+        draw.change(at, chosen(kinds, random));
     }
     let (faults, kinds) = profile.faults;
     for _ in 0..length.count(faults) {
         let kind = chosen(kinds, random).unwrap_or(FaultKind::Crash);
         let at = match (random.below(2), kind) {
             (0, kind) if kind != FaultKind::LostDeletes => draw.moment(),
-            // While what was begun is under way, and has not been written down.
+            // The fault begins while the requests of a change are in progress.
             (_, FaultKind::Crash | FaultKind::OtherVersion) => {
-                draw.an_act() + Duration::from_millis(random.below(4_000))
+                draw.time_of_change() + Duration::from_millis(random.below(4_000))
             }
-            _ => draw.an_act().saturating_sub(Duration::from_millis(random.below(3_000))),
+            _ => draw.time_of_change().saturating_sub(Duration::from_millis(random.below(3_000))),
         };
         draw.fault(at, kind);
     }
@@ -92,7 +92,7 @@ fn chosen<T: Copy>(kinds: &[(T, u32)], random: &Random) -> Option<T> {
     })
 }
 
-/// If more VMs have no machine, none of them is collected: people are asked instead.
+/// Maximum number of abandoned VMs. With more, none of them is deleted and the controllers report them instead.
 const MOST_ABANDONED: usize = 3;
 
 struct Draw<'a> {
@@ -100,30 +100,30 @@ struct Draw<'a> {
     length: Length,
     pools: usize,
     random: &'a Random,
-    drawn: Vec<Happening>,
+    drawn: Vec<HistoryEntry>,
 }
 
 impl Draw<'_> {
-    fn push(&mut self, at: Duration, what: What) {
-        self.drawn.push(Happening { at, what });
+    fn push(&mut self, at: Duration, kind: EntryKind) {
+        self.drawn.push(HistoryEntry { at, kind });
     }
 
     fn moment(&self) -> Duration {
-        let lasts = self.length.time(self.profile.lasts);
-        Duration::from_millis(self.random.below(u64::try_from(lasts.as_millis()).unwrap_or(1)))
+        let duration = self.length.time(self.profile.duration);
+        Duration::from_millis(self.random.below(u64::try_from(duration.as_millis()).unwrap_or(1)))
     }
 
-    /// When somebody does something: what goes wrong matters most while something is under way.
-    fn an_act(&self) -> Duration {
+    /// Returns the time of a random change: faults have the most effect while a change is in progress.
+    fn time_of_change(&self) -> Duration {
         let number = below(self.random, self.drawn.len().max(1) as u64);
-        self.drawn.get(number).map_or_else(|| self.moment(), |act| act.at)
+        self.drawn.get(number).map_or_else(|| self.moment(), |change| change.at)
     }
 
     fn pick(&self) -> Pick {
         number(self.random, 1000)
     }
 
-    /// Soon enough to meet what was begun, or when it may be over.
+    /// Draws a delay: either short, so that the first change is still in progress, or long.
     fn later(&self) -> Duration {
         match self.random.below(3) {
             0 => Duration::from_millis(self.random.below(3_000)),
@@ -132,99 +132,100 @@ impl Draw<'_> {
         }
     }
 
-    fn act(&mut self, at: Duration, kind: Option<ActKind>) {
+    fn change(&mut self, at: Duration, kind: Option<ChangeKind>) {
         let Some(kind) = kind else { return };
         let random = self.random;
         let (pool, pick) = (below(random, self.pools as u64), self.pick());
         let replicas = || number(random, self.profile.machines + 1);
-        let mut then = Vec::new();
-        let act = match kind {
-            ActKind::Scale => Act::Scale { pool, replicas: replicas() },
-            ActKind::ScaleAndBack => {
+        let mut follow_ups = Vec::new();
+        let change = match kind {
+            ChangeKind::Scale => Change::Scale { pool, replicas: replicas() },
+            ChangeKind::ScaleAndBack => {
                 let by = 1 + i8::try_from(random.below(2)).unwrap_or_default();
                 let by = if random.below(2) == 0 { -by } else { by };
-                then.push((self.later(), Act::ScaleBy { pool, by: -by }));
-                Act::ScaleBy { pool, by }
+                follow_ups.push((self.later(), Change::ScaleBy { pool, by: -by }));
+                Change::ScaleBy { pool, by }
             }
-            ActKind::Roll => Act::Roll { pool },
-            ActKind::RollAndBack => {
-                then.push((self.later(), Act::RollBack { pool }));
-                Act::Roll { pool }
+            ChangeKind::Roll => Change::Roll { pool },
+            ChangeKind::RollAndBack => {
+                follow_ups.push((self.later(), Change::RollBack { pool }));
+                Change::Roll { pool }
             }
-            ActKind::RollAndPause => {
-                then.push((seconds(random, 0, 90), Act::Pause { pool }));
-                then.push((seconds(random, 90, 600), Act::Resume { pool }));
-                Act::Roll { pool }
+            ChangeKind::RollAndPause => {
+                follow_ups.push((seconds(random, 0, 90), Change::Pause { pool }));
+                follow_ups.push((seconds(random, 90, 600), Change::Resume { pool }));
+                Change::Roll { pool }
             }
-            ActKind::Pause => {
-                then.push((self.later(), Act::Resume { pool }));
-                Act::Pause { pool }
+            ChangeKind::Pause => {
+                follow_ups.push((self.later(), Change::Resume { pool }));
+                Change::Pause { pool }
             }
-            ActKind::ForceDelete => Act::ForceDelete { pick },
-            ActKind::Prioritize => {
-                Act::Prioritize { pick, priority: u8::try_from(random.below(5)).unwrap_or_default() }
+            ChangeKind::ForceDelete => Change::ForceDelete { pick },
+            ChangeKind::Prioritize => {
+                Change::Prioritize { pick, priority: u8::try_from(random.below(5)).unwrap_or_default() }
             }
-            ActKind::Preserve => {
+            ChangeKind::Preserve => {
                 let value = match random.below(4) {
                     0 => Preserve::Now,
                     1 | 2 => Preserve::WhenFailed,
                     _ => Preserve::No,
                 };
-                Act::Preserve { pick, value }
+                Change::Preserve { pick, value }
             }
-            ActKind::PreserveAndFail => {
-                self.push(at + seconds(random, 0, 2), What::Fault(Fault::MachineDies { pick }));
-                // When it has been given up, mostly.
-                then.push((seconds(random, 600, 1200), Act::Roll { pool }));
-                Act::Preserve { pick, value: Preserve::WhenFailed }
+            ChangeKind::PreserveAndFail => {
+                self.push(at + seconds(random, 0, 2), EntryKind::Fault(Fault::MachineDies { pick }));
+                // Usually, the Machine has been marked Failed by then.
+                follow_ups.push((seconds(random, 600, 1200), Change::Roll { pool }));
+                Change::Preserve { pick, value: Preserve::WhenFailed }
             }
-            ActKind::ScaleDownByName => Act::ScaleDownByName { pick },
-            ActKind::Cordon => {
-                then.push((self.later(), Act::Uncordon { pick }));
-                Act::Cordon { pick }
+            ChangeKind::ScaleDownByName => Change::ScaleDownByName { pick },
+            ChangeKind::Cordon => {
+                follow_ups.push((self.later(), Change::Uncordon { pick }));
+                Change::Cordon { pick }
             }
-            ActKind::DeleteNode => Act::DeleteNode { pick },
-            ActKind::Abandon if self.abandoned() < MOST_ABANDONED => Act::Abandon { pick },
-            ActKind::PauseAndRoll => {
-                // What is decided on a state of before the pause is over by then.
-                then.push((seconds(random, 35, 90), Act::Roll { pool }));
-                then.push((seconds(random, 150, 600), Act::Resume { pool }));
-                Act::Pause { pool }
+            ChangeKind::DeleteNode => Change::DeleteNode { pick },
+            ChangeKind::Abandon if self.abandoned() < MOST_ABANDONED => Change::Abandon { pick },
+            ChangeKind::PauseAndRoll => {
+                // By then, all requests that were decided before the pause have ended.
+                follow_ups.push((seconds(random, 35, 90), Change::Roll { pool }));
+                follow_ups.push((seconds(random, 150, 600), Change::Resume { pool }));
+                Change::Pause { pool }
             }
-            ActKind::RollAndScaleDown => {
-                // Two or three replicas: both sets have as many soon, and the difference is not divisible.
+            ChangeKind::RollAndScaleDown => {
+                // Two or three replicas: both MachineSets soon have the same number, and the difference is not
+                // divisible.
                 let replicas = 2 + number(random, 2);
-                self.push(at.saturating_sub(seconds(random, 200, 300)), What::Act(Act::Scale { pool, replicas }));
-                then.push((seconds(random, 15, 110), Act::ScaleBy { pool, by: -1 }));
-                then.push((seconds(random, 150, 300), Act::ScaleBy { pool, by: 1 }));
-                Act::Roll { pool }
+                self.push(at.saturating_sub(seconds(random, 200, 300)), EntryKind::Change(Change::Scale { pool, replicas }));
+                follow_ups.push((seconds(random, 15, 110), Change::ScaleBy { pool, by: -1 }));
+                follow_ups.push((seconds(random, 150, 300), Change::ScaleBy { pool, by: 1 }));
+                Change::Roll { pool }
             }
-            ActKind::EditTemplate => {
-                Act::EditTemplate { pool, version: u8::try_from(random.below(4)).unwrap_or_default() }
+            ChangeKind::EditTemplate => {
+                Change::EditTemplate { pool, version: u8::try_from(random.below(4)).unwrap_or_default() }
             }
-            ActKind::PreserveAndScaleDown => {
+            ChangeKind::PreserveAndScaleDown => {
                 if random.below(2) == 0 {
-                    then.push((Duration::ZERO, Act::Prioritize { pick, priority: 1 }));
+                    follow_ups.push((Duration::ZERO, Change::Prioritize { pick, priority: 1 }));
                 }
                 let by = -1 - i8::try_from(random.below(2)).unwrap_or_default();
-                then.push((seconds(random, 35, 120), Act::ScaleBy { pool, by }));
-                then.push((seconds(random, 200, 400), Act::ScaleBy { pool, by: -by }));
-                Act::Preserve { pick, value: Preserve::Now }
+                follow_ups.push((seconds(random, 35, 120), Change::ScaleBy { pool, by }));
+                follow_ups.push((seconds(random, 200, 400), Change::ScaleBy { pool, by: -by }));
+                Change::Preserve { pick, value: Preserve::Now }
             }
-            ActKind::Delete | ActKind::Abandon => Act::Delete { pick },
+            ChangeKind::Delete | ChangeKind::Abandon => Change::Delete { pick },
         };
-        self.push(at, What::Act(act));
-        for (after, act) in then {
-            self.push(at + after, What::Act(act));
+        self.push(at, EntryKind::Change(change));
+        for (after, change) in follow_ups {
+            self.push(at + after, EntryKind::Change(change));
         }
     }
 
     fn abandoned(&self) -> usize {
-        self.drawn.iter().filter(|drawn| matches!(drawn.what, What::Act(Act::Abandon { .. }))).count()
+        self.drawn.iter().filter(|drawn| matches!(drawn.kind, EntryKind::Change(Change::Abandon { .. }))).count()
     }
 
-    /// How long something goes wrong: not longer in proportion than in a whole history.
-    fn lasting(&self, least: u64, most: u64) -> Duration {
+    /// Draws the duration of a fault. The maximum is proportional to the length of the history.
+    fn fault_duration(&self, least: u64, most: u64) -> Duration {
         let most = self.length.time(Duration::from_secs(most)).as_secs();
         seconds(self.random, least, most.max(least))
     }
@@ -237,49 +238,49 @@ impl Draw<'_> {
                 let how = [RequestFault::Failed, RequestFault::Conflict, RequestFault::Throttled, RequestFault::Slow];
                 self.requests(side, &how)
             }
-            FaultKind::LostAnswers => self.requests(side, &[RequestFault::LostAfter, RequestFault::LostBefore]),
-            FaultKind::LostAndLate => {
-                let lasts = self.lasting(5, 90);
-                self.push(at, What::Fault(Fault::Lag { side: Side::Control, lasts }));
-                let which = [Which::Creates, Which::Deletes, Which::All];
-                let which = which.get(below(random, 3)).copied().unwrap_or(Which::All);
-                Fault::Requests { side: Side::Control, which, how: RequestFault::LostAfter, percent: 100, lasts }
+            FaultKind::LostResponses => self.requests(side, &[RequestFault::ResponseLost, RequestFault::RequestLost]),
+            FaultKind::LostResponsesAndLag => {
+                let duration = self.fault_duration(5, 90);
+                self.push(at, EntryKind::Fault(Fault::Lag { side: Side::Control, duration }));
+                let requests = [RequestKind::Creates, RequestKind::Deletes, RequestKind::All];
+                let requests = requests.get(below(random, 3)).copied().unwrap_or(RequestKind::All);
+                Fault::Requests { side: Side::Control, requests, how: RequestFault::ResponseLost, percent: 100, duration }
             }
             FaultKind::LostDeletes => {
-                let (side, which, how) = (Side::Control, Which::Deletes, RequestFault::LostBefore);
-                Fault::Requests { side, which, how, percent: 100, lasts: seconds(random, 20, 200) }
+                let (side, requests, how) = (Side::Control, RequestKind::Deletes, RequestFault::RequestLost);
+                Fault::Requests { side, requests, how, percent: 100, duration: seconds(random, 20, 200) }
             }
-            FaultKind::Watches => Fault::Watches { side, lasts: self.lasting(30, 600) },
+            FaultKind::Watches => Fault::Watches { side, duration: self.fault_duration(30, 600) },
             FaultKind::Compaction => Fault::Compaction { side },
-            FaultKind::Webhook => self.requests(side, &[RequestFault::Refused, RequestFault::Reverted]),
-            FaultKind::Lag => Fault::Lag { side, lasts: self.lasting(1, 90) },
-            FaultKind::Partition => Fault::Partition { side, lasts: self.lasting(5, 900) },
-            FaultKind::Forbidden => Fault::Forbidden { side, lasts: self.lasting(5, 600) },
+            FaultKind::Webhook => self.requests(side, &[RequestFault::Rejected, RequestFault::Reverted]),
+            FaultKind::Lag => Fault::Lag { side, duration: self.fault_duration(1, 90) },
+            FaultKind::Partition => Fault::Partition { side, duration: self.fault_duration(5, 900) },
+            FaultKind::Forbidden => Fault::Forbidden { side, duration: self.fault_duration(5, 600) },
             FaultKind::Calls => self.calls(),
             FaultKind::StuckDeletions => {
                 let how = if random.below(3) == 0 { CallFault::Hangs } else { CallFault::Fails(self.code()) };
-                Fault::Calls { how, method: Some(Method::Delete), percent: 100, lasts: self.lasting(600, 1800) }
+                Fault::Calls { how, method: Some(Method::Delete), percent: 100, duration: self.fault_duration(600, 1800) }
             }
-            FaultKind::Omissions => Fault::Omissions { lasts: self.lasting(600, 3600) },
-            FaultKind::Doubles => Fault::Doubles { lasts: self.lasting(30, 400) },
+            FaultKind::Omissions => Fault::Omissions { duration: self.fault_duration(600, 3600) },
+            FaultKind::Doubles => Fault::Doubles { duration: self.fault_duration(30, 400) },
             FaultKind::Vm => Fault::Vm { how: self.vm(), pick: self.pick() },
             FaultKind::Zone => {
                 let how = if random.below(2) == 0 { VmFault::Dies } else { VmFault::Hangs };
-                let revived = (random.below(2) == 0).then(|| self.lasting(60, 1200));
+                let revived = (random.below(2) == 0).then(|| self.fault_duration(60, 1200));
                 Fault::Zone { how, revived }
             }
-            FaultKind::Quota => Fault::Quota { lasts: self.lasting(60, 1500) },
-            // A lease is lost after a minute, however short the history is.
-            FaultKind::Deposed => Fault::Deposed { lasts: seconds(random, 20, 300) },
+            FaultKind::Quota => Fault::Quota { duration: self.fault_duration(60, 1500) },
+            // A lease expires after a minute, also in a short history.
+            FaultKind::LeaderPartition => Fault::LeaderPartition { duration: seconds(random, 20, 300) },
             FaultKind::Crash => Fault::Crash { down: seconds(random, 0, 60) },
-            // Nothing older than ten minutes is remembered. To take an API server away and put it back takes a while.
-            FaultKind::PutBack => Fault::PutBack { age: self.lasting(60, 480), down: seconds(random, 15, 120) },
+            // The API server keeps ten minutes of history. A restore takes some time.
+            FaultKind::Restore => Fault::Restore { age: self.fault_duration(60, 480), down: seconds(random, 15, 120) },
             FaultKind::OtherVersion => {
                 let version = if random.below(2) == 0 { Version::Older } else { Version::Newer };
                 Fault::OtherVersion { version, down: seconds(random, 0, 60) }
             }
         };
-        self.push(at, What::Fault(fault));
+        self.push(at, EntryKind::Fault(fault));
     }
 
     fn code(&self) -> Code {
@@ -289,13 +290,13 @@ impl Draw<'_> {
     fn requests(&self, side: Side, how: &[RequestFault]) -> Fault {
         let how = how.get(below(self.random, how.len() as u64)).copied().unwrap_or(RequestFault::Failed);
         let some = [20, 50, 90].get(below(self.random, 3)).copied().unwrap_or(50);
-        // What is lost again and again comes through when it is no longer wanted.
-        let (which, percent) = match self.random.below(6) {
-            0 => (Which::Creates, 100),
-            1 | 2 => (Which::Deletes, 100),
-            _ => (Which::All, some),
+        // A request that is lost repeatedly may succeed when it is no longer wanted.
+        let (requests, percent) = match self.random.below(6) {
+            0 => (RequestKind::Creates, 100),
+            1 | 2 => (RequestKind::Deletes, 100),
+            _ => (RequestKind::All, some),
         };
-        Fault::Requests { side, which, how, percent, lasts: self.lasting(10, 400) }
+        Fault::Requests { side, requests, how, percent, duration: self.fault_duration(10, 400) }
     }
 
     fn calls(&self) -> Fault {
@@ -316,7 +317,7 @@ impl Draw<'_> {
             _ => CallFault::HangsAfterEffect,
         };
         let percent = [30, 100].get(below(random, 2)).copied().unwrap_or(100);
-        Fault::Calls { how, method, percent, lasts: self.lasting(10, 900) }
+        Fault::Calls { how, method, percent, duration: self.fault_duration(10, 900) }
     }
 
     fn vm(&self) -> VmFault {
@@ -324,12 +325,12 @@ impl Draw<'_> {
             0 | 1 => VmFault::Dies,
             2 => VmFault::Hangs,
             3 => VmFault::Reboots,
-            _ => VmFault::IsTaken,
+            _ => VmFault::Vanishes,
         }
     }
 }
 
-/// Every code but those that would be a lie: that there is no VM, that it has not been initialized, that a call is not offered.
+/// All codes except those that make a false statement: NotFound, Uninitialized and Unimplemented.
 const CODES: [Code; 14] = [
     Code::Canceled,
     Code::Unknown,
@@ -352,7 +353,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_seed_gives_the_same_history_and_another_seed_another() {
+    fn history_depends_only_on_the_seed() {
         for profile in Profile::ALL {
             let draw = |seed| history(profile, Length::Half, 2, &Random::seeded(seed));
             assert_eq!(draw(1), draw(1));
@@ -362,35 +363,35 @@ mod tests {
     }
 
     #[test]
-    fn a_profile_draws_what_it_is_for() {
+    fn profile_draws_its_own_changes_and_faults() {
         for (name, part) in [
             ("in-place-failures", "loses power"),
-            ("put-back", "the API server is put back to it"),
-            ("other-versions", "the process dies after an older version"),
-            ("other-versions", "the process dies after a newer version"),
+            ("put-back", "the API server is restored"),
+            ("other-versions", "an older version writes objects"),
+            ("other-versions", "a newer version writes objects"),
             ("strategies", "node template"),
             ("doubles", "two VMs"),
         ] {
             let profile = Profile::named(name).unwrap();
             let drawn = (0..20).flat_map(|seed| history(profile, Length::Quarter, 1, &Random::seeded(seed)));
             assert!(
-                drawn.map(|happening| happening.what.to_string()).any(|what| what.contains(part)),
+                drawn.map(|happening| happening.kind.to_string()).any(|kind| kind.contains(part)),
                 "{name}: {part}"
             );
         }
     }
 
     #[test]
-    fn every_kind_of_trouble_is_drawn_sooner_or_later() {
+    fn chaos_draws_every_kind_of_fault() {
         let chaos = Profile::named("chaos").unwrap();
-        let told: Vec<String> = (0..50)
+        let texts: Vec<String> = (0..50)
             .flat_map(|seed| history(chaos, Length::Whole, 2, &Random::seeded(seed)))
-            .map(|h| h.what.to_string())
+            .map(|h| h.kind.to_string())
             .collect();
         for part in
-            ["lost on the way", "the answer is lost", "cannot be reached", "forbids", "full", "dies", "never answer"]
+            [" are lost", "responses are lost", "is unreachable", "forbids", "no capacity", "is killed", "never return"]
         {
-            assert!(told.iter().any(|what| what.contains(part)), "{part}");
+            assert!(texts.iter().any(|kind| kind.contains(part)), "{part}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A whole cluster in memory, on one thread and a clock of its own.
+//! A cluster in memory, on one thread and a paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use tokio::sync::Notify;
 
 use super::draw::Pool;
 use super::objects::{NAMESPACE, SECRET, all, policy};
-use super::process::{OURS, Process, SKEW};
+use super::process::{AGENT_PREFIX, Process, SKEW};
 use super::profile::{Profile, Strategy, Surroundings, Workload};
 use super::record::Record;
 use crate::oracle::{Author, Limits, Oracle, VmChange, Write, Writer, WritingComponent};
 
-/// What the simulated controller manager does. Each part that has nothing to do would still watch.
+/// Parts of the simulated controller manager. Parts without work would still open watches.
 const PARTS: [Part; 8] = [
     Part::Scheduler,
     Part::ReplicaSets,
@@ -31,55 +31,55 @@ const PARTS: [Part; 8] = [
     Part::Evictions,
     Part::Collection,
 ];
-/// What it does besides where there are volumes.
+/// Additional parts for pods with volumes.
 const VOLUME_PARTS: [Part; 3] = [Part::StatefulSets, Part::Claims, Part::Attachment];
 
-/// Everything.
+/// The simulated cluster and the processes of the controllers.
 pub(super) struct Environment {
     pub(super) server: Server,
     pub(super) cloud: VirtualCloud,
     pub(super) clock: Clock,
     pub(super) operator: kube::Client,
-    pub(super) judged: Judged,
-    /// Those that live.
+    pub(super) observer: Observer,
+    /// Running processes.
     pub(super) processes: Vec<Process>,
-    /// How many there should be.
+    /// Number of processes that should run.
     pub(super) candidates: usize,
-    /// How many there have been.
+    /// Number of processes started so far.
     pub(super) started: u64,
-    /// When the last one began.
+    /// Start time of the last process.
     pub(super) last_start: Timestamp,
-    /// Whether the API server is being put back.
-    pub(super) is_away: bool,
-    /// What goes wrong with driver calls now, by the number of the happening.
+    /// Whether the API server is down for a restore.
+    pub(super) is_down: bool,
+    /// Active faults of driver calls, with the index of the history entry.
     pub(super) scripts: Vec<(usize, Script)>,
-    /// How many faults leave VMs out of lists now.
+    /// Number of active faults that omit VMs from lists.
     pub(super) omissions: Arc<Mutex<usize>>,
-    /// How many faults make the cloud create two VMs now.
+    /// Number of active faults with which the cloud creates two VMs.
     pub(super) doubles: Arc<Mutex<usize>>,
-    /// What goes wrong with requests now, by the number of the happening.
+    /// Active faults of requests, with the index of the history entry.
     pub(super) rules: Vec<(usize, RuleId)>,
     pub(super) random: Random,
-    pub(super) outside: Tasks,
-    /// Kubelets, scheduler, controller manager and garbage collector.
+    pub(super) background: Tasks,
+    /// Tasks of the kubelets, the scheduler, the controller manager and the garbage collector.
     cluster: Tasks,
     workload: Workload,
     surroundings: Surroundings,
     metrics: Metrics,
 }
 
-/// The oracle, and what was written down for it. Clones are the same.
+/// The oracle and the record of a run. Clones share both.
 #[derive(Clone)]
-pub(super) struct Judged {
+pub(super) struct Observer {
     pub(super) oracle: Arc<Mutex<Oracle>>,
     pub(super) record: Arc<Mutex<Record>>,
-    /// Notified when the oracle has found something.
+    /// Notified when the oracle has found a violation.
     pub(super) found: Arc<Notify>,
 }
 
 impl Environment {
-    /// Sets everything up; no controller runs yet.
-    pub(super) fn set(profile: &Profile, pools: &[Pool], random: &Random, record: Record) -> Result<Self, String> {
+    /// Creates the cluster. No controller runs yet.
+    pub(super) fn new(profile: &Profile, pools: &[Pool], random: &Random, record: Record) -> Result<Self, String> {
         let began = Timestamp::from_second(1_800_000_000).unwrap_or_default();
         let clock = Clock::starting_at(began);
         let now = {
@@ -92,7 +92,7 @@ impl Environment {
         }
         let node_life = NodeLife {
             monitor: Monitor::Absent,
-            // Seldom, because half of all requests would be renewals.
+            // Renewed rarely; otherwise half of all requests would be renewals.
             lease_period: Duration::from_mins(1),
             lease_duration: Duration::from_secs(80),
             ..NodeLife::default()
@@ -102,11 +102,11 @@ impl Environment {
         let config = Config { doubles: Doubles::Allowed, list_lag, quoted, node_life, ..Config::default() };
         let cloud = VirtualCloud::new(config, now, random.number());
         let metrics = Metrics::new().map_err(|error| error.to_string())?;
-        let judged = Judged::new(record, began);
-        judged.watch(&server, &cloud, &clock);
+        let observer = Observer::new(record, began);
+        observer.watch(&server, &cloud, &clock);
         let environment = Self {
             operator: plain_client(&server, "operator", &metrics),
-            outside: Tasks::new(),
+            background: Tasks::new(),
             cluster: Tasks::new(),
             workload: profile.workload,
             surroundings: profile.surroundings,
@@ -115,12 +115,12 @@ impl Environment {
             candidates: profile.candidates,
             started: 0,
             last_start: began,
-            is_away: false,
+            is_down: false,
             scripts: Vec::new(),
             omissions: Arc::default(),
             doubles: Arc::default(),
             rules: Vec::new(),
-            judged,
+            observer,
             metrics,
             server,
             cloud,
@@ -128,16 +128,16 @@ impl Environment {
         };
         environment.start_cluster(Duration::ZERO);
         if pools.iter().any(|pool| pool.strategy == Strategy::InPlace) {
-            environment.agents(plain_client(&environment.server, "node-agents", &environment.metrics));
-            environment.people();
+            environment.run_node_agents(plain_client(&environment.server, "node-agents", &environment.metrics));
+            environment.run_users();
         }
         if profile.surroundings == Surroundings::Full {
-            environment.mirror_pods(plain_client(&environment.server, "static-pods", &environment.metrics));
+            environment.run_mirror_pods(plain_client(&environment.server, "static-pods", &environment.metrics));
         }
         Ok(environment)
     }
 
-    /// Kubelets, and this much later scheduler and controller manager, and the garbage collector.
+    /// Starts kubelets and garbage collector. Scheduler and controller manager start after `head_start`.
     fn start_cluster(&self, head_start: Duration) {
         let (cloud, stop) = (self.cloud.clone(), self.cluster.stopping());
         let client = plain_client(&self.server, "kubelets", &self.metrics);
@@ -170,23 +170,23 @@ impl Environment {
         });
     }
 
-    /// Ends what a cluster consists of besides its API server.
+    /// Stops all components of the cluster except the API server.
     pub(super) fn stop_cluster(&mut self) {
         self.cluster.stop();
         self.cluster = Tasks::new();
     }
 
-    /// Begins it again, as is done when an API server is put back: none of it can be trusted to notice. A node that is heard again before
-    /// anybody asks is not missed.
+    /// Starts the components again after a restore of the API server: they may not detect it by themselves. The
+    /// kubelets start first, so that Nodes are not marked unreachable.
     pub(super) fn restart_cluster(&self) {
         self.start_cluster(Duration::from_secs(10));
     }
 
-    /// Ends everything.
+    /// Stops all processes and tasks.
     pub(super) fn end(&mut self) {
-        self.processes.drain(..).for_each(Process::die);
+        self.processes.drain(..).for_each(Process::kill);
         self.cluster.stop();
-        self.outside.stop();
+        self.background.stop();
     }
 }
 
@@ -202,31 +202,31 @@ fn signed(duration: Duration) -> SignedDuration {
     SignedDuration::try_from(duration).unwrap_or(SignedDuration::MAX)
 }
 
-/// How long a VM may be without a Machine.
-pub(super) fn unowned_limit() -> SignedDuration {
+/// Maximum time for which a VM may exist without a Machine.
+pub(super) fn orphan_limit() -> SignedDuration {
     let policy = policy();
     signed(policy.creation_timeout + 2 * policy.safety.orphan_period) + SKEW
 }
 
-/// Which component of which process a client belongs to, where a component of ours writes.
+/// Returns the process and component that a user agent names, for clients that write.
 fn by_agent(agent: &str) -> Option<Writer> {
-    let name = agent.strip_prefix(OURS)?.split('/').next()?.rsplit('-').next()?;
+    let name = agent.strip_prefix(AGENT_PREFIX)?.split('/').next()?.rsplit('-').next()?;
     let (number, component) = name.split_at_checked(name.len().checked_sub(1)?)?;
     let component = match component {
         "m" => WritingComponent::Machines,
-        "f" => WritingComponent::Fleet,
+        "f" => WritingComponent::Manager,
         _ => return None,
     };
     Some(Writer { process: number.parse().ok()?, component })
 }
 
-impl Judged {
+impl Observer {
     fn new(record: Record, began: Timestamp) -> Self {
         let policy = policy();
         let limits = Limits {
-            unowned: unowned_limit(),
+            orphan: orphan_limit(),
             drain: signed(policy.drain.timeout) - SKEW,
-            // One process may have begun to wait, and another with another clock ends it.
+            // One process may start the wait, and another one with a different clock may end it.
             orphan_wait: signed(policy.creation_timeout) - SKEW - SKEW,
             detach: signed(policy.drain.detach_timeout),
             replacements: 1,
@@ -238,53 +238,53 @@ impl Judged {
         }
     }
 
-    /// Has the oracle told of everything.
+    /// Reports all writes, watch events, requests and VM changes to the oracle.
     fn watch(&self, server: &Server, cloud: &VirtualCloud, clock: &Clock) {
-        let (judged, time) = (self.clone(), clock.clone());
-        server.observe(Arc::new(move |observation| judged.observe(time.now(), observation)));
-        let (judged, time) = (self.clone(), clock.clone());
+        let (observer, time) = (self.clone(), clock.clone());
+        server.observe(Arc::new(move |observation| observer.observe(time.now(), observation)));
+        let (observer, time) = (self.clone(), clock.clone());
         cloud.observe(Arc::new(move |event, vm| {
             let change = match event {
-                VmEvent::Given => VmChange::Given,
+                VmEvent::Given => VmChange::Present,
                 VmEvent::Deleted => VmChange::Deleted,
-                VmEvent::TakenAway => VmChange::TakenAway,
+                VmEvent::TakenAway => VmChange::Vanished,
             };
             let machine = vm.machine.as_ref().map(api::MachineName::as_str);
-            judged.tell(|oracle| oracle.vm(time.now(), change, vm.id.as_str(), machine));
-            judged.record.lock().vm(time.now(), change, vm.id.as_str(), machine);
+            observer.update(|oracle| oracle.vm(time.now(), change, vm.id.as_str(), machine));
+            observer.record.lock().vm(time.now(), change, vm.id.as_str(), machine);
         }));
     }
 
     fn observe(&self, now: Timestamp, observation: &Observation<'_>) {
         match observation {
             Observation::Written { kind, change, by: by_whom } => {
-                let by = match (by_whom.user_agent.starts_with(OURS), by_whom.subresource.as_str()) {
-                    (true, "eviction") => Author::OurEviction,
-                    (true, _) => Author::Us,
+                let by = match (by_whom.user_agent.starts_with(AGENT_PREFIX), by_whom.subresource.as_str()) {
+                    (true, "eviction") => Author::ControllerEviction,
+                    (true, _) => Author::Controllers,
                     (false, _) => Author::Others,
                 };
                 let after = (change.kind == fake_apiserver::ChangeKind::Put).then_some(&*change.after);
                 let (before, name) = (change.before.as_deref(), &*change.key.name);
                 let writer = by_agent(&by_whom.user_agent);
                 let write = Write { kind, name, revision: change.revision, before, after, by, writer };
-                self.tell(|oracle| oracle.written(now, &write));
+                self.update(|oracle| oracle.written(now, &write));
                 self.record.lock().written(now, &write);
             }
-            Observation::Shown { kind, to, revision } if to.starts_with(OURS) => {
+            Observation::Shown { kind, to, revision } if to.starts_with(AGENT_PREFIX) => {
                 self.oracle.lock().shown(now, kind, *revision);
             }
             Observation::Shown { .. } => {}
             Observation::Answered(entry) => {
                 let request = self.record.lock().request(entry);
                 if let Some(request) = request {
-                    self.tell(|oracle| oracle.asked(now, &request));
+                    self.update(|oracle| oracle.requested(now, &request));
                 }
             }
         }
     }
 
-    /// Tells the oracle something, and everybody if it is wrong.
-    pub(super) fn tell(&self, with: impl FnOnce(&mut Oracle)) {
+    /// Updates the oracle, and notifies `found` if there is a violation.
+    pub(super) fn update(&self, with: impl FnOnce(&mut Oracle)) {
         let mut oracle = self.oracle.lock();
         with(&mut oracle);
         if oracle.violation().is_some() {

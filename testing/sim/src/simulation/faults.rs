@@ -1,4 +1,4 @@
-//! What goes wrong, carried out and ended.
+//! Starts and ends faults.
 
 use std::time::Duration;
 
@@ -8,18 +8,18 @@ use fake_apiserver::faults::{After, Rule, RuleId, Verb, Verbs};
 use tokio::sync::watch;
 
 use super::environment::Environment;
-use super::history::{CallFault, Fault, Pick, RequestFault, Side, VmFault, Which};
-use super::line::LineState;
-use super::process::OURS;
+use super::history::{CallFault, Fault, Pick, RequestFault, Side, VmFault, RequestKind};
+use super::connection::ConnectionState;
+use super::process::AGENT_PREFIX;
 use crate::oracle::{DEPLOYMENTS, MACHINES, SETS};
 
-/// How long a line that breaks is cut.
+/// Time for which a broken connection stays broken.
 const BREAK: Duration = Duration::from_secs(2);
 
-/// How much sooner than we, at the most, others reach an API server that was put back.
+/// Maximum time in seconds by which other clients reach a restored API server before the controllers.
 const HEAD_START: u64 = 30;
 
-/// What the oracle is told of an API server that was put back.
+/// Kinds that are reported to the oracle after a restore.
 const KINDS: [&str; 8] = [
     DEPLOYMENTS,
     SETS,
@@ -31,79 +31,79 @@ const KINDS: [&str; 8] = [
     "leases.coordination.k8s.io",
 ];
 
-/// What ends a fault.
+/// How a fault ends.
 #[derive(Debug)]
-pub(super) enum End {
-    /// Requests are as they should be.
+pub(super) enum FaultEnd {
+    /// Requests succeed again.
     Rules,
-    /// Driver calls are.
+    /// Driver calls succeed again.
     Scripts,
-    /// The line is open.
-    Line(Side),
-    /// Lists of VMs are whole.
+    /// The connections work again.
+    Connection(Side),
+    /// Lists of VMs are complete again.
     Omissions,
-    /// Creates give a Machine one VM.
+    /// A create makes one VM again.
     Doubles,
-    /// There is room for VMs.
+    /// The cloud has capacity again.
     Quota,
-    /// These boot.
+    /// These VMs boot.
     Revive(Vec<VmId>),
-    /// A process begins.
+    /// A process starts.
     Start,
-    /// The line of the process with this number is open.
-    Lone(u64),
-    /// Nobody can reach the API server for this long; then it is what it was at this revision.
-    Away(u64, Duration),
-    /// The API server is what it was at this revision, and others can reach it.
-    PutBack(u64),
-    /// And so can we.
-    Back,
+    /// The connection of this process works again.
+    LeaderConnection(u64),
+    /// The API server is down for this long. Then it is restored to this revision.
+    TakeDown(u64, Duration),
+    /// The API server is restored to this revision, and other clients can reach it.
+    Restore(u64),
+    /// The controllers can reach it too.
+    Reconnect,
 }
 
-/// Opens a line that is cut.
-fn open(line: &watch::Sender<LineState>) {
+/// Repairs a broken connection.
+fn open(line: &watch::Sender<ConnectionState>) {
     line.send_if_modified(|state| {
-        let is_cut = *state == LineState::Cut;
+        let is_cut = *state == ConnectionState::Cut;
         if is_cut {
-            *state = LineState::Open;
+            *state = ConnectionState::Open;
         }
         is_cut
     });
 }
 
 impl Environment {
-    /// Lets fault number `number` begin; how it ends.
-    pub(super) fn begin(&mut self, number: usize, fault: &Fault) -> Option<End> {
+    /// Starts fault number `number`. Returns how it ends.
+    pub(super) fn begin_fault(&mut self, number: usize, fault: &Fault) -> Option<FaultEnd> {
         match fault {
-            Fault::Requests { side, which, how, percent, .. } => {
-                let rule = self.request_rule(*side, *which, *how, *percent);
+            Fault::Requests { side, requests, how, percent, .. } => {
+                let rule = self.request_rule(*side, *requests, *how, *percent);
                 self.rules.push((number, rule));
-                Some(End::Rules)
+                Some(FaultEnd::Rules)
             }
             Fault::Watches { side, .. } => {
-                // Those that are open break as well, and are opened again under the rule.
+                // Open watches break too, and are opened again under the rule.
                 let rule = self.rule(*side, Verb::Watch).with_probability(0.8);
                 let rule = rule.drop_watch(After::Time(Duration::from_secs(7)));
                 self.rules.push((number, rule));
-                self.break_line(*side, None);
-                Some(End::Rules)
+                self.break_connections(*side, None);
+                Some(FaultEnd::Rules)
             }
             Fault::Compaction { side } => {
-                self.break_line(*side, Some(self.server.clone()));
+                self.break_connections(*side, Some(self.server.clone()));
                 None
             }
             Fault::Lag { side, .. } => {
-                self.set_line(*side, LineState::Late);
-                Some(End::Line(*side))
+                self.set_connections(*side, ConnectionState::Lagging);
+                Some(FaultEnd::Connection(*side))
             }
             Fault::Partition { side, .. } => {
-                self.set_line(*side, LineState::Cut);
-                Some(End::Line(*side))
+                self.set_connections(*side, ConnectionState::Cut);
+                Some(FaultEnd::Connection(*side))
             }
             Fault::Forbidden { side, .. } => {
                 let rule = self.rule(*side, Verb::ALL).forbid();
                 self.rules.push((number, rule));
-                Some(End::Rules)
+                Some(FaultEnd::Rules)
             }
             Fault::Calls { how, method, percent, .. } => {
                 let fault = match how {
@@ -119,138 +119,139 @@ impl Environment {
                     None => script,
                 };
                 self.scripts.push((number, script));
-                self.play_scripts();
-                Some(End::Scripts)
+                self.apply_scripts();
+                Some(FaultEnd::Scripts)
             }
             Fault::Vm { how, pick } => {
-                self.strike_one(*how, *pick);
+                self.apply_vm_fault_to(*how, *pick);
                 None
             }
             Fault::MachineDies { pick } => {
                 let machine = self.machine(*pick)?;
                 let vms = self.cloud.vms();
                 let vm = vms.iter().find(|vm| vm.machine.as_ref().is_some_and(|name| name.as_str() == machine))?;
-                self.strike(VmFault::Dies, &vm.id);
+                self.apply_vm_fault(VmFault::Dies, &vm.id);
                 None
             }
             Fault::Zone { how, revived } => {
-                let struck: Vec<VmId> = self.cloud.vms().into_iter().step_by(2).map(|vm| vm.id).collect();
-                for vm in &struck {
-                    self.strike(*how, vm);
+                let affected: Vec<VmId> = self.cloud.vms().into_iter().step_by(2).map(|vm| vm.id).collect();
+                for vm in &affected {
+                    self.apply_vm_fault(*how, vm);
                 }
-                revived.map(|_| End::Revive(struck))
+                revived.map(|_| FaultEnd::Revive(affected))
             }
             Fault::Omissions { .. } => {
                 *self.omissions.lock() += 1;
-                Some(End::Omissions)
+                Some(FaultEnd::Omissions)
             }
             Fault::Doubles { .. } => {
                 *self.doubles.lock() += 1;
-                Some(End::Doubles)
+                Some(FaultEnd::Doubles)
             }
             Fault::Quota { .. } => {
                 let total = Some(self.cloud.vms().len());
                 self.cloud.set_quotas(Quotas { total, ..Quotas::default() });
-                Some(End::Quota)
+                Some(FaultEnd::Quota)
             }
             Fault::Crash { .. } => {
                 let leader = self.leader()?;
-                self.processes.remove(leader).die();
-                Some(End::Start)
+                self.processes.remove(leader).kill();
+                Some(FaultEnd::Start)
             }
-            Fault::PutBack { down, .. } => Some(End::Away(self.server.revision(), *down)),
+            Fault::Restore { down, .. } => Some(FaultEnd::TakeDown(self.server.revision(), *down)),
             Fault::OtherVersion { version, .. } => {
                 let leader = self.leader()?;
-                self.processes.remove(leader).die();
-                self.left_by(*version);
-                Some(End::Start)
+                self.processes.remove(leader).kill();
+                self.write_as(*version);
+                Some(FaultEnd::Start)
             }
-            Fault::Deposed { .. } => {
+            Fault::LeaderPartition { .. } => {
                 let leader = self.leader()?;
                 let process = self.processes.get(leader)?;
-                process.line(Side::Control).send_replace(LineState::Cut);
-                Some(End::Lone(process.number))
+                process.connection(Side::Control).send_replace(ConnectionState::Cut);
+                Some(FaultEnd::LeaderConnection(process.number))
             }
         }
     }
 
-    /// Ends fault number `number`, or the first part of it; what ends then, and after how long.
-    pub(super) fn finish(&mut self, number: usize, end: End) -> Result<Option<(Duration, End)>, String> {
+    /// Ends fault number `number`, or its first phase. Returns the next phase and its delay.
+    pub(super) fn end_fault(&mut self, number: usize, end: FaultEnd) -> Result<Option<(Duration, FaultEnd)>, String> {
         match end {
-            End::Rules => {
-                for (_, rule) in self.rules.extract_if(.., |(whose, _)| *whose == number) {
+            FaultEnd::Rules => {
+                for (_, rule) in self.rules.extract_if(.., |(owner, _)| *owner == number) {
                     self.server.faults().withdraw(rule);
                 }
             }
-            End::Scripts => {
-                self.scripts.retain(|(whose, _)| *whose != number);
-                self.play_scripts();
+            FaultEnd::Scripts => {
+                self.scripts.retain(|(owner, _)| *owner != number);
+                self.apply_scripts();
             }
-            End::Line(side) => self.set_line(side, LineState::Open),
-            End::Omissions => *self.omissions.lock() -= 1,
-            End::Doubles => *self.doubles.lock() -= 1,
-            End::Quota => self.cloud.set_quotas(Quotas::default()),
-            End::Revive(vms) => vms.iter().for_each(|vm| self.cloud.revive(vm)),
-            // Nobody begins without an API server.
-            End::Start if self.is_away => return Ok(Some((BREAK, End::Start))),
-            End::Start => self.start()?,
-            End::Away(revision, down) => {
-                self.is_away = true;
+            FaultEnd::Connection(side) => self.set_connections(side, ConnectionState::Open),
+            FaultEnd::Omissions => *self.omissions.lock() -= 1,
+            FaultEnd::Doubles => *self.doubles.lock() -= 1,
+            FaultEnd::Quota => self.cloud.set_quotas(Quotas::default()),
+            FaultEnd::Revive(vms) => vms.iter().for_each(|vm| self.cloud.revive(vm)),
+            // A process cannot start without an API server.
+            FaultEnd::Start if self.is_down => return Ok(Some((BREAK, FaultEnd::Start))),
+            FaultEnd::Start => self.start()?,
+            FaultEnd::TakeDown(revision, down) => {
+                self.is_down = true;
                 self.stop_cluster();
-                self.set_line(Side::Control, LineState::Cut);
-                self.set_line(Side::Target, LineState::Cut);
-                return Ok(Some((down, End::PutBack(revision))));
+                self.set_connections(Side::Control, ConnectionState::Cut);
+                self.set_connections(Side::Target, ConnectionState::Cut);
+                return Ok(Some((down, FaultEnd::Restore(revision))));
             }
-            End::PutBack(revision) => {
-                self.put_back(revision);
-                return Ok(Some((Duration::from_secs(self.random.below(HEAD_START)), End::Back)));
+            FaultEnd::Restore(revision) => {
+                self.restore(revision);
+                return Ok(Some((Duration::from_secs(self.random.below(HEAD_START)), FaultEnd::Reconnect)));
             }
-            End::Back => {
+            FaultEnd::Reconnect => {
                 for process in &self.processes {
-                    open(process.line(Side::Control));
-                    open(process.line(Side::Target));
+                    open(process.connection(Side::Control));
+                    open(process.connection(Side::Target));
                 }
             }
-            End::Lone(number) => {
+            FaultEnd::LeaderConnection(number) => {
                 for process in self.processes.iter().filter(|process| process.number == number) {
-                    open(process.line(Side::Control));
+                    open(process.connection(Side::Control));
                 }
             }
         }
         Ok(None)
     }
 
-    /// Puts the API server back, if it remembers what it was. What others write then may come further than what we had seen.
-    fn put_back(&mut self, revision: u64) {
-        self.is_away = false;
+    /// Restores the API server if it still has the revision. New writes of other clients may reach revisions beyond
+    /// those that the controllers have observed.
+    fn restore(&mut self, revision: u64) {
+        self.is_down = false;
         if self.server.restore(revision).is_ok() {
-            self.tell_of_copy(revision);
+            self.report_restore(revision);
         }
         self.restart_cluster();
     }
 
-    fn tell_of_copy(&self, revision: u64) {
+    fn report_restore(&self, revision: u64) {
         let kept = KINDS.map(|kind| (kind, self.server.objects(kind)));
         let objects = kept.iter().flat_map(|(kind, objects)| objects.iter().map(move |object| (*kind, &**object)));
         let now = self.clock.now();
-        self.judged.tell(|oracle| oracle.put_back(now, revision, objects));
+        self.observer.update(|oracle| oracle.restored(now, revision, objects));
     }
 
-    fn request_rule(&self, side: Side, which: Which, how: RequestFault, percent: u8) -> RuleId {
-        let verbs: Verbs = match (which, how) {
-            (Which::Creates, _) => Verb::Create.into(),
-            (Which::Deletes, _) => Verb::Delete.into(),
-            (Which::All, RequestFault::Refused) => Verb::WRITES.into(),
-            (Which::All, _) => Verb::ALL.into(),
+    fn request_rule(&self, side: Side, requests: RequestKind, how: RequestFault, percent: u8) -> RuleId {
+        let verbs: Verbs = match (requests, how) {
+            (RequestKind::Creates, _) => Verb::Create.into(),
+            (RequestKind::Deletes, _) => Verb::Delete.into(),
+            (RequestKind::All, RequestFault::Rejected) => Verb::WRITES.into(),
+            (RequestKind::All, _) => Verb::ALL.into(),
         };
         let rule = self.rule(side, verbs).with_probability(f64::from(percent) / 100.0);
         match how {
             RequestFault::Failed => rule.fail(),
             RequestFault::Conflict => rule.conflict(),
             RequestFault::Throttled => rule.throttle(Some(1)),
-            RequestFault::LostBefore => rule.disconnect(),
-            RequestFault::LostAfter => rule.lose_answer(),
-            RequestFault::Refused => rule.forbid(),
+            RequestFault::RequestLost => rule.disconnect(),
+            RequestFault::ResponseLost => rule.lose_answer(),
+            RequestFault::Rejected => rule.forbid(),
             RequestFault::Reverted => rule.revert(),
             RequestFault::Slow => rule.delay_between(Duration::ZERO, Duration::from_secs(5)),
         }
@@ -261,45 +262,45 @@ impl Environment {
             Side::Control => "control",
             Side::Target => "target",
         };
-        self.server.faults().on(verbs).by_agent(format!("{OURS}{agent}"))
+        self.server.faults().on(verbs).by_agent(format!("{AGENT_PREFIX}{agent}"))
     }
 
-    fn set_line(&self, side: Side, state: LineState) {
+    fn set_connections(&self, side: Side, state: ConnectionState) {
         for process in &self.processes {
-            process.line(side).send_replace(state);
+            process.connection(side).send_replace(state);
         }
     }
 
-    /// Ends everything that is under way on a line. A line that was cut and opened at once would not have been cut for anybody. What
-    /// happened meanwhile is forgotten by `forgetful`.
-    fn break_line(&self, side: Side, forgetful: Option<Server>) {
-        let lines: Vec<_> = self.processes.iter().map(|process| process.line(side).clone()).collect();
-        for line in &lines {
-            line.send_replace(LineState::Cut);
+    /// Breaks all requests and watches of a connection. The break lasts a moment, because a break of no duration would
+    /// not be observed. If `compacted` is given, events in between cannot be delivered later.
+    fn break_connections(&self, side: Side, compacted: Option<Server>) {
+        let connections: Vec<_> = self.processes.iter().map(|process| process.connection(side).clone()).collect();
+        for line in &connections {
+            line.send_replace(ConnectionState::Cut);
         }
-        self.outside.spawn("a line that breaks", async move {
+        self.background.spawn("broken connections", async move {
             tokio::time::sleep(BREAK).await;
-            if let Some(server) = forgetful {
+            if let Some(server) = compacted {
                 server.compact(server.revision());
             }
-            lines.iter().for_each(open);
+            connections.iter().for_each(open);
         });
     }
 
-    fn play_scripts(&self) {
+    fn apply_scripts(&self) {
         self.cloud.clear_faults();
         self.scripts.iter().for_each(|(_, script)| self.cloud.inject(script.clone()));
     }
 
-    fn strike_one(&self, how: VmFault, pick: Pick) {
+    fn apply_vm_fault_to(&self, how: VmFault, pick: Pick) {
         let vms = self.cloud.vms();
         let number = usize::from(pick).checked_rem(vms.len());
         if let Some(vm) = number.and_then(|number| vms.get(number)) {
-            self.strike(how, &vm.id);
+            self.apply_vm_fault(how, &vm.id);
         }
     }
 
-    fn strike(&self, how: VmFault, vm: &VmId) {
+    fn apply_vm_fault(&self, how: VmFault, vm: &VmId) {
         match how {
             VmFault::Dies => self.cloud.kill(vm),
             VmFault::Hangs => self.cloud.hang(vm),
@@ -307,7 +308,7 @@ impl Environment {
                 self.cloud.kill(vm);
                 self.cloud.revive(vm);
             }
-            VmFault::IsTaken => {
+            VmFault::Vanishes => {
                 let going = |vm: driver_virtual::Vm| vm.state(self.clock.instant()) == State::Deleting;
                 if !self.cloud.vm(vm).is_none_or(going) {
                     self.cloud.reclaim(vm);

@@ -1,12 +1,12 @@
-//! What is done to a cluster, as data.
+//! The changes and faults of a run, as data.
 //!
-//! Everything that people do and that goes wrong is written down before the run begins. So a run can be repeated without some of it, and
-//! what is left when nothing more can be left out is the shortest history that still fails. Objects are named by a number that picks
-//! among those that are there at that moment.
+//! The history is drawn before the run begins. So a run can be repeated with a part of the history left out. When
+//! nothing more can be left out, the shortest history that still fails is found. Objects are named by a number that
+//! picks one of those that exist at that moment.
 
 #![allow(
     missing_docs,
-    reason = "what a field of a variant holds is in its name, and what it does in the words of the variant"
+    reason = "the names of the fields and the comments of the variants describe them"
 )]
 
 use std::fmt;
@@ -14,209 +14,210 @@ use std::time::Duration;
 
 use driver::{Code, Method};
 
-use crate::oracle::Trouble;
+use crate::oracle::FaultScope;
 
-/// One thing, and when it begins.
+/// A change or a fault, and the time at which it begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happening {
-    /// From the beginning of the run.
+pub struct HistoryEntry {
+    /// Time since the start of the run.
     pub at: Duration,
-    /// What.
-    pub what: What,
+    /// The change or fault.
+    pub kind: EntryKind,
 }
 
-/// Something that somebody does, or that goes wrong.
+/// A change or a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum What {
-    /// A person or the autoscaler does this.
-    Act(Act),
-    /// This goes wrong.
+pub enum EntryKind {
+    /// A change by a user or by the autoscaler.
+    Change(Change),
+    /// A fault.
     Fault(Fault),
 }
 
-/// Picks one of those that are there.
+/// Picks one of the existing objects.
 pub type Pick = u16;
 
-/// What people and the autoscaler do.
+/// A change by a user or by the autoscaler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Change {
     /// Sets the replicas of a pool.
     Scale { pool: usize, replicas: u16 },
-    /// Changes the replicas of a pool by so many.
+    /// Adds this number to the replicas of a pool.
     ScaleBy { pool: usize, by: i8 },
-    /// Gives a pool the next class.
+    /// Sets the next class of a pool.
     Roll { pool: usize },
-    /// Gives a pool the class before.
+    /// Sets the previous class of a pool.
     RollBack { pool: usize },
     /// Pauses a pool.
     Pause { pool: usize },
-    /// Ends that.
+    /// Resumes a pool.
     Resume { pool: usize },
     /// Deletes a Machine.
     Delete { pick: Pick },
-    /// Deletes a Machine by force.
+    /// Force-deletes a Machine.
     ForceDelete { pick: Pick },
     /// Sets the priority of a Machine.
     Prioritize { pick: Pick, priority: u8 },
-    /// Asks to keep a Machine.
+    /// Annotates a Machine to be preserved.
     Preserve { pick: Pick, value: Preserve },
-    /// Lowers the replicas of a pool by one and names the Machine that is to go, as the autoscaler does.
+    /// Lowers the replicas of a pool by one and names the Machine to delete, as the autoscaler does.
     ScaleDownByName { pick: Pick },
     /// Cordons a Node.
     Cordon { pick: Pick },
-    /// Ends that.
+    /// Uncordons a Node.
     Uncordon { pick: Pick },
     /// Deletes a Node.
     DeleteNode { pick: Pick },
-    /// Deletes a Machine and takes its finalizers away: its VM is left behind.
+    /// Deletes a Machine and removes its finalizers, so that its VM is left behind.
     Abandon { pick: Pick },
-    /// Gives a pool this version of its node template.
+    /// Sets this version of the node template of a pool.
     EditTemplate { pool: usize, version: u8 },
 }
 
-/// How a machine is to be kept.
+/// Value of the preserve annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Preserve {
-    /// From now on.
+    /// Preserve now.
     Now,
-    /// When it fails.
+    /// Preserve after a failure.
     WhenFailed,
-    /// Not any more.
+    /// Do not preserve.
     No,
 }
 
-/// Which API server is meant. Both are one server here; the controllers' clients differ.
+/// The API server. Both are one server here, but the controllers use different clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The one with Machines.
+    /// The API server with the Machines.
     Control,
-    /// The one with Nodes.
+    /// The API server with the Nodes.
     Target,
 }
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Some requests to an API server go wrong.
-    Requests { side: Side, which: Which, how: RequestFault, percent: u8, lasts: Duration },
-    /// Watches break, again and again.
-    Watches { side: Side, lasts: Duration },
-    /// The API server forgets its past, and watches break: what they missed cannot be shown any more.
+    /// A share of the requests to an API server fails.
+    Requests { side: Side, requests: RequestKind, how: RequestFault, percent: u8, duration: Duration },
+    /// Watches break repeatedly.
+    Watches { side: Side, duration: Duration },
+    /// The API server is compacted and watches break, so that they cannot resume.
     Compaction { side: Side },
-    /// What watches would show comes late.
-    Lag { side: Side, lasts: Duration },
-    /// An API server cannot be reached.
-    Partition { side: Side, lasts: Duration },
-    /// Everything is forbidden.
-    Forbidden { side: Side, lasts: Duration },
-    /// Some calls to the driver go wrong.
-    Calls { how: CallFault, method: Option<Method>, percent: u8, lasts: Duration },
-    /// Lists of VMs leave every second one out, or so.
-    Omissions { lasts: Duration },
-    /// Something becomes of a VM.
+    /// Watch events are delayed.
+    Lag { side: Side, duration: Duration },
+    /// An API server is unreachable.
+    Partition { side: Side, duration: Duration },
+    /// All requests are rejected with 403.
+    Forbidden { side: Side, duration: Duration },
+    /// A share of the driver calls fails.
+    Calls { how: CallFault, method: Option<Method>, percent: u8, duration: Duration },
+    /// About half of the VMs are missing from each list.
+    Omissions { duration: Duration },
+    /// A VM fails.
     Vm { how: VmFault, pick: Pick },
     /// The VM of a Machine loses power.
     MachineDies { pick: Pick },
-    /// Something becomes of every second VM.
+    /// Every second VM fails.
     Zone { how: VmFault, revived: Option<Duration> },
-    /// The cloud has no room for another VM.
-    Quota { lasts: Duration },
-    /// The process dies, and the next one begins after a while.
+    /// The cloud has no capacity for another VM.
+    Quota { duration: Duration },
+    /// The leading process is killed, and the next one starts after a while.
     Crash { down: Duration },
-    /// The process that leads cannot reach the API server, and another one can.
-    Deposed { lasts: Duration },
-    /// The API server is copied; when the copy has this age nobody can reach the API server for a while, and then it is that copy.
-    PutBack { age: Duration, down: Duration },
-    /// The process dies, a process of another version is there for a while, and the next one begins.
+    /// The leading process cannot reach the API server, and another one can.
+    LeaderPartition { duration: Duration },
+    /// The API server is copied. When the copy has this age, the API server goes down for a while and is restored to
+    /// the copy.
+    Restore { age: Duration, down: Duration },
+    /// The process is killed, a process of another version writes objects, and the next process starts.
     OtherVersion { version: Version, down: Duration },
-    /// The cloud creates two VMs for a Machine, and half of the creates fail so.
-    Doubles { lasts: Duration },
+    /// Half of the creates make two VMs for a Machine and fail.
+    Doubles { duration: Duration },
 }
 
-/// Which version of ours was there.
+/// Version of the other process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// One that writes nothing of what only we write.
+    /// A version without the fields that MCM does not have.
     Older,
-    /// One that writes it in other words, and more besides.
+    /// A version that writes these fields in another format, and more fields.
     Newer,
 }
 
-/// Which requests go wrong.
+/// Requests that fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// All of them.
+pub enum RequestKind {
+    /// All requests.
     All,
-    /// Those that make something.
+    /// Creates.
     Creates,
-    /// Those that delete something.
+    /// Deletes.
     Deletes,
 }
 
-/// How a request goes wrong.
+/// How a request fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestFault {
-    /// 500, and nothing has happened.
+    /// 500 without an effect.
     Failed,
     /// 409.
     Conflict,
     /// 429.
     Throttled,
-    /// The connection breaks, and nothing has happened.
-    LostBefore,
-    /// It is carried out, and the answer is lost.
-    LostAfter,
+    /// The request is lost: the connection breaks before it has an effect.
+    RequestLost,
+    /// The request is processed, and the response is lost.
+    ResponseLost,
     /// It takes up to five seconds.
     Slow,
-    /// A webhook refuses it.
-    Refused,
-    /// A webhook puts everything back: it succeeds, and nothing has changed.
+    /// A webhook rejects it.
+    Rejected,
+    /// A webhook reverts it: it succeeds without an effect.
     Reverted,
 }
 
-/// How a call goes wrong.
+/// How a driver call fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallFault {
-    /// It fails, and the cloud did nothing.
+    /// It fails without an effect.
     Fails(Code),
-    /// It is carried out and reported as failed.
+    /// It has its effect and reports this code.
     FailsAfterEffect(Code),
-    /// It takes this long to begin.
+    /// It begins after this delay.
     Slow(Duration),
-    /// It never answers.
+    /// It never returns.
     Hangs,
-    /// It is carried out and never answers.
+    /// It has its effect and never returns.
     HangsAfterEffect,
 }
 
-/// What becomes of a VM.
+/// How a VM fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VmFault {
     /// It loses power.
     Dies,
-    /// Nothing in it moves any more; one that is booting never joins.
+    /// It hangs. If it is booting, its Node never joins.
     Hangs,
-    /// It boots again.
+    /// It reboots.
     Reboots,
-    /// Somebody deletes it behind our back.
-    IsTaken,
+    /// It is deleted externally.
+    Vanishes,
 }
 
 impl Fault {
-    /// How long it goes on after it began.
-    pub fn lasts(&self) -> Duration {
+    /// Duration of the fault.
+    pub fn duration(&self) -> Duration {
         match self {
-            Self::Requests { lasts, .. }
-            | Self::Watches { lasts, .. }
-            | Self::Lag { lasts, .. }
-            | Self::Partition { lasts, .. }
-            | Self::Forbidden { lasts, .. }
-            | Self::Calls { lasts, .. }
-            | Self::Deposed { lasts }
-            | Self::Omissions { lasts }
-            | Self::Doubles { lasts }
-            | Self::Quota { lasts } => *lasts,
-            Self::PutBack { age, .. } => *age,
+            Self::Requests { duration, .. }
+            | Self::Watches { duration, .. }
+            | Self::Lag { duration, .. }
+            | Self::Partition { duration, .. }
+            | Self::Forbidden { duration, .. }
+            | Self::Calls { duration, .. }
+            | Self::LeaderPartition { duration }
+            | Self::Omissions { duration }
+            | Self::Doubles { duration }
+            | Self::Quota { duration } => *duration,
+            Self::Restore { age, .. } => *age,
             Self::Crash { down } | Self::OtherVersion { down, .. } => *down,
             Self::Zone { revived, .. } => revived.unwrap_or_default(),
             Self::Vm { .. } | Self::MachineDies { .. } | Self::Compaction { .. } => Duration::ZERO,
@@ -225,8 +226,8 @@ impl Fault {
 }
 
 impl Fault {
-    /// Whom it befalls.
-    pub(super) fn trouble(&self) -> Trouble {
+    /// Scope of the fault.
+    pub(super) fn scope(&self) -> FaultScope {
         match self {
             Self::Requests { .. }
             | Self::Watches { .. }
@@ -235,62 +236,62 @@ impl Fault {
             | Self::Partition { .. }
             | Self::Forbidden { .. }
             | Self::Crash { .. }
-            | Self::Deposed { .. }
-            | Self::PutBack { .. }
-            | Self::OtherVersion { .. } => Trouble::Ours,
+            | Self::LeaderPartition { .. }
+            | Self::Restore { .. }
+            | Self::OtherVersion { .. } => FaultScope::Controllers,
             Self::Calls { .. }
             | Self::Omissions { .. }
             | Self::Doubles { .. }
             | Self::Vm { .. }
             | Self::MachineDies { .. }
             | Self::Zone { .. }
-            | Self::Quota { .. } => Trouble::Around,
+            | Self::Quota { .. } => FaultScope::Cloud,
         }
     }
 }
 
-impl fmt::Display for Happening {
+impl fmt::Display for HistoryEntry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.at.as_secs();
-        write!(f, "{:>3}:{:02} {}", seconds / 60, seconds % 60, self.what)
+        write!(f, "{:>3}:{:02} {}", seconds / 60, seconds % 60, self.kind)
     }
 }
 
-impl fmt::Display for What {
+impl fmt::Display for EntryKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Act(act) => act.fmt(f),
+            Self::Change(act) => act.fmt(f),
             Self::Fault(fault) => fault.fmt(f),
         }
     }
 }
 
-impl fmt::Display for Act {
+impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Scale { pool, replicas } => write!(f, "somebody scales pool-{pool} to {replicas}"),
-            Self::ScaleBy { pool, by } => write!(f, "somebody scales pool-{pool} by {by:+}"),
-            Self::Roll { pool } => write!(f, "somebody gives pool-{pool} the next class"),
-            Self::RollBack { pool } => write!(f, "somebody gives pool-{pool} the class before"),
-            Self::Pause { pool } => write!(f, "somebody pauses pool-{pool}"),
-            Self::Resume { pool } => write!(f, "somebody resumes pool-{pool}"),
-            Self::Delete { pick } => write!(f, "somebody deletes Machine #{pick}"),
-            Self::ForceDelete { pick } => write!(f, "somebody deletes Machine #{pick} by force"),
-            Self::Prioritize { pick, priority } => write!(f, "somebody gives Machine #{pick} priority {priority}"),
+            Self::Scale { pool, replicas } => write!(f, "user scales pool-{pool} to {replicas}"),
+            Self::ScaleBy { pool, by } => write!(f, "user scales pool-{pool} by {by:+}"),
+            Self::Roll { pool } => write!(f, "user sets the next class of pool-{pool}"),
+            Self::RollBack { pool } => write!(f, "user sets the previous class of pool-{pool}"),
+            Self::Pause { pool } => write!(f, "user pauses pool-{pool}"),
+            Self::Resume { pool } => write!(f, "user resumes pool-{pool}"),
+            Self::Delete { pick } => write!(f, "user deletes Machine #{pick}"),
+            Self::ForceDelete { pick } => write!(f, "user force-deletes Machine #{pick}"),
+            Self::Prioritize { pick, priority } => write!(f, "user sets priority {priority} of Machine #{pick}"),
             Self::Preserve { pick, value } => {
                 let value = match value {
-                    Preserve::Now => "to be kept",
-                    Preserve::WhenFailed => "to be kept when it fails",
-                    Preserve::No => "not to be kept",
+                    Preserve::Now => "now",
+                    Preserve::WhenFailed => "when-failed",
+                    Preserve::No => "false",
                 };
-                write!(f, "somebody wants Machine #{pick} {value}")
+                write!(f, "user annotates Machine #{pick} with preserve={value}")
             }
-            Self::ScaleDownByName { pick } => write!(f, "the autoscaler wants Machine #{pick} gone"),
-            Self::Cordon { pick } => write!(f, "somebody cordons Node #{pick}"),
-            Self::Uncordon { pick } => write!(f, "somebody uncordons Node #{pick}"),
-            Self::DeleteNode { pick } => write!(f, "somebody deletes Node #{pick}"),
-            Self::Abandon { pick } => write!(f, "somebody deletes Machine #{pick} and its finalizers"),
-            Self::EditTemplate { pool, version } => write!(f, "somebody gives pool-{pool} node template {version}"),
+            Self::ScaleDownByName { pick } => write!(f, "autoscaler scales down Machine #{pick}"),
+            Self::Cordon { pick } => write!(f, "user cordons Node #{pick}"),
+            Self::Uncordon { pick } => write!(f, "user uncordons Node #{pick}"),
+            Self::DeleteNode { pick } => write!(f, "user deletes Node #{pick}"),
+            Self::Abandon { pick } => write!(f, "user deletes Machine #{pick} and its finalizers"),
+            Self::EditTemplate { pool, version } => write!(f, "user sets node template {version} of pool-{pool}"),
         }
     }
 }
@@ -307,37 +308,37 @@ impl fmt::Display for Side {
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Requests { side, which, how, percent, .. } => {
-                let which = match which {
-                    Which::All => "requests",
-                    Which::Creates => "creates",
-                    Which::Deletes => "deletes",
+            Self::Requests { side, requests, how, percent, .. } => {
+                let requests = match requests {
+                    RequestKind::All => "requests",
+                    RequestKind::Creates => "creates",
+                    RequestKind::Deletes => "deletes",
                 };
-                write!(f, "{percent} % of {which} to {side}: {how}")?;
+                write!(f, "{percent} % of {requests} to {side} {how}")?;
             }
             Self::Watches { side, .. } => write!(f, "watches of {side} break")?,
-            Self::Compaction { side } => return write!(f, "watches of {side} break, and the past is forgotten"),
-            Self::Lag { side, .. } => write!(f, "watches of {side} show nothing")?,
-            Self::Partition { side, .. } => write!(f, "{side} cannot be reached")?,
+            Self::Compaction { side } => return write!(f, "watches of {side} break and cannot resume"),
+            Self::Lag { side, .. } => write!(f, "watches of {side} are delayed")?,
+            Self::Partition { side, .. } => write!(f, "{side} is unreachable")?,
             Self::Forbidden { side, .. } => write!(f, "{side} forbids everything")?,
             Self::Calls { how, method, percent, .. } => {
                 let method = method.map_or("any", Method::operation);
-                write!(f, "{percent} % of driver calls ({method}): {how}")?;
+                write!(f, "{percent} % of driver calls ({method}) {how}")?;
             }
             Self::Vm { how, pick } => return write!(f, "VM #{pick} {how}"),
             Self::MachineDies { pick } => return write!(f, "the VM of Machine #{pick} loses power"),
             Self::Zone { how, revived: None } => return write!(f, "every second VM {how}"),
             Self::Zone { how, .. } => write!(f, "every second VM {how}")?,
-            Self::Deposed { .. } => f.write_str("the process that leads cannot reach control")?,
-            Self::Quota { .. } => f.write_str("the cloud is full")?,
-            Self::Omissions { .. } => f.write_str("lists of VMs leave some out")?,
-            Self::Doubles { .. } => f.write_str("half of the creates give a Machine two VMs and fail")?,
-            Self::Crash { down } => return write!(f, "the process dies; the next begins {} s later", down.as_secs()),
-            Self::PutBack { age, down } => {
+            Self::LeaderPartition { .. } => f.write_str("the leading process cannot reach control")?,
+            Self::Quota { .. } => f.write_str("the cloud has no capacity")?,
+            Self::Omissions { .. } => f.write_str("lists of VMs are incomplete")?,
+            Self::Doubles { .. } => f.write_str("half of the creates make two VMs and fail")?,
+            Self::Crash { down } => return write!(f, "the leading process is killed; the next one starts {} s later", down.as_secs()),
+            Self::Restore { age, down } => {
                 let (age, down) = (age.as_secs(), down.as_secs());
                 return write!(
                     f,
-                    "a copy is made, and {age} s later the API server is put back to it, away for {down} s"
+                    "the API server is restored to this state {age} s later and is down for {down} s"
                 );
             }
             Self::OtherVersion { version, down } => {
@@ -347,26 +348,26 @@ impl fmt::Display for Fault {
                 };
                 return write!(
                     f,
-                    "the process dies after {version} version; the next begins {} s later",
+                    "the leading process is killed and {version} version writes objects; the next process starts {} s later",
                     down.as_secs()
                 );
             }
         }
-        write!(f, ", for {} s", self.lasts().as_secs())
+        write!(f, ", for {} s", self.duration().as_secs())
     }
 }
 
 impl fmt::Display for RequestFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Failed => "answered with 500",
-            Self::Conflict => "answered with 409",
-            Self::Throttled => "answered with 429",
-            Self::LostBefore => "lost on the way",
-            Self::LostAfter => "carried out, and the answer is lost",
-            Self::Slow => "slow",
-            Self::Refused => "refused by a webhook",
-            Self::Reverted => "undone by a webhook",
+            Self::Failed => "fail with 500",
+            Self::Conflict => "fail with 409",
+            Self::Throttled => "fail with 429",
+            Self::RequestLost => "are lost",
+            Self::ResponseLost => "succeed, but the responses are lost",
+            Self::Slow => "are slow",
+            Self::Rejected => "are rejected by a webhook",
+            Self::Reverted => "are reverted by a webhook",
         })
     }
 }
@@ -375,10 +376,10 @@ impl fmt::Display for CallFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Fails(code) => write!(f, "fail with {code}"),
-            Self::FailsAfterEffect(code) => write!(f, "are carried out and fail with {code}"),
+            Self::FailsAfterEffect(code) => write!(f, "succeed but report {code}"),
             Self::Slow(time) => write!(f, "begin {} s late", time.as_secs()),
-            Self::Hangs => f.write_str("never answer"),
-            Self::HangsAfterEffect => f.write_str("are carried out and never answer"),
+            Self::Hangs => f.write_str("never return"),
+            Self::HangsAfterEffect => f.write_str("succeed but never return"),
         }
     }
 }
@@ -389,7 +390,7 @@ impl fmt::Display for VmFault {
             Self::Dies => "loses power",
             Self::Hangs => "hangs",
             Self::Reboots => "reboots",
-            Self::IsTaken => "is taken away",
+            Self::Vanishes => "disappears",
         })
     }
 }

@@ -1,13 +1,13 @@
-//! How long the history of a run is.
+//! Length of the history of a run.
 //!
-//! Most of what breaks takes a few things that meet, so many short histories find more in the same time than few long ones. What needs
-//! more than a quarter of an hour, a deadline after a deadline, is only in the long ones.
+//! Most violations need only a few changes and faults that coincide. So many short histories find more in the same time
+//! than few long ones. Violations that depend on long timeouts occur only in long histories.
 
 use std::time::Duration;
 
 use runtime::Random;
 
-/// How much of a whole history.
+/// Fraction of a full history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
     /// A quarter.
@@ -19,8 +19,8 @@ pub enum Length {
 }
 
 impl Length {
-    /// Five of eight are short, and one is whole.
-    pub(super) fn drawn(random: &Random) -> Self {
+    /// Draws a length: five of eight histories are a quarter, two are half and one is full.
+    pub(super) fn draw(random: &Random) -> Self {
         match random.below(8) {
             0 => Self::Whole,
             1 | 2 => Self::Half,
@@ -36,12 +36,12 @@ impl Length {
         }
     }
 
-    /// This much of a time.
+    /// Returns this fraction of a time.
     pub(super) fn time(self, whole: Duration) -> Duration {
         whole / self.parts()
     }
 
-    /// This many of so many things, rounded up.
+    /// Returns this fraction of a count, rounded up.
     pub(super) fn count(self, whole: usize) -> usize {
         whole.div_ceil(self.parts() as usize)
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_short_history_has_a_quarter_of_the_time_and_still_something_in_it() {
+    fn quarter_history_is_not_empty() {
         let (hour, quarter) = (Duration::from_hours(1), Duration::from_mins(15));
         assert_eq!((Length::Quarter.time(hour), Length::Quarter.count(3)), (quarter, 1));
         assert_eq!((Length::Whole.time(hour), Length::Whole.count(3)), (hour, 3));
@@ -60,9 +60,9 @@ mod tests {
 
     #[test]
     fn every_length_is_drawn() {
-        let drawn: Vec<Length> = (0..50).map(|seed| Length::drawn(&Random::seeded(seed))).collect();
+        let lengths: Vec<Length> = (0..50).map(|seed| Length::draw(&Random::seeded(seed))).collect();
         for length in [Length::Quarter, Length::Half, Length::Whole] {
-            assert!(drawn.contains(&length), "{length:?}");
+            assert!(lengths.contains(&length), "{length:?}");
         }
     }
 }

@@ -1,11 +1,12 @@
-//! A whole cluster, from a seed: what people do, what goes wrong, and what must hold all the time.
+//! A simulated cluster, driven by a seed.
 //!
-//! What is real: both components with all their controllers, clients and watches. What surrounds them is the API server in memory, the
-//! virtual cloud with its kubelets, and the simulated scheduler and controller manager. All of it runs on one thread and a paused
-//! clock, and all that is left to chance comes from one seed, so a seed is a day that can be lived through again, request by request.
+//! Both components run with all their controllers, clients and watches. The API server, the virtual cloud with its
+//! kubelets, the scheduler and the controller manager are simulated in memory. Everything runs on one thread and a
+//! paused clock. All random numbers come from the seed, so a seed results in the same requests in every run.
 //!
-//! A run has three parts. First everything in its [`history`] happens. Then nothing goes wrong any more, and everything has to come to
-//! rest as it was asked for. Then nothing may be asked of the API servers. The [`crate::oracle`] judges every event of all three.
+//! A run has three parts. In the first part, the changes and faults of its [`history`] take place. In the second part
+//! no faults occur, and the cluster must converge. In the third part the controllers must send no request to the API
+//! servers. The [`crate::oracle`] checks every event of all three parts.
 
 mod agents;
 mod campaign;
@@ -14,15 +15,15 @@ mod environment;
 mod faults;
 pub mod history;
 mod length;
-mod line;
+mod connection;
 mod objects;
 mod operator;
-mod people;
+mod users;
 mod process;
 mod process_driver;
 mod profile;
 mod record;
-mod rest;
+mod converged;
 mod shrink;
 mod versions;
 
@@ -34,62 +35,62 @@ use tokio::time::Instant;
 
 pub use self::campaign::{Totals, campaign};
 use self::environment::Environment;
-use self::faults::End;
-use self::history::{Happening, What};
+use self::faults::FaultEnd;
+use self::history::{HistoryEntry, EntryKind};
 pub use self::length::Length;
 pub use self::profile::Profile;
 pub use self::record::{Detail, Record};
 pub use self::shrink::shrink;
-use crate::oracle::{Invariant, Situations, Trouble, Violation};
+use crate::oracle::{Invariant, Situations, FaultScope, Violation};
 
-/// How long everything may take to come to rest.
-const PATIENCE: Duration = Duration::from_hours(3);
-/// How often somebody looks.
-const GLANCE: Duration = Duration::from_secs(10);
-/// How long it has to stay so: a node that is lost is missed only after a while.
-const SETTLING: Duration = Duration::from_mins(3);
-/// How long nothing may be asked then, after a whole history.
-const SILENCE: Duration = Duration::from_mins(20);
+/// Maximum time until the cluster converges.
+const CONVERGENCE_TIMEOUT: Duration = Duration::from_hours(3);
+/// Interval of the checks for convergence.
+const POLL_INTERVAL: Duration = Duration::from_secs(10);
+/// Time for which the cluster must stay converged. The loss of a Node is detected only after a while.
+const STABLE_TIME: Duration = Duration::from_mins(3);
+/// Time without requests at the end of a history of full length.
+const QUIET_TIME: Duration = Duration::from_mins(20);
 
-/// How a run went.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Report {
-    /// Its seed.
+    /// Seed of the run.
     pub seed: u64,
-    /// How long its history was to be.
+    /// Length of the history.
     pub length: Length,
-    /// What happened in it.
-    pub history: Vec<Happening>,
-    /// What was wrong.
+    /// Changes and faults.
+    pub history: Vec<HistoryEntry>,
+    /// First violation of an invariant.
     pub violation: Option<Violation>,
-    /// How much time passed in it.
+    /// Simulated time.
     pub simulated: Duration,
-    /// How long it took to come to rest.
+    /// Time until the cluster converged; `None` if it did not.
     pub converged: Option<Duration>,
-    /// What was written down.
+    /// Record of the requests and writes.
     pub record: Record,
-    /// How many requests a fault befell.
+    /// Number of requests affected by a fault.
     pub faults: u64,
-    /// The situations that it contained.
+    /// Situations that occurred.
     pub situations: Situations,
 }
 
 /// Runs a seed of a profile.
 pub fn run(profile: &Profile, seed: u64, detail: Detail) -> Result<Report, String> {
-    play(profile, seed, None, None, detail)
+    run_with(profile, seed, None, None, detail)
 }
 
 /// Runs a seed of a profile with this history instead of its own.
-pub fn replay(profile: &Profile, seed: u64, history: &[Happening], detail: Detail) -> Result<Report, String> {
-    play(profile, seed, None, Some(history.to_vec()), detail)
+pub fn replay(profile: &Profile, seed: u64, history: &[HistoryEntry], detail: Detail) -> Result<Report, String> {
+    run_with(profile, seed, None, Some(history.to_vec()), detail)
 }
 
-/// The length and the history are the seed's where none is said.
-fn play(
+/// Runs a seed. Length and history are drawn from the seed if they are not given.
+fn run_with(
     profile: &Profile,
     seed: u64,
     length: Option<Length>,
-    history: Option<Vec<Happening>>,
+    history: Option<Vec<HistoryEntry>>,
     detail: Detail,
 ) -> Result<Report, String> {
     let mut runtime = tokio::runtime::Builder::new_current_thread();
@@ -97,14 +98,14 @@ fn play(
     runtime.block_on(async {
         let random = Random::seeded(seed);
         let (drawn, rest) = (random.fork(), random.fork());
-        let length = length.unwrap_or_else(|| Length::drawn(&random.fork()));
+        let length = length.unwrap_or_else(|| Length::draw(&random.fork()));
         let pools = draw::pools(profile, &drawn);
         let own = draw::history(profile, length, pools.len(), &drawn);
         let history = history.unwrap_or(own);
-        let environment = Environment::set(profile, &pools, &rest, Record::new(detail))?;
+        let environment = Environment::new(profile, &pools, &rest, Record::new(detail))?;
         let (pools, began) = (pools.len(), Instant::now());
         let mut run = Run { environment, length, history, pools, began, ends: BTreeMap::new() };
-        let converged = run.play().await?;
+        let converged = run.execute().await?;
         Ok(run.report(seed, converged))
     })
 }
@@ -112,98 +113,98 @@ fn play(
 struct Run {
     environment: Environment,
     length: Length,
-    history: Vec<Happening>,
+    history: Vec<HistoryEntry>,
     pools: usize,
     began: Instant,
-    /// What ends when, and the number of what it ends.
-    ends: BTreeMap<(Duration, usize), End>,
+    /// The ends of active faults: when they are due, the index of the fault in the history, and how it ends.
+    ends: BTreeMap<(Duration, usize), FaultEnd>,
 }
 
 impl Run {
-    /// Everything, until the first thing that is wrong.
-    async fn play(&mut self) -> Result<Option<Duration>, String> {
+    /// Runs all three parts, or until the first violation. Returns the time until the cluster converged.
+    async fn execute(&mut self) -> Result<Option<Duration>, String> {
         self.environment.start()?;
-        // People begin when the cluster stands, mostly.
+        // Most changes begin after the initial Machines have been created.
         for number in 0..self.history.len() {
-            let Some(Happening { at, what }) = self.history.get(number).cloned() else { break };
-            self.end_until(at).await?;
-            if self.until(at).await? {
+            let Some(HistoryEntry { at, kind }) = self.history.get(number).cloned() else { break };
+            self.end_faults_until(at).await?;
+            if self.wait_until(at).await? {
                 return Ok(None);
             }
-            self.note(|| format!("* {what}"));
-            match what {
-                What::Act(act) => self.environment.act(act).await,
-                What::Fault(fault) => {
-                    if fault.trouble() == Trouble::Ours {
+            self.note(|| format!("* {kind}"));
+            match kind {
+                EntryKind::Change(change) => self.environment.apply(change).await,
+                EntryKind::Fault(fault) => {
+                    if fault.scope() == FaultScope::Controllers {
                         let now = self.environment.clock.now();
-                        self.environment.judged.tell(|oracle| oracle.hindered(now));
+                        self.environment.observer.update(|oracle| oracle.obstructed(now));
                     }
-                    if let Some(end) = self.environment.begin(number, &fault) {
-                        self.ends.insert((at + fault.lasts(), number), end);
+                    if let Some(end) = self.environment.begin_fault(number, &fault) {
+                        self.ends.insert((at + fault.duration(), number), end);
                     }
                 }
             }
         }
-        self.end_until(Duration::MAX).await?;
-        self.environment.tidy_up(self.pools).await;
-        self.note(|| "* from here on nothing goes wrong".to_owned());
-        self.settle().await
+        self.end_faults_until(Duration::MAX).await?;
+        self.environment.resume_pools(self.pools).await;
+        self.note(|| "* all changes and faults have ended".to_owned());
+        self.converge().await
     }
 
-    fn note(&self, what: impl FnOnce() -> String) {
-        self.environment.judged.record.lock().note(self.environment.clock.now(), what);
+    fn note(&self, line: impl FnOnce() -> String) {
+        self.environment.observer.record.lock().note(self.environment.clock.now(), line);
     }
 
-    /// Ends what has to end until then.
-    async fn end_until(&mut self, at: Duration) -> Result<(), String> {
+    /// Ends the faults that end before this time.
+    async fn end_faults_until(&mut self, at: Duration) -> Result<(), String> {
         while let Some((at, number)) = self.ends.keys().next().copied().filter(|(ends, _)| *ends <= at) {
-            if self.until(at).await? {
+            if self.wait_until(at).await? {
                 return Ok(());
             }
-            // Not before: until then something goes wrong, and whoever judges has to know.
+            // The fault stays in `ends` until here, because the oracle must know that it is active.
             let Some(end) = self.ends.remove(&(at, number)) else { break };
             if let Some(ended) = self.history.get(number) {
-                self.note(|| format!("* over: {}", ended.what));
+                self.note(|| format!("* ended: {}", ended.kind));
             }
-            if let Some((lasts, end)) = self.environment.finish(number, end)? {
-                self.ends.insert((at + lasts, number), end);
+            if let Some((duration, end)) = self.environment.end_fault(number, end)? {
+                self.ends.insert((at + duration, number), end);
             }
         }
         Ok(())
     }
 
-    /// The worst of what goes on.
-    fn trouble(&self) -> Trouble {
-        let of = |number: &usize| match &self.history.get(*number)?.what {
-            What::Fault(fault) => Some(fault.trouble()),
-            What::Act(_) => None,
+    /// Returns the largest scope of the active faults.
+    fn scope(&self) -> FaultScope {
+        let of = |number: &usize| match &self.history.get(*number)?.kind {
+            EntryKind::Fault(fault) => Some(fault.scope()),
+            EntryKind::Change(_) => None,
         };
-        self.ends.keys().filter_map(|(_, number)| of(number)).max().unwrap_or(Trouble::Nothing)
+        self.ends.keys().filter_map(|(_, number)| of(number)).max().unwrap_or(FaultScope::None)
     }
 
-    /// Waits until then; whether something was wrong before.
-    async fn until(&mut self, at: Duration) -> Result<bool, String> {
-        let (judged, end) = (self.environment.judged.clone(), self.began + at);
+    /// Waits until this time. Returns whether there was a violation before.
+    async fn wait_until(&mut self, at: Duration) -> Result<bool, String> {
+        let (observer, end) = (self.environment.observer.clone(), self.began + at);
         loop {
             let next = end.min(Instant::now() + Duration::from_mins(1));
             tokio::select! {
                 biased;
-                () = judged.found.notified() => {}
+                () = observer.found.notified() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
-            let (now, trouble) = (self.environment.clock.now(), self.trouble());
-            let broken = self.environment.processes.iter().any(process::Process::is_broken);
-            judged.tell(|oracle| {
-                oracle.tick(now, trouble);
-                if broken {
-                    oracle.blame(Invariant::Alive, "a task or a reconcile has ended by a panic".to_owned());
+            let (now, scope) = (self.environment.clock.now(), self.scope());
+            let has_panicked = self.environment.processes.iter().any(process::Process::has_panicked);
+            observer.update(|oracle| {
+                oracle.tick(now, scope);
+                if has_panicked {
+                    oracle.report(Invariant::NoPanic, "a task or a reconcile panicked".to_owned());
                 }
             });
-            if judged.oracle.lock().violation().is_some() {
+            if observer.oracle.lock().violation().is_some() {
                 return Ok(true);
             }
-            // Whoever has lost a lease has ended, and is started again.
-            if self.environment.processes.iter().any(process::Process::is_over) {
+            // A process that has lost its lease has exited and is started again.
+            if self.environment.processes.iter().any(process::Process::has_exited) {
                 self.environment.start()?;
             }
             if Instant::now() >= end {
@@ -212,61 +213,61 @@ impl Run {
         }
     }
 
-    /// Waits until everything is as it was asked for, and then for a while in which nothing may be asked.
-    async fn settle(&mut self) -> Result<Option<Duration>, String> {
+    /// Waits until the cluster has converged. Then the controllers must send no request for a while.
+    async fn converge(&mut self) -> Result<Option<Duration>, String> {
         let begin = Instant::now();
-        let mut rested: Option<Instant> = None;
+        let mut stable_since: Option<Instant> = None;
         let converged = loop {
-            match (self.environment.unrest(self.pools), rested) {
-                (Ok(()), None) => rested = Some(Instant::now()),
-                (Ok(()), Some(since)) if since.elapsed() >= SETTLING => break since - begin,
+            match (self.environment.check_converged(self.pools), stable_since) {
+                (Ok(()), None) => stable_since = Some(Instant::now()),
+                (Ok(()), Some(since)) if since.elapsed() >= STABLE_TIME => break since - begin,
                 (Ok(()), Some(_)) => {}
-                (Err(unrest), _) if begin.elapsed() > PATIENCE => {
-                    self.environment.judged.tell(|oracle| oracle.blame(unrest.invariant, unrest.what));
+                (Err(error), _) if begin.elapsed() > CONVERGENCE_TIMEOUT => {
+                    self.environment.observer.update(|oracle| oracle.report(error.invariant, error.message));
                     return Ok(None);
                 }
-                (Err(_), _) => rested = None,
+                (Err(_), _) => stable_since = None,
             }
-            if self.until(self.began.elapsed() + GLANCE).await? {
+            if self.wait_until(self.began.elapsed() + POLL_INTERVAL).await? {
                 return Ok(None);
             }
         };
-        self.note(|| "* from here on nothing may be asked".to_owned());
-        let silence = self.length.time(SILENCE);
-        match self.asked_within(silence).await? {
+        self.note(|| "* converged; no request is allowed".to_owned());
+        let quiet_time = self.length.time(QUIET_TIME);
+        match self.requests_within(quiet_time).await? {
             None => return Ok(None),
             Some(0) => {}
-            Some(asked) => {
-                let last = self.environment.judged.record.lock().last_of_ours.clone();
-                let minutes = silence.as_secs() / 60;
-                let what = format!("{asked} requests in {minutes} minutes, the last of them: {last}");
-                self.environment.judged.tell(|oracle| oracle.blame(Invariant::Quiet, what));
+            Some(count) => {
+                let last = self.environment.observer.record.lock().last_controller_request.clone();
+                let minutes = quiet_time.as_secs() / 60;
+                let message = format!("{count} requests in {minutes} minutes after convergence, the last one: {last}");
+                self.environment.observer.update(|oracle| oracle.report(Invariant::Quiet, message));
                 return Ok(None);
             }
         }
-        if let Err(unrest) = self.environment.unrest(self.pools) {
-            self.environment.judged.tell(|oracle| oracle.blame(unrest.invariant, unrest.what));
+        if let Err(error) = self.environment.check_converged(self.pools) {
+            self.environment.observer.update(|oracle| oracle.report(error.invariant, error.message));
             return Ok(None);
         }
         Ok(Some(converged))
     }
 
-    /// How many requests of ours there are in a time, unless something was wrong in it.
-    async fn asked_within(&mut self, time: Duration) -> Result<Option<u64>, String> {
-        let judged = self.environment.judged.clone();
-        let ours = || judged.record.lock().ours;
-        let before = ours();
-        let is_wrong = self.until(self.began.elapsed() + time).await?;
-        Ok((!is_wrong).then(|| ours() - before))
+    /// Returns the number of requests of the controllers in this time, or `None` after a violation.
+    async fn requests_within(&mut self, time: Duration) -> Result<Option<u64>, String> {
+        let observer = self.environment.observer.clone();
+        let count = || observer.record.lock().controller_requests;
+        let before = count();
+        let is_violated = self.wait_until(self.began.elapsed() + time).await?;
+        Ok((!is_violated).then(|| count() - before))
     }
 
     fn report(mut self, seed: u64, converged: Option<Duration>) -> Report {
         let simulated = self.began.elapsed();
         self.environment.end();
-        let judged = &self.environment.judged;
-        let record = std::mem::replace(&mut *judged.record.lock(), Record::new(Detail::Numbers));
-        let violation = judged.oracle.lock().violation().cloned();
-        let situations = judged.oracle.lock().situations().clone();
+        let observer = &self.environment.observer;
+        let record = std::mem::replace(&mut *observer.record.lock(), Record::new(Detail::Numbers));
+        let violation = observer.oracle.lock().violation().cloned();
+        let situations = observer.oracle.lock().situations().clone();
         let faults = self.environment.server.faults().fired().len() as u64;
         let (length, history) = (self.length, self.history);
         Report { seed, length, history, violation, simulated, converged, record, faults, situations }

@@ -1,4 +1,4 @@
-//! What is in a cluster when a run begins.
+//! The objects that exist when a run begins.
 
 use std::time::Duration;
 
@@ -8,23 +8,23 @@ use serde_json::{Value, json};
 use super::draw::Pool;
 use super::profile::{Strategy, Surroundings, Workload};
 
-/// Where everything is.
+/// Namespace of all objects.
 pub(super) const NAMESPACE: &str = "pool";
-/// A text that stands in a Secret and must stand nowhere else.
+/// Content of a Secret, which must not occur in any other object.
 pub(super) const SECRET: &str = "sim-very-secret";
-/// The classes that a pool rolls through.
+/// MachineClasses that a pool rolls through, in this order.
 pub(super) const CLASSES: [&str; 3] = ["class-a", "class-b", "class-c"];
-/// Labels, annotations and taints of node templates begin with this.
+/// Prefix of the labels, annotations and taints of node templates.
 pub(super) const TEMPLATE_PREFIX: &str = "template.sim.example/";
-/// How many pods there are of each app.
+/// Number of pods of each app.
 const PODS: usize = 3;
 
-/// The name of a pool.
+/// Returns the name of a pool.
 pub(super) fn pool_name(pool: usize) -> String {
     format!("pool-{pool}")
 }
 
-/// Everything that exists before the controllers begin.
+/// Returns all objects that exist before the controllers start.
 pub(super) fn all(pools: &[Pool], workload: Workload, surroundings: Surroundings) -> Vec<Value> {
     let (user_data, databases) = match surroundings {
         Surroundings::Plain => (format!("#cloud-config {SECRET}"), 2),
@@ -96,7 +96,7 @@ fn strategy(pool: Pool) -> Value {
     }
 }
 
-/// A pod of an app.
+/// Returns the pod template of an app.
 fn template(labels: &Value) -> Value {
     json!({
         "metadata": { "labels": labels },
@@ -107,7 +107,7 @@ fn template(labels: &Value) -> Value {
     })
 }
 
-/// A few pods that go anywhere, and a budget for them.
+/// Returns a Deployment of pods that can run on any Node, and its PodDisruptionBudget.
 fn app(app: &str, budget: Option<Value>) -> Vec<Value> {
     let labels = json!({ "app": app });
     let mut objects = vec![json!({
@@ -129,7 +129,7 @@ fn app(app: &str, budget: Option<Value>) -> Vec<Value> {
     objects
 }
 
-/// The node template of a version. Each has a label that no other has.
+/// Returns the node template of a version. Each version has a label that no other version has.
 pub(super) fn node_template(version: u8) -> Value {
     let key = format!("{TEMPLATE_PREFIX}v{version}");
     json!({
@@ -141,7 +141,7 @@ pub(super) fn node_template(version: u8) -> Value {
     })
 }
 
-/// One pod on each Node.
+/// Returns a DaemonSet with a pod on each Node.
 fn daemon_set() -> Value {
     let labels = json!({ "app": "agent" });
     let mut template = template(&labels);
@@ -152,7 +152,7 @@ fn daemon_set() -> Value {
     })
 }
 
-/// The pod that the kubelet of a Node reads from a file, as it shows it.
+/// Returns the mirror pod of a Node.
 pub(super) fn mirror_pod(node: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod",
@@ -168,7 +168,7 @@ pub(super) fn mirror_pod(node: &str) -> Value {
     })
 }
 
-/// So many pods with a volume each.
+/// Returns a StatefulSet whose pods have a volume each, and its StorageClass.
 fn database(replicas: usize) -> [Value; 2] {
     let labels = json!({ "app": "database" });
     let class = json!({
@@ -195,11 +195,11 @@ fn database(replicas: usize) -> [Value; 2] {
     [class, set]
 }
 
-/// The controllers' limits: those of production, except that a drain is not waited for as long.
+/// Returns the controllers' policy: the defaults, with a shorter drain timeout.
 pub(super) fn policy() -> planner::Policy {
     let mut policy = planner::Policy::default();
     policy.drain.timeout = Duration::from_mins(20);
-    // Pods are never given up on by number, so that the oracle need only look at the time.
+    // No eviction is given up after a number of retries, so that the oracle has to consider the timeout only.
     policy.drain.max_evict_retries = 1000;
     policy
 }

@@ -1,4 +1,4 @@
-//! What people and the autoscaler do, carried out.
+//! Carries out the changes of users and of the autoscaler.
 
 use api::names::{annotations, labels};
 use api::{Machine, MachineDeployment};
@@ -8,38 +8,38 @@ use runtime::client::Api;
 use serde_json::{Value, json};
 
 use super::environment::Environment;
-use super::history::{Act, Pick, Preserve};
+use super::history::{Change, Pick, Preserve};
 use super::objects::{CLASSES, NAMESPACE, node_template, pool_name};
 use crate::oracle::{DEPLOYMENTS, MACHINES};
 
 impl Environment {
-    /// Does it. What is refused is not done: a machine may be gone before it is annotated.
-    pub(super) async fn act(&self, act: Act) {
-        match act {
-            Act::Scale { pool, replicas } => self.patch_pool(pool, json!({ "spec": { "replicas": replicas } })).await,
-            Act::ScaleBy { pool, by } => {
+    /// Sends the requests of a change. Errors are ignored: the object may be gone.
+    pub(super) async fn apply(&self, change: Change) {
+        match change {
+            Change::Scale { pool, replicas } => self.patch_pool(pool, json!({ "spec": { "replicas": replicas } })).await,
+            Change::ScaleBy { pool, by } => {
                 let object = self.server.object(DEPLOYMENTS, NAMESPACE, &pool_name(pool));
                 let replicas = object.as_ref().and_then(|object| object.pointer("/spec/replicas")?.as_i64());
                 let replicas = (replicas.unwrap_or_default() + i64::from(by)).max(0);
                 self.patch_pool(pool, json!({ "spec": { "replicas": replicas } })).await;
             }
-            Act::Roll { pool } => self.give_class(pool, 1).await,
-            Act::RollBack { pool } => self.give_class(pool, CLASSES.len() - 1).await,
-            Act::Pause { pool } => self.patch_pool(pool, json!({ "spec": { "paused": true } })).await,
-            Act::Resume { pool } => self.patch_pool(pool, json!({ "spec": { "paused": null } })).await,
-            Act::Delete { pick } => self.delete_machine(pick).await,
-            Act::ForceDelete { pick } => {
+            Change::Roll { pool } => self.set_class(pool, 1).await,
+            Change::RollBack { pool } => self.set_class(pool, CLASSES.len() - 1).await,
+            Change::Pause { pool } => self.patch_pool(pool, json!({ "spec": { "paused": true } })).await,
+            Change::Resume { pool } => self.patch_pool(pool, json!({ "spec": { "paused": null } })).await,
+            Change::Delete { pick } => self.delete_machine(pick).await,
+            Change::ForceDelete { pick } => {
                 let forced = json!({ "metadata": { "labels": { labels::FORCE_DELETION: "true" } } });
                 if let Some(machine) = self.machine(pick) {
                     self.patch_machine(&machine, &forced).await;
                     self.delete_machine(pick).await;
                 }
             }
-            Act::Prioritize { pick, priority } => {
+            Change::Prioritize { pick, priority } => {
                 let priority = priority.to_string();
                 self.annotate_machine(pick, json!({ annotations::PRIORITY: priority })).await;
             }
-            Act::Preserve { pick, value } => {
+            Change::Preserve { pick, value } => {
                 let value = match value {
                     Preserve::Now => "now",
                     Preserve::WhenFailed => "when-failed",
@@ -47,23 +47,23 @@ impl Environment {
                 };
                 self.annotate_machine(pick, json!({ annotations::PRESERVE: value })).await;
             }
-            Act::ScaleDownByName { pick } => self.scale_down_by_name(pick).await,
-            Act::Cordon { pick } => self.patch_node(pick, json!({ "spec": { "unschedulable": true } })).await,
-            Act::Uncordon { pick } => self.patch_node(pick, json!({ "spec": { "unschedulable": null } })).await,
-            Act::Abandon { pick } => {
+            Change::ScaleDownByName { pick } => self.scale_down_by_name(pick).await,
+            Change::Cordon { pick } => self.patch_node(pick, json!({ "spec": { "unschedulable": true } })).await,
+            Change::Uncordon { pick } => self.patch_node(pick, json!({ "spec": { "unschedulable": null } })).await,
+            Change::Abandon { pick } => {
                 let Some(machine) = self.machine(pick) else { return };
                 self.delete_machine(pick).await;
                 self.patch_machine(&machine, &json!({ "metadata": { "finalizers": null } })).await;
             }
-            Act::EditTemplate { pool, version } => {
+            Change::EditTemplate { pool, version } => {
                 let template = node_template(version);
-                // Without what an earlier version has: a merge would keep it.
+                // Removes the fields of the earlier version first: a merge patch would keep them.
                 let none = json!({ "spec": { "template": { "spec": { "nodeTemplate": null } } } });
                 self.patch_pool(pool, none).await;
-                let change = json!({ "spec": { "template": { "spec": { "nodeTemplate": template } } } });
-                self.patch_pool(pool, change).await;
+                let patch = json!({ "spec": { "template": { "spec": { "nodeTemplate": template } } } });
+                self.patch_pool(pool, patch).await;
             }
-            Act::DeleteNode { pick } => {
+            Change::DeleteNode { pick } => {
                 if let Some(node) = self.pick("nodes", pick) {
                     let nodes: Api<Node> = Api::all(self.operator.clone());
                     drop(nodes.delete(&node, &DeleteParams::default()).await);
@@ -72,14 +72,14 @@ impl Environment {
         }
     }
 
-    /// Ends everything that somebody would end some time: pools that are paused, nodes that are cordoned.
-    pub(super) async fn tidy_up(&self, pools: usize) {
+    /// Resumes all paused pools.
+    pub(super) async fn resume_pools(&self, pools: usize) {
         for pool in 0..pools {
             self.patch_pool(pool, json!({ "spec": { "paused": null } })).await;
         }
     }
 
-    /// One of the objects of a kind, in the order of their names.
+    /// Picks an object of a kind. The objects are sorted by name.
     fn pick(&self, kind: &str, pick: Pick) -> Option<String> {
         let objects = self.server.objects(kind);
         let chosen = objects.get(usize::from(pick).checked_rem(objects.len())?)?;
@@ -90,14 +90,14 @@ impl Environment {
         self.pick(MACHINES, pick)
     }
 
-    async fn patch_pool(&self, pool: usize, change: Value) {
+    async fn patch_pool(&self, pool: usize, patch: Value) {
         let pools: Api<MachineDeployment> = Api::namespaced(self.operator.clone(), NAMESPACE);
-        drop(pools.patch(&pool_name(pool), &PatchParams::default(), &Patch::Merge(change)).await);
+        drop(pools.patch(&pool_name(pool), &PatchParams::default(), &Patch::Merge(patch)).await);
     }
 
-    async fn patch_machine(&self, name: &str, change: &Value) {
+    async fn patch_machine(&self, name: &str, patch: &Value) {
         let machines: Api<Machine> = Api::namespaced(self.operator.clone(), NAMESPACE);
-        drop(machines.patch(name, &PatchParams::default(), &Patch::Merge(change)).await);
+        drop(machines.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await);
     }
 
     async fn annotate_machine(&self, pick: Pick, annotations: Value) {
@@ -113,21 +113,21 @@ impl Environment {
         }
     }
 
-    async fn patch_node(&self, pick: Pick, change: Value) {
+    async fn patch_node(&self, pick: Pick, patch: Value) {
         if let Some(node) = self.pick("nodes", pick) {
             let nodes: Api<Node> = Api::all(self.operator.clone());
-            drop(nodes.patch(&node, &PatchParams::default(), &Patch::Merge(change)).await);
+            drop(nodes.patch(&node, &PatchParams::default(), &Patch::Merge(patch)).await);
         }
     }
 
-    /// Gives a pool the class so many places after its own.
-    async fn give_class(&self, pool: usize, places: usize) {
+    /// Sets the class of a pool to the one that follows at this offset in [`CLASSES`].
+    async fn set_class(&self, pool: usize, offset: usize) {
         let Some(object) = self.server.object(DEPLOYMENTS, NAMESPACE, &pool_name(pool)) else { return };
         let class = object.pointer("/spec/template/spec/class/name").and_then(Value::as_str).unwrap_or_default();
-        let place = CLASSES.iter().position(|name| *name == class).unwrap_or_default();
-        if let Some(class) = CLASSES.get((place + places) % CLASSES.len()) {
-            let change = json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } });
-            self.patch_pool(pool, change).await;
+        let index = CLASSES.iter().position(|name| *name == class).unwrap_or_default();
+        if let Some(class) = CLASSES.get((index + offset) % CLASSES.len()) {
+            let patch = json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } });
+            self.patch_pool(pool, patch).await;
         }
     }
 
@@ -141,7 +141,7 @@ impl Environment {
             return;
         }
         let now = format!("{:.0}", self.clock.now());
-        let change = json!({
+        let patch = json!({
             "metadata": { "annotations": {
                 annotations::TRIGGER_DELETION: format!("{name}~{now}"),
                 annotations::LAST_REPLICA_CHANGE_BY_SCALER: now,
@@ -149,6 +149,6 @@ impl Environment {
             "spec": { "replicas": replicas - 1 },
         });
         let pools: Api<MachineDeployment> = Api::namespaced(self.operator.clone(), NAMESPACE);
-        drop(pools.patch(pool, &PatchParams::default(), &Patch::Merge(change)).await);
+        drop(pools.patch(pool, &PatchParams::default(), &Patch::Merge(patch)).await);
     }
 }

@@ -1,7 +1,7 @@
 //! Processes that run both components.
 //!
-//! There is one, without an election, or there are two candidates for the leases of both components. Which process and which component
-//! a request comes from is in the name under which its client introduces itself, so that the oracle can tell them apart.
+//! There is one process without leader election, or two candidates for the leases of both components. The user agent of
+//! a client names the process and the component, so that the oracle can distinguish them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,146 +13,147 @@ use jiff::SignedDuration;
 use parking_lot::Mutex;
 use runtime::client::in_process;
 use runtime::events::EventWriter;
-use runtime::lease::{Candidacy, Elector, Ended, Identity, Leadership, Timing};
+use runtime::lease::{ElectionConfig, Elector, Ended, Identity, Leadership, Timing};
 use runtime::metrics::MetricsError;
 use runtime::{Clock, Metrics, Random, Tasks};
 use tokio::sync::watch;
 
-use super::environment::{Environment, Judged, client_spec};
+use super::environment::{Environment, Observer, client_spec};
 use super::history::Side;
-use super::line::{Line, LineState};
+use super::connection::{Connection, ConnectionState};
 use super::objects::{NAMESPACE, policy};
-use super::process_driver::{Doubling, Omissions, ProcessDriver};
+use super::process_driver::{DoubleCreates, Omissions, ProcessDriver, VolumeListener};
 
-/// How the controllers' clients introduce themselves; all of them begin with [`OURS`].
+/// Prefixes of the user agents of the controllers. All of them begin with [`AGENT_PREFIX`].
 const CONTROL: &str = "mill-control";
 const TARGET: &str = "mill-target";
-pub(super) const OURS: &str = "mill-";
+pub(super) const AGENT_PREFIX: &str = "mill-";
 
-/// How long a request of ours may take.
+/// Timeout of a request.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Seldom renewed, so that most requests of a run are about machines.
+/// Leases are renewed rarely, so that most requests of a run concern Machines.
 const TIMING: Timing = Timing {
     lease_duration: Duration::from_mins(1),
     renew_deadline: Duration::from_secs(40),
     retry_period: Duration::from_secs(20),
 };
 
-/// How wrong the clock of a process may be.
+/// Maximum error of the clock of a process.
 pub(super) const SKEW: SignedDuration = SignedDuration::from_mins(1);
 
-/// The name of a candidate begins with this, of the process with this number.
+/// Returns the host name of a process, with which the identity of a candidate begins.
 pub(super) fn host(number: u64) -> String {
     format!("process-{number}")
 }
 
-/// Both components: the lease and the letter of each.
+/// The components: lease, and letter in the user agent.
 const COMPONENTS: [(&str, char); 2] = [(api::names::MACHINE_CONTROLLER_LEASE, 'm'), (api::names::MANAGER_LEASE, 'f')];
 
-/// One process.
+/// A process with both components.
 pub(super) struct Process {
-    /// It has never been given before.
+    /// Unique number.
     pub(super) number: u64,
-    ending: Ending,
+    handle: ProcessHandle,
     metrics: Metrics,
 }
 
-/// What ends a process. Clones end the same.
+/// Ends a process. Clones end the same process.
 #[derive(Clone)]
-struct Ending {
-    control: watch::Sender<LineState>,
-    target: watch::Sender<LineState>,
+struct ProcessHandle {
+    control: watch::Sender<ConnectionState>,
+    target: watch::Sender<ConnectionState>,
     tasks: Tasks,
-    is_over: Arc<Mutex<bool>>,
+    has_exited: Arc<Mutex<bool>>,
 }
 
-impl Ending {
-    /// From one moment to the next.
-    fn die(&self) {
-        *self.is_over.lock() = true;
-        self.control.send_replace(LineState::Dead);
-        self.target.send_replace(LineState::Dead);
+impl ProcessHandle {
+    /// Ends the process immediately.
+    fn kill(&self) {
+        *self.has_exited.lock() = true;
+        self.control.send_replace(ConnectionState::Dead);
+        self.target.send_replace(ConnectionState::Dead);
         self.tasks.stop();
     }
 }
 
 impl Process {
-    pub(super) fn line(&self, side: Side) -> &watch::Sender<LineState> {
+    pub(super) fn connection(&self, side: Side) -> &watch::Sender<ConnectionState> {
         match side {
-            Side::Control => &self.ending.control,
-            Side::Target => &self.ending.target,
+            Side::Control => &self.handle.control,
+            Side::Target => &self.handle.target,
         }
     }
 
-    /// Ends it from one moment to the next.
-    pub(super) fn die(self) {
-        self.ending.die();
+    /// Ends the process immediately.
+    pub(super) fn kill(self) {
+        self.handle.kill();
     }
 
-    /// Whether it has ended by itself, because it has lost a lease.
-    pub(super) fn is_over(&self) -> bool {
-        *self.ending.is_over.lock()
+    /// Whether the process has exited, because it was killed or has lost a lease.
+    pub(super) fn has_exited(&self) -> bool {
+        *self.handle.has_exited.lock()
     }
 
-    /// Whether a task or a reconcile of it has ended by a panic.
-    pub(super) fn is_broken(&self) -> bool {
-        let stopped = self.ending.tasks.stopping().is_cancelled() && !self.is_over();
+    /// Whether a task or a reconcile has panicked.
+    pub(super) fn has_panicked(&self) -> bool {
+        let stopped = self.handle.tasks.stopping().is_cancelled() && !self.has_exited();
         stopped || self.metrics.queues.has_caught_panic()
     }
 }
 
-/// Tells the oracle of each reconcile.
-struct Reconciles {
-    judged: Judged,
+/// Reports each reconcile to the oracle.
+struct ReconcileListener {
+    observer: Observer,
     clock: Clock,
 }
 
-impl Listen for Reconciles {
+impl Listen for ReconcileListener {
     fn decided(&self, decision: &Decision) {
-        let what = format!("{} {}", decision.about, decision.key);
-        self.judged.tell(|oracle| oracle.reconciled(self.clock.now(), &what));
+        let object = format!("{} {}", decision.about, decision.key);
+        self.observer.update(|oracle| oracle.reconciled(self.clock.now(), &object));
     }
 }
 
-/// Clients of one process.
-struct Lines<'a> {
+/// Creates the clients of one process.
+struct ProcessClients<'a> {
     environment: &'a Environment,
     number: u64,
-    control: watch::Receiver<LineState>,
-    target: watch::Receiver<LineState>,
+    control: watch::Receiver<ConnectionState>,
+    target: watch::Receiver<ConnectionState>,
     metrics: &'a Metrics,
     clock: &'a Clock,
 }
 
-impl Lines<'_> {
-    /// A client for whoever has this letter, which writes only while it may.
-    fn client(&self, side: Side, letter: char, right: Option<&Leadership>) -> kube::Client {
+impl ProcessClients<'_> {
+    /// Creates the client of the component with this letter. With `leadership`, it writes only while the component
+    /// leads.
+    fn client(&self, side: Side, letter: char, leadership: Option<&Leadership>) -> kube::Client {
         let (agent, state) = match side {
             Side::Control => (CONTROL, &self.control),
             Side::Target => (TARGET, &self.target),
         };
-        let (judged, clock) = (self.environment.judged.clone(), self.environment.clock.clone());
-        let deletes = Arc::new(move |machine: &str| judged.tell(|oracle| oracle.delete_sent(clock.now(), machine)));
-        let line = Line::new(self.environment.server.service(), state.clone(), deletes);
+        let (observer, clock) = (self.environment.observer.clone(), self.environment.clock.clone());
+        let on_delete = Arc::new(move |machine: &str| observer.update(|oracle| oracle.delete_sent(clock.now(), machine)));
+        let connection = Connection::new(self.environment.server.service(), state.clone(), on_delete);
         let spec = client_spec(&format!("{agent}-{}{letter}", self.number)).within(DEADLINE);
-        let spec = match right {
-            Some(right) => spec.while_leading(right.clone()),
+        let spec = match leadership {
+            Some(leadership) => spec.while_leading(leadership.clone()),
             None => spec,
         };
-        in_process(line, NAMESPACE, &spec, &self.metrics.rest)
+        in_process(connection, NAMESPACE, &spec, &self.metrics.rest)
     }
 
-    fn clients(&self, letter: char, right: Option<&Leadership>) -> Clients {
-        let target = self.client(Side::Target, letter, right);
-        Clients::one(&self.client(Side::Control, letter, right)).towards(Some(target))
+    fn clients(&self, letter: char, leadership: Option<&Leadership>) -> Clients {
+        let target = self.client(Side::Target, letter, leadership);
+        Clients::one(&self.client(Side::Control, letter, leadership)).with_target(Some(target))
     }
 }
 
 impl Environment {
-    /// Starts those that are missing.
+    /// Starts the missing processes.
     pub(super) fn start(&mut self) -> Result<(), String> {
-        self.processes.retain(|process| !process.is_over());
+        self.processes.retain(|process| !process.has_exited());
         while self.processes.len() < self.candidates {
             self.started += 1;
             self.last_start = self.clock.now();
@@ -163,59 +164,66 @@ impl Environment {
     }
 
     fn process(&self, number: u64) -> Result<Process, MetricsError> {
-        let (control, heard_from_control) = watch::channel(LineState::Open);
-        let (target, heard_from_target) = watch::channel(LineState::Open);
-        let (judged, clock) = (self.judged.clone(), self.clock.clone());
+        let (control, control_state) = watch::channel(ConnectionState::Open);
+        let (target, target_state) = watch::channel(ConnectionState::Open);
+        let (observer, clock) = (self.observer.clone(), self.clock.clone());
         let driver = ProcessDriver::new(
             self.cloud.clone(),
             control.subscribe(),
             Omissions { faults: self.omissions.clone(), random: self.random.fork() },
-            self.doubling(number),
-            Arc::new(move |method, of| judged.tell(|oracle| oracle.called(clock.now(), method.operation(), of))),
+            self.double_creates(number),
+            Arc::new(move |method, of| observer.update(|oracle| oracle.called(clock.now(), method.operation(), of))),
+            self.volume_listener(),
         );
         let (metrics, tasks) = (Metrics::new()?, Tasks::new());
-        let ending = Ending { control, target, tasks: tasks.clone(), is_over: Arc::default() };
-        let lines = Lines {
+        let handle = ProcessHandle { control, target, tasks: tasks.clone(), has_exited: Arc::default() };
+        let clients = ProcessClients {
             environment: self,
             number,
-            control: heard_from_control,
-            target: heard_from_target,
+            control: control_state,
+            target: target_state,
             metrics: &metrics,
-            clock: &self.clock_of_a_process(),
+            clock: &self.process_clock(),
         };
         let random = self.random.fork();
-        let [machines, fleet] = COMPONENTS.map(|(lease, letter)| {
-            let right = self.stand(&lines, lease, &ending, &random);
-            component(&lines, letter, right, &random, &tasks)
+        let [machines, manager] = COMPONENTS.map(|(lease, letter)| {
+            let leadership = self.leadership_of(&clients, lease, &handle, &random);
+            component(&clients, letter, leadership, &random, &tasks)
         });
         start(Parts {
             namespace: NAMESPACE.into(),
-            components: Components::Both { machines, fleet },
-            watches: lines.clients('w', None),
+            components: Components::Both { machines, manager },
+            watches: clients.clients('w', None),
             drivers: Drivers::new().with(driver_virtual::PROVIDER, Arc::new(driver)),
             policy: policy(),
-            driver_places: 10,
-            clock: lines.clock.clone(),
+            driver_calls_per_credential: 10,
+            clock: clients.clock.clone(),
             random,
             tasks,
-            listener: Some(Arc::new(Reconciles { judged: self.judged.clone(), clock: self.clock.clone() })),
+            listener: Some(Arc::new(ReconcileListener { observer: self.observer.clone(), clock: self.clock.clone() })),
         })?;
-        Ok(Process { number, ending, metrics })
+        Ok(Process { number, handle, metrics })
     }
 
-    /// How a process meets a cloud that creates two VMs.
-    fn doubling(&self, number: u64) -> Doubling {
-        let judged = self.judged.clone();
-        Doubling {
+    /// Reports failed lookups of volume IDs to the oracle.
+    fn volume_listener(&self) -> VolumeListener {
+        let (observer, clock) = (self.observer.clone(), self.clock.clone());
+        Arc::new(move || observer.update(|oracle| oracle.volumes_unknown(clock.now())))
+    }
+
+    /// Returns how the driver of a process makes two VMs.
+    fn double_creates(&self, number: u64) -> DoubleCreates {
+        let observer = self.observer.clone();
+        DoubleCreates {
             faults: self.doubles.clone(),
-            // Not from the common source: what others draw from it stays the same.
+            // A separate source, so that the draws from the common source stay the same.
             random: Random::seeded(number),
-            told: Arc::new(move |machine| judged.tell(|oracle| oracle.doubled(machine))),
+            on_double: Arc::new(move |machine| observer.update(|oracle| oracle.doubled(machine))),
         }
     }
 
-    /// Its clock; one of four differs from everybody else's.
-    fn clock_of_a_process(&self) -> Clock {
+    /// Returns the clock of a process. One clock of four is wrong.
+    fn process_clock(&self) -> Clock {
         let skew = match self.random.below(4) {
             0 => SignedDuration::from_millis(i64::try_from(self.random.below(120_000)).unwrap_or_default()) - SKEW,
             _ => SignedDuration::ZERO,
@@ -223,33 +231,39 @@ impl Environment {
         Clock::starting_at(self.clock.now() + skew)
     }
 
-    /// Stands for election, if there is one. Whoever loses a lease ends.
-    fn stand(&self, lines: &Lines<'_>, lease: &str, ending: &Ending, random: &Random) -> Leadership {
+    /// Joins the election if there are several candidates. A process that loses a lease ends.
+    fn leadership_of(
+        &self,
+        clients: &ProcessClients<'_>,
+        lease: &str,
+        handle: &ProcessHandle,
+        random: &Random,
+    ) -> Leadership {
         if self.candidates < 2 {
             return Leadership::unguarded();
         }
-        let candidacy = Candidacy {
-            client: lines.client(Side::Control, 'l', None),
+        let config = ElectionConfig {
+            client: clients.client(Side::Control, 'l', None),
             namespace: NAMESPACE.to_owned(),
             name: lease.to_owned(),
-            identity: Identity::of_host(&host(lines.number), random),
+            identity: Identity::of_host(&host(clients.number), random),
             timing: TIMING,
-            clock: lines.clock.clone(),
+            clock: clients.clock.clone(),
             random: random.clone(),
             events: None,
         };
-        let Ok((elector, leadership)) = Elector::new(candidacy) else { return Leadership::never() };
-        let (stop, ending) = (ending.tasks.stopping(), ending.clone());
-        // Not one of the tasks that it ends.
-        self.outside.spawn("election", async move {
+        let Ok((elector, leadership)) = Elector::new(config) else { return Leadership::never() };
+        let (stop, handle) = (handle.tasks.stopping(), handle.clone());
+        // This task is not one of the tasks that it ends.
+        self.background.spawn("election", async move {
             if let Ended::Lost(_) = elector.run(stop).await {
-                ending.die();
+                handle.kill();
             }
         });
         leadership
     }
 
-    /// The one that leads, or the first.
+    /// Returns the index of the leading process, or of the first one.
     pub(super) fn leader(&self) -> Option<usize> {
         let lease = self.server.object("leases.coordination.k8s.io", NAMESPACE, api::names::MACHINE_CONTROLLER_LEASE);
         let holder =
@@ -261,15 +275,22 @@ impl Environment {
     }
 }
 
-fn component(lines: &Lines<'_>, letter: char, leadership: Leadership, random: &Random, tasks: &Tasks) -> Component {
+fn component(
+    clients: &ProcessClients<'_>,
+    letter: char,
+    leadership: Leadership,
+    random: &Random,
+    tasks: &Tasks,
+) -> Component {
     let name = api::names::events::components::MACHINE_CONTROLLER;
-    let client = lines.client(Side::Control, 'e', None);
+    let client = clients.client(Side::Control, 'e', None);
     let policy = runtime::events::EventPolicy::default();
-    let (writer, events) = EventWriter::new(client, name, policy, lines.clock, &random.fork(), lines.metrics);
+    let (writer, events) = EventWriter::new(client, name, policy, clients.clock, &random.fork(), clients.metrics);
     let stop = tasks.stopping();
     tasks.spawn("events", async move {
         writer.run(stop).await;
     });
-    let clients = lines.clients(letter, Some(&leadership));
-    Component { clients, leadership, events, metrics: lines.metrics.clone(), concurrency: 10 }
+    let metrics = clients.metrics.clone();
+    let clients = clients.clients(letter, Some(&leadership));
+    Component { clients, leadership, events, metrics, concurrency: 10 }
 }

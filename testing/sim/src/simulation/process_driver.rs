@@ -1,7 +1,8 @@
-//! The driver in a process: its calls end with the process.
+//! The driver of a process. Its calls end with the process.
 //!
-//! A call that has not reached the cloud when its process dies never does. What the cloud has begun by then goes on; a cloud that made
-//! a VM for a request that arrives later would need names that are given once, and this one gives them twice, on purpose.
+//! A call that has not reached the cloud when its process is killed has no effect. A call that has reached the cloud
+//! continues there. If a delayed create could reach the cloud after the end of its process, the cloud would have to
+//! reject repeated names, and this cloud accepts them on purpose.
 
 use std::sync::Arc;
 
@@ -17,20 +18,21 @@ use parking_lot::Mutex;
 use runtime::Random;
 use tokio::sync::watch;
 
-use super::line::LineState;
+use super::connection::ConnectionState;
 
-/// A cloud as one process calls it.
+/// The cloud, as one process calls it.
 pub(super) struct ProcessDriver {
     cloud: VirtualCloud,
-    process: watch::Receiver<LineState>,
+    process: watch::Receiver<ConnectionState>,
     omissions: Omissions,
-    doubling: Doubling,
-    told: CallListener,
+    double_creates: DoubleCreates,
+    on_call: CallListener,
+    volumes_unknown: VolumeListener,
 }
 
-/// What lists leave out.
+/// Incomplete lists of VMs.
 pub(super) struct Omissions {
-    /// How many faults are in force; whole lists if none is.
+    /// Number of active faults; without one, lists are complete.
     pub(super) faults: Arc<Mutex<usize>>,
     pub(super) random: Random,
 }
@@ -44,41 +46,59 @@ impl Omissions {
     }
 }
 
-/// When the cloud creates two VMs for a Machine.
-pub(super) struct Doubling {
-    /// How many faults are in force; none is created twice if none is.
+/// Creates that make two VMs.
+pub(super) struct DoubleCreates {
+    /// Number of active faults; without one, no create makes two VMs.
     pub(super) faults: Arc<Mutex<usize>>,
     pub(super) random: Random,
-    /// Hears of each Machine before its second VM is created.
-    pub(super) told: Arc<dyn Fn(&str) + Send + Sync>,
+    /// Called with the name of each Machine before its second VM is created.
+    pub(super) on_double: Arc<dyn Fn(&str) + Send + Sync>,
 }
 
-impl Doubling {
-    fn befalls(&self) -> bool {
+impl DoubleCreates {
+    fn applies(&self) -> bool {
         *self.faults.lock() > 0 && self.random.below(2) == 0
     }
 }
 
-/// Hears of each call: which, and for what.
+/// Called with the method and the object of each call.
 pub(super) type CallListener = Arc<dyn Fn(Method, &str) + Send + Sync>;
+
+/// Called when the IDs of volumes could not be determined.
+pub(super) type VolumeListener = Arc<dyn Fn() + Send + Sync>;
+
+/// A lookup of volume IDs. Reports on drop if it failed or was cancelled.
+struct VolumeLookup<'a> {
+    listener: &'a VolumeListener,
+    has_ids: bool,
+}
+
+impl Drop for VolumeLookup<'_> {
+    fn drop(&mut self) {
+        if !self.has_ids {
+            (self.listener)();
+        }
+    }
+}
 
 impl ProcessDriver {
     /// Calls end when `process` is dead.
     pub(super) fn new(
         cloud: VirtualCloud,
-        process: watch::Receiver<LineState>,
+        process: watch::Receiver<ConnectionState>,
         omissions: Omissions,
-        doubling: Doubling,
-        told: CallListener,
+        double_creates: DoubleCreates,
+        on_call: CallListener,
+        volumes_unknown: VolumeListener,
     ) -> Self {
-        Self { cloud, process, omissions, doubling, told }
+        Self { cloud, process, omissions, double_creates, on_call, volumes_unknown }
     }
 
     async fn call<T>(&self, method: Method, of: &str, work: impl Future<Output = T>) -> T {
-        (self.told)(method, of);
+        (self.on_call)(method, of);
         let mut process = self.process.clone();
         let dead = async move {
-            let _ = process.wait_for(|state| *state == LineState::Dead).await;
+            let _ = process.wait_for(|state| *state == ConnectionState::Dead).await;
         };
         tokio::select! {
             biased;
@@ -97,13 +117,13 @@ impl Driver for ProcessDriver {
     async fn create(&self, call: &Call, request: &MachineRequest) -> Result<Created, DriverError> {
         let name = request.machine.name();
         let created = self.call(Method::Create, name, self.cloud.create(call, request)).await?;
-        if !self.doubling.befalls() {
+        if !self.double_creates.applies() {
             return Ok(created);
         }
-        // As after a create whose answer was lost, with a driver that cannot tell its own VM.
-        (self.doubling.told)(name);
+        // The result of a create with a lost response and a driver that does not detect its own VM.
+        (self.double_creates.on_double)(name);
         self.call(Method::Create, name, self.cloud.create(call, request)).await?;
-        Err(DriverError::new(Code::Unavailable, "the answer of the cloud was lost"))
+        Err(DriverError::new(Code::Unavailable, "the response of the cloud was lost"))
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
@@ -124,7 +144,10 @@ impl Driver for ProcessDriver {
     }
 
     async fn volume_ids(&self, call: &Call, volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
-        self.call(Method::VolumeIds, "volumes", self.cloud.volume_ids(call, volumes)).await
+        let mut lookup = VolumeLookup { listener: &self.volumes_unknown, has_ids: false };
+        let ids = self.call(Method::VolumeIds, "volumes", self.cloud.volume_ids(call, volumes)).await;
+        lookup.has_ids = ids.is_ok();
+        ids
     }
 }
 
@@ -142,39 +165,39 @@ mod tests {
         Omissions { faults: Arc::new(Mutex::new(faults)), random: Random::seeded(1) }
     }
 
-    fn doubling(faults: usize) -> Doubling {
-        Doubling { faults: Arc::new(Mutex::new(faults)), random: Random::seeded(1), told: Arc::new(|_| {}) }
+    fn double_creates(faults: usize) -> DoubleCreates {
+        DoubleCreates { faults: Arc::new(Mutex::new(faults)), random: Random::seeded(1), on_double: Arc::new(|_| {}) }
     }
 
     #[test]
-    fn lists_leave_vms_out_only_while_a_fault_says_so() {
+    fn lists_are_incomplete_only_during_a_fault() {
         let all: Owners =
             (0..20).map(|n| (format!("vm-{n}").as_str().into(), format!("m-{n}").as_str().into())).collect();
         assert_eq!(omissions(0).apply(all.clone()), all);
-        let left = omissions(1).apply(all.clone());
-        assert!(!left.is_empty() && left.len() < all.len(), "{left:?}");
+        let listed = omissions(1).apply(all.clone());
+        assert!(!listed.is_empty() && listed.len() < all.len(), "{listed:?}");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_call_that_has_not_reached_the_cloud_ends_with_its_process() {
+    async fn delayed_call_ends_with_its_process() {
         let clock = Clock::starting_at(jiff::Timestamp::UNIX_EPOCH);
         let cloud = VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), 1);
         cloud.inject(Script::always(Fault::Delay(Duration::from_secs(123))).on(Method::Create));
-        let (process, state) = watch::channel(LineState::Open);
-        let driver = ProcessDriver::new(cloud.clone(), state, omissions(0), doubling(0), Arc::new(|_, _| {}));
+        let (process, state) = watch::channel(ConnectionState::Open);
+        let driver = ProcessDriver::new(cloud.clone(), state, omissions(0), double_creates(0), Arc::new(|_, _| {}), Arc::new(|| {}));
         let machine: api::Machine = serde_json::from_value(json!({ "metadata": { "name": "m" } })).unwrap();
         let class: api::MachineClass =
             serde_json::from_value(json!({ "metadata": { "name": "c" }, "provider": "virtual", "providerSpec": {} }))
                 .unwrap();
         let request = MachineRequest { machine: Arc::new(machine), class: Arc::new(class), secret: Arc::default() };
-        let (call, patience) = (Call::default(), Duration::from_secs(100));
+        let (call, timeout) = (Call::default(), Duration::from_secs(100));
         driver.create(&call, &request).await.unwrap();
-        assert_eq!(cloud.vms().len(), 1, "while the process lives, it is only late");
+        assert_eq!(cloud.vms().len(), 1, "the call is delayed while the process runs");
         cloud.vms().iter().for_each(|vm| cloud.reclaim(&vm.id));
         let mut late = driver.create(&call, &request);
-        assert!(tokio::time::timeout(patience, &mut late).await.is_err());
-        process.send_replace(LineState::Dead);
-        assert!(tokio::time::timeout(patience, &mut late).await.is_err());
+        assert!(tokio::time::timeout(timeout, &mut late).await.is_err());
+        process.send_replace(ConnectionState::Dead);
+        assert!(tokio::time::timeout(timeout, &mut late).await.is_err());
         assert_eq!(cloud.vms().len(), 0);
     }
 }

@@ -1,69 +1,69 @@
-//! Kinds of bad days, as data.
+//! Profiles: which changes and faults a history contains.
 
 use std::time::Duration;
 
-/// What a history is drawn from.
+/// Distribution from which histories are drawn.
 #[derive(Clone, Copy, Debug)]
 pub struct Profile {
-    /// How it is called on the command line.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it is like.
+    /// Description.
     pub about: &'static str,
-    /// How many processes stand for election; one does not need to.
+    /// Number of processes. With more than one, they hold a leader election.
     pub candidates: usize,
-    /// How its pools may be updated; one is drawn for each.
+    /// Update strategies of the pools; one is drawn for each pool.
     pub strategies: &'static [Strategy],
-    /// Which pods there are.
+    /// Pods of the cluster.
     pub workload: Workload,
-    /// What else there is.
+    /// Additional objects.
     pub surroundings: Surroundings,
-    /// How many MachineDeployments there are at most.
+    /// Maximum number of MachineDeployments.
     pub pools: usize,
-    /// How many machines one of them is ever to have.
+    /// Maximum number of replicas of a MachineDeployment.
     pub machines: u16,
-    /// How long things happen; then everybody waits for what comes of it.
-    pub lasts: Duration,
-    /// How much people do, and what, with weights.
-    pub acts: (usize, &'static [(ActKind, u32)]),
-    /// How much goes wrong, and what, with weights.
+    /// Time in which changes and faults begin, in a full history.
+    pub duration: Duration,
+    /// Number of changes in a full history, and the kinds of changes with their weights.
+    pub changes: (usize, &'static [(ChangeKind, u32)]),
+    /// Number of faults in a full history, and the kinds of faults with their weights.
     pub faults: (usize, &'static [(FaultKind, u32)]),
 }
 
-/// How a pool is updated.
+/// Update strategy of a pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
     /// Machines are replaced.
     Rolling,
-    /// Machines stay, and agents on their Nodes update them, one after the other.
+    /// Machines are kept, and agents on their Nodes update them one after the other.
     InPlace,
     /// All machines are deleted before new ones are created.
     Recreate,
 }
 
-/// Which pods there are.
+/// Pods of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// Pods that may run anywhere.
     Stateless,
-    /// Besides them, pods with a volume each.
+    /// In addition, pods with a volume each.
     Stateful,
 }
 
-/// What there is in a cluster besides Machines and applications.
+/// Objects besides Machines and applications.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Surroundings {
-    /// Nothing.
+    /// No more objects.
     Plain,
-    /// A DaemonSet, a mirror pod on each Node, bootstrap tokens in the user data, node templates, and more pods with volumes than
-    /// Nodes if there are any.
+    /// A DaemonSet, a mirror pod on each Node, bootstrap tokens in the user data, node templates and, with volumes,
+    /// more pods with volumes than Nodes.
     Full,
 }
 
 const ROLLING: &[Strategy] = &[Strategy::Rolling];
 
-/// What people may do.
+/// A kind of change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ActKind {
+pub enum ChangeKind {
     /// Scale.
     Scale,
     /// Scale, and back soon after.
@@ -78,13 +78,13 @@ pub enum ActKind {
     Pause,
     /// Delete a Machine.
     Delete,
-    /// Delete a Machine by force.
+    /// Force-delete a Machine.
     ForceDelete,
     /// Set a priority.
     Prioritize,
-    /// Preserve a Machine, or no longer.
+    /// Preserve a Machine, or stop preserving it.
     Preserve,
-    /// Ask to keep a Machine when it fails, let it fail, and roll.
+    /// Preserve a Machine when it fails, let it fail, and roll.
     PreserveAndFail,
     /// Scale down as the autoscaler does.
     ScaleDownByName,
@@ -104,64 +104,64 @@ pub enum ActKind {
     PreserveAndScaleDown,
 }
 
-/// What may go wrong.
+/// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FaultKind {
-    /// Requests.
+    /// Requests fail.
     Requests,
-    /// Answers that are lost, before or after the effect.
-    LostAnswers,
-    /// Answers that are lost after the effect, while watches show nothing of it.
-    LostAndLate,
-    /// Deletes that are lost on the way while somebody does something, for so long that he may have thought better of it.
+    /// Requests or responses are lost.
+    LostResponses,
+    /// Responses are lost while watch events are delayed.
+    LostResponsesAndLag,
+    /// Deletes are lost around a change, for so long that the change may be reverted meanwhile.
     LostDeletes,
     /// Watches break.
     Watches,
-    /// Watches break and cannot be taken up again.
+    /// Watches break and cannot resume.
     Compaction,
-    /// A webhook refuses or undoes writes.
+    /// A webhook rejects or reverts writes.
     Webhook,
-    /// Watches are late.
+    /// Watch events are delayed.
     Lag,
-    /// An API server is out of reach.
+    /// An API server is unreachable.
     Partition,
-    /// Permissions are lost.
+    /// All requests are rejected with 403.
     Forbidden,
-    /// Driver calls.
+    /// Driver calls fail.
     Calls,
-    /// Driver calls that delete, for long.
+    /// Deletes of VMs fail for a long time.
     StuckDeletions,
-    /// Driver calls that list.
+    /// Lists of VMs are incomplete.
     Omissions,
-    /// One VM.
+    /// One VM fails.
     Vm,
-    /// Half of all VMs.
+    /// Half of all VMs fail.
     Zone,
-    /// No room for VMs.
+    /// The cloud has no capacity.
     Quota,
-    /// The process that leads.
+    /// The leading process is killed.
     Crash,
-    /// The process that leads is cut off alone.
-    Deposed,
-    /// The API server is put back to an older copy.
-    PutBack,
-    /// A process of another version was there before.
+    /// The leading process cannot reach the API server.
+    LeaderPartition,
+    /// The API server is restored to an older copy.
+    Restore,
+    /// A process of another version has written objects.
     OtherVersion,
-    /// Creates give a Machine two VMs and fail.
+    /// Creates make two VMs and fail.
     Doubles,
 }
 
-use ActKind::{
+use ChangeKind::{
     Abandon, Cordon, Delete, DeleteNode, EditTemplate, ForceDelete, Pause, PauseAndRoll, Preserve, PreserveAndFail,
     PreserveAndScaleDown, Prioritize, Roll, RollAndBack, RollAndPause, RollAndScaleDown, Scale, ScaleAndBack,
     ScaleDownByName,
 };
 use FaultKind::{
-    Calls, Compaction, Crash, Deposed, Doubles, Forbidden, Lag, LostAndLate, LostAnswers, LostDeletes, Omissions,
-    OtherVersion, Partition, PutBack, Quota, Requests, StuckDeletions, Vm, Watches, Webhook, Zone,
+    Calls, Compaction, Crash, LeaderPartition, Doubles, Forbidden, Lag, LostResponsesAndLag, LostResponses, LostDeletes, Omissions,
+    OtherVersion, Partition, Restore, Quota, Requests, StuckDeletions, Vm, Watches, Webhook, Zone,
 };
 
-const EVERYTHING: &[(ActKind, u32)] = &[
+const EVERYTHING: &[(ChangeKind, u32)] = &[
     (Scale, 4),
     (ScaleAndBack, 3),
     (Roll, 3),
@@ -178,79 +178,79 @@ const EVERYTHING: &[(ActKind, u32)] = &[
 ];
 
 impl Profile {
-    /// All of them.
+    /// All profiles.
     pub const ALL: &'static [Self] = &[
         Self {
             name: "small-and-busy",
-            about: "people change their minds all the time, and answers are lost now and then",
+            about: "frequent spec changes and some lost responses",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (14, EVERYTHING),
-            faults: (3, &[(LostAnswers, 3), (LostAndLate, 2), (Requests, 2), (Watches, 1), (Lag, 1), (Crash, 2)]),
+            duration: Duration::from_mins(40),
+            changes: (14, EVERYTHING),
+            faults: (3, &[(LostResponses, 3), (LostResponsesAndLag, 2), (Requests, 2), (Watches, 1), (Lag, 1), (Crash, 2)]),
         },
         Self {
             name: "second-thoughts",
-            about: "what was asked for is taken back, and requests are lost in between",
+            about: "spec changes are reverted, with lost requests in between",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (10, &[(ScaleAndBack, 6), (RollAndBack, 2), (Delete, 1), (Pause, 1)]),
+            duration: Duration::from_mins(40),
+            changes: (10, &[(ScaleAndBack, 6), (RollAndBack, 2), (Delete, 1), (Pause, 1)]),
             faults: (
                 8,
-                &[(LostDeletes, 5), (LostAnswers, 4), (LostAndLate, 3), (Requests, 2), (Partition, 1), (Lag, 1)],
+                &[(LostDeletes, 5), (LostResponses, 4), (LostResponsesAndLag, 3), (Requests, 2), (Partition, 1), (Lag, 1)],
             ),
         },
         Self {
             name: "zone-outage",
-            about: "half of the machines are gone at once, and some come back",
+            about: "half of the VMs fail at the same time, and some return",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 5,
-            lasts: Duration::from_mins(40),
-            acts: (3, &[(Scale, 2), (Roll, 1), (Delete, 1), (Preserve, 1)]),
+            duration: Duration::from_mins(40),
+            changes: (3, &[(Scale, 2), (Roll, 1), (Delete, 1), (Preserve, 1)]),
             faults: (3, &[(Zone, 4), (Partition, 1), (Calls, 1), (Vm, 1)]),
         },
         Self {
             name: "quota",
-            about: "the cloud has no room, while pools grow and roll",
+            about: "the cloud has no capacity while pools scale up and roll",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
-            lasts: Duration::from_mins(50),
-            acts: (6, &[(Scale, 4), (ScaleAndBack, 2), (Roll, 2), (RollAndBack, 2), (Delete, 1)]),
+            duration: Duration::from_mins(50),
+            changes: (6, &[(Scale, 4), (ScaleAndBack, 2), (Roll, 2), (RollAndBack, 2), (Delete, 1)]),
             faults: (3, &[(Quota, 4), (Calls, 2), (Vm, 1)]),
         },
         Self {
             name: "api-brown-out",
-            about: "API servers are slow, refuse, forget to answer and cannot be reached",
+            about: "API servers are slow, reject requests, lose responses and are unreachable",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (6, EVERYTHING),
+            duration: Duration::from_mins(40),
+            changes: (6, EVERYTHING),
             faults: (
                 8,
                 &[
                     (Requests, 4),
-                    (LostAnswers, 3),
+                    (LostResponses, 3),
                     (Watches, 2),
                     (Lag, 2),
                     (Partition, 2),
@@ -262,28 +262,28 @@ impl Profile {
         },
         Self {
             name: "mass-node-failure",
-            about: "machines die, hang and vanish, one after the other and all at once",
+            about: "VMs fail, hang and vanish, one by one and together",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 1,
             machines: 6,
-            lasts: Duration::from_mins(40),
-            acts: (3, &[(Scale, 2), (Delete, 1), (Preserve, 2), (DeleteNode, 1)]),
+            duration: Duration::from_mins(40),
+            changes: (3, &[(Scale, 2), (Delete, 1), (Preserve, 2), (DeleteNode, 1)]),
             faults: (8, &[(Vm, 6), (Zone, 1), (Crash, 1)]),
         },
         Self {
             name: "upgrade-storm",
-            about: "roll-outs are begun, taken back and begun again, with preserved machines and budgets in the way",
+            about: "rollouts start, are reverted and start again, with preserved Machines and PodDisruptionBudgets",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
-            lasts: Duration::from_hours(1),
-            acts: (
+            duration: Duration::from_hours(1),
+            changes: (
                 10,
                 &[
                     (Roll, 4),
@@ -295,58 +295,58 @@ impl Profile {
                     (ScaleDownByName, 1),
                 ],
             ),
-            faults: (3, &[(Vm, 3), (LostAnswers, 1), (Crash, 1), (Calls, 1)]),
+            faults: (3, &[(Vm, 3), (LostResponses, 1), (Crash, 1), (Calls, 1)]),
         },
         Self {
             name: "hostile-driver",
-            about: "driver calls fail with every code, hang, and succeed and say that they failed",
+            about: "driver calls fail with every code, hang, or succeed and report a failure",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (6, EVERYTHING),
+            duration: Duration::from_mins(40),
+            changes: (6, EVERYTHING),
             faults: (8, &[(Calls, 8), (Omissions, 1), (Quota, 1), (Crash, 1)]),
         },
         Self {
             name: "stuck-deletions",
-            about: "machines that are deleted do not go, and people delete more of them",
+            about: "deletions are stuck while more Machines are deleted",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (14, &[(Delete, 8), (ForceDelete, 2), (ScaleAndBack, 2), (Scale, 1), (RollAndBack, 1)]),
+            duration: Duration::from_mins(40),
+            changes: (14, &[(Delete, 8), (ForceDelete, 2), (ScaleAndBack, 2), (Scale, 1), (RollAndBack, 1)]),
             faults: (3, &[(StuckDeletions, 6), (Vm, 1), (Crash, 1)]),
         },
         Self {
             name: "hand-over",
-            about: "two processes stand for election: the one that leads dies, or is cut off and loses its leases",
+            about: "two candidates; the leader is killed, or is partitioned and loses its leases",
             candidates: 2,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (10, EVERYTHING),
-            faults: (6, &[(Crash, 3), (Deposed, 4), (LostAnswers, 2), (Partition, 1), (Vm, 2), (Calls, 2)]),
+            duration: Duration::from_mins(40),
+            changes: (10, EVERYTHING),
+            faults: (6, &[(Crash, 3), (LeaderPartition, 4), (LostResponses, 2), (Partition, 1), (Vm, 2), (Calls, 2)]),
         },
         Self {
             name: "preservation",
-            about: "machines are preserved and fail, while pools roll and people change their minds",
+            about: "Machines are preserved and fail while pools roll and specs change",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
-            lasts: Duration::from_mins(50),
-            acts: (
+            duration: Duration::from_mins(50),
+            changes: (
                 12,
                 &[
                     (Preserve, 5),
@@ -358,19 +358,19 @@ impl Profile {
                     (Delete, 1),
                 ],
             ),
-            faults: (5, &[(Vm, 4), (LostAnswers, 2), (Crash, 1), (Lag, 1)]),
+            faults: (5, &[(Vm, 4), (LostResponses, 2), (Crash, 1), (Lag, 1)]),
         },
         Self {
             name: "in-place",
-            about: "machines are updated in place, and what is begun is taken back, lost and interrupted",
+            about: "in-place updates are reverted, lost and interrupted",
             candidates: 1,
             strategies: &[Strategy::InPlace, Strategy::InPlace, Strategy::Rolling],
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
-            lasts: Duration::from_mins(50),
-            acts: (
+            duration: Duration::from_mins(50),
+            changes: (
                 8,
                 &[
                     (Roll, 4),
@@ -385,8 +385,8 @@ impl Profile {
             faults: (
                 5,
                 &[
-                    (LostAnswers, 3),
-                    (LostAndLate, 1),
+                    (LostResponses, 3),
+                    (LostResponsesAndLag, 1),
                     (Requests, 2),
                     (Watches, 1),
                     (Lag, 2),
@@ -397,41 +397,41 @@ impl Profile {
         },
         Self {
             name: "volumes",
-            about: "pods have volumes, and their machines are deleted, by force too, die and roll",
+            about: "pods have volumes, and their Machines are deleted, force-deleted, fail and roll",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateful,
             surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (8, &[(Delete, 4), (ForceDelete, 3), (Roll, 2), (RollAndBack, 1), (ScaleAndBack, 2), (Cordon, 1)]),
-            faults: (5, &[(Vm, 3), (LostAnswers, 2), (Lag, 1), (Requests, 1), (Partition, 1), (Calls, 1), (Crash, 2)]),
+            duration: Duration::from_mins(40),
+            changes: (8, &[(Delete, 4), (ForceDelete, 3), (Roll, 2), (RollAndBack, 1), (ScaleAndBack, 2), (Cordon, 1)]),
+            faults: (5, &[(Vm, 3), (LostResponses, 2), (Lag, 1), (Requests, 1), (Partition, 1), (Calls, 1), (Crash, 2)]),
         },
         Self {
             name: "in-place-failures",
-            about: "machines die, hang and vanish while they are updated in place, and people delete those that wait for them",
+            about: "VMs fail, hang and vanish during in-place updates, and users delete the waiting Machines",
             candidates: 1,
             strategies: &[Strategy::InPlace],
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
-            lasts: Duration::from_mins(50),
-            acts: (6, &[(Roll, 6), (RollAndBack, 2), (Scale, 1), (ScaleAndBack, 1), (Delete, 1)]),
-            faults: (5, &[(Vm, 8), (Zone, 1), (Crash, 1), (LostAnswers, 1)]),
+            duration: Duration::from_mins(50),
+            changes: (6, &[(Roll, 6), (RollAndBack, 2), (Scale, 1), (ScaleAndBack, 1), (Delete, 1)]),
+            faults: (5, &[(Vm, 8), (Zone, 1), (Crash, 1), (LostResponses, 1)]),
         },
         Self {
             name: "put-back",
-            about: "the API server is put back to an older copy, while people change what they want and machines come and go",
+            about: "the API server is restored to an older copy while specs change and Machines are created and deleted",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (
+            duration: Duration::from_mins(40),
+            changes: (
                 10,
                 &[
                     (Scale, 3),
@@ -443,32 +443,32 @@ impl Profile {
                     (Pause, 1),
                 ],
             ),
-            faults: (4, &[(PutBack, 6), (Crash, 1), (LostAnswers, 1), (Calls, 1), (Vm, 1)]),
+            faults: (4, &[(Restore, 6), (Crash, 1), (LostResponses, 1), (Calls, 1), (Vm, 1)]),
         },
         Self {
             name: "other-versions",
-            about: "processes of older and newer versions were there before, and left what they write",
+            about: "processes of older and newer versions have written objects before",
             candidates: 2,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (10, EVERYTHING),
-            faults: (6, &[(OtherVersion, 8), (Vm, 2), (LostAnswers, 1), (Calls, 1)]),
+            duration: Duration::from_mins(40),
+            changes: (10, EVERYTHING),
+            faults: (6, &[(OtherVersion, 8), (Vm, 2), (LostResponses, 1), (Calls, 1)]),
         },
         Self {
             name: "strategies",
-            about: "pools roll, recreate and update in place, are paused, scaled and given other node templates meanwhile",
+            about: "pools roll, recreate and update in place while they are paused, scaled and get new node templates",
             candidates: 1,
             strategies: &[Strategy::Rolling, Strategy::Rolling, Strategy::Recreate, Strategy::InPlace],
             workload: Workload::Stateless,
             surroundings: Surroundings::Full,
             pools: 2,
             machines: 6,
-            lasts: Duration::from_mins(50),
-            acts: (
+            duration: Duration::from_mins(50),
+            changes: (
                 12,
                 &[
                     (Roll, 3),
@@ -481,19 +481,19 @@ impl Profile {
                     (Scale, 1),
                 ],
             ),
-            faults: (4, &[(Vm, 4), (LostAnswers, 1), (Crash, 2), (Calls, 1), (Lag, 1)]),
+            faults: (4, &[(Vm, 4), (LostResponses, 1), (Crash, 2), (Calls, 1), (Lag, 1)]),
         },
         Self {
             name: "workloads",
-            about: "Nodes have mirror pods, pods of a DaemonSet and several pods with volumes, and their machines are deleted, fail and lose their Machine objects",
+            about: "Nodes have mirror pods, DaemonSet pods and several pods with volumes; their Machines are deleted, fail and lose their objects",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateful,
             surroundings: Surroundings::Full,
             pools: 1,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (
+            duration: Duration::from_mins(40),
+            changes: (
                 8,
                 &[
                     (Delete, 4),
@@ -505,38 +505,38 @@ impl Profile {
                     (Abandon, 3),
                 ],
             ),
-            faults: (4, &[(Vm, 3), (Zone, 2), (LostAnswers, 1), (Requests, 1), (Partition, 1), (Crash, 1)]),
+            faults: (4, &[(Vm, 3), (Zone, 2), (LostResponses, 1), (Requests, 1), (Partition, 1), (Crash, 1)]),
         },
         Self {
             name: "doubles",
-            about: "the cloud creates two VMs for a Machine and reports a failure, while pools grow, roll and lose machines",
+            about: "the cloud creates two VMs for a Machine and reports a failure while pools scale up, roll and lose VMs",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 1,
             machines: 4,
-            lasts: Duration::from_mins(40),
-            acts: (6, &[(Scale, 3), (ScaleAndBack, 2), (Roll, 2), (RollAndBack, 1), (Delete, 3), (ForceDelete, 1)]),
-            faults: (3, &[(Doubles, 5), (Vm, 1), (Crash, 1), (LostAnswers, 1)]),
+            duration: Duration::from_mins(40),
+            changes: (6, &[(Scale, 3), (ScaleAndBack, 2), (Roll, 2), (RollAndBack, 1), (Delete, 3), (ForceDelete, 1)]),
+            faults: (3, &[(Doubles, 5), (Vm, 1), (Crash, 1), (LostResponses, 1)]),
         },
         Self {
             name: "chaos",
-            about: "everything at once",
+            about: "all faults together",
             candidates: 1,
             strategies: ROLLING,
             workload: Workload::Stateless,
             surroundings: Surroundings::Plain,
             pools: 2,
             machines: 4,
-            lasts: Duration::from_hours(1),
-            acts: (12, EVERYTHING),
+            duration: Duration::from_hours(1),
+            changes: (12, EVERYTHING),
             faults: (
                 10,
                 &[
                     (Requests, 2),
-                    (LostAnswers, 3),
-                    (LostAndLate, 1),
+                    (LostResponses, 3),
+                    (LostResponsesAndLag, 1),
                     (Watches, 1),
                     (Lag, 2),
                     (Partition, 1),
@@ -553,7 +553,7 @@ impl Profile {
         },
     ];
 
-    /// The one of this name.
+    /// Returns the profile of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|profile| profile.name == name)
     }

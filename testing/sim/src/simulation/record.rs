@@ -1,4 +1,4 @@
-//! What is written down of a run: a digest of all requests, numbers, and, if somebody wants to read it, a timeline.
+//! The record of a run: a digest of all requests, counters and, if requested, a timeline.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -6,17 +6,17 @@ use fake_apiserver::ledger::Entry;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::process::OURS;
+use super::process::AGENT_PREFIX;
 use crate::oracle::{DEPLOYMENTS, MACHINES, SETS, VmChange, Write};
 
-/// How much is written down.
+/// Detail of the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// Numbers and a digest.
+    /// Counters and a digest.
     Numbers,
-    /// What becomes of machines, sets, deployments and VMs.
+    /// In addition, the changes of Machines, MachineSets, MachineDeployments, Nodes and VMs.
     Timeline,
-    /// Every request as well.
+    /// In addition, every request.
     Requests,
 }
 
@@ -26,36 +26,36 @@ pub struct Record {
     detail: Detail,
     began: Option<Timestamp>,
     digest: DefaultHasher,
-    /// How many requests were answered, of everybody.
+    /// Number of requests of all clients.
     pub requests: u64,
-    /// How many of them were ours and are counted when all is to be quiet.
-    pub ours: u64,
-    /// The last of those.
-    pub last_of_ours: String,
-    /// What happened, in order.
+    /// Number of requests of the controllers, except watches, Events and Leases.
+    pub controller_requests: u64,
+    /// The last of these requests.
+    pub last_controller_request: String,
+    /// Timeline.
     pub timeline: Vec<String>,
 }
 
 impl Record {
-    /// Nothing yet.
+    /// Creates an empty record.
     pub fn new(detail: Detail) -> Self {
         Self {
             detail,
             began: None,
             digest: DefaultHasher::new(),
             requests: 0,
-            ours: 0,
-            last_of_ours: String::new(),
+            controller_requests: 0,
+            last_controller_request: String::new(),
             timeline: Vec::new(),
         }
     }
 
-    /// A number that differs if any request of the run does.
+    /// Returns a number that differs if any request of the run differs.
     pub fn digest(&self) -> u64 {
         self.digest.finish()
     }
 
-    /// Writes a line.
+    /// Adds a line to the timeline.
     pub(super) fn note(&mut self, now: Timestamp, what: impl FnOnce() -> String) {
         if self.detail == Detail::Numbers {
             return;
@@ -65,7 +65,7 @@ impl Record {
         self.timeline.push(format!("{minutes:>3}:{seconds:02}.{millis:03} {}", what()));
     }
 
-    /// Writes a request down; if it is one of ours that is counted, what was asked.
+    /// Records a request. Returns it as text if it is one of the counted requests of the controllers.
     pub(super) fn request(&mut self, entry: &Entry) -> Option<String> {
         let tally = &entry.tally;
         self.requests += 1;
@@ -77,24 +77,24 @@ impl Record {
         if self.detail == Detail::Requests {
             self.note(entry.at, line);
         }
-        let aside = ["events", "leases"].contains(&tally.resource.as_str());
-        let counts = tally.user_agent.starts_with(OURS) && tally.verb != "watch" && !aside;
-        if !counts {
+        let is_excluded = ["events", "leases"].contains(&tally.resource.as_str());
+        let is_counted = tally.user_agent.starts_with(AGENT_PREFIX) && tally.verb != "watch" && !is_excluded;
+        if !is_counted {
             return None;
         }
-        self.ours += 1;
-        let asked = format!("{} {} {}", tally.verb, tally.resource, entry.name);
-        self.last_of_ours.clone_from(&asked);
-        Some(asked)
+        self.controller_requests += 1;
+        let request = format!("{} {} {}", tally.verb, tally.resource, entry.name);
+        self.last_controller_request.clone_from(&request);
+        Some(request)
     }
 
     pub(super) fn vm(&mut self, now: Timestamp, change: VmChange, vm: &str, machine: Option<&str>) {
         let what = match change {
-            VmChange::Given => "is there",
+            VmChange::Present => "is present",
             VmChange::Deleted => "is deleted",
-            VmChange::TakenAway => "is taken away",
+            VmChange::Vanished => "has disappeared",
         };
-        self.note(now, || format!("{vm} of {} {what}", machine.unwrap_or("nobody")));
+        self.note(now, || format!("{vm} of {} {what}", machine.unwrap_or("no machine")));
     }
 
     pub(super) fn written(&mut self, now: Timestamp, write: &Write<'_>) {
@@ -108,7 +108,7 @@ impl Record {
         if self.detail == Detail::Numbers {
             return;
         }
-        let (before, after) = (write.before.map(told), write.after.map(told));
+        let (before, after) = (write.before.map(summary), write.after.map(summary));
         if before != after {
             let after = after.unwrap_or_else(|| "gone".to_owned());
             self.note(now, || format!("{kind} {} ({:?}): {after}", write.name, write.by));
@@ -116,13 +116,13 @@ impl Record {
     }
 }
 
-/// What matters of an object, in a line.
-fn told(object: &Value) -> String {
+/// Returns the relevant fields of an object in one line.
+fn summary(object: &Value) -> String {
     let fields = [
         ("phase", "/status/currentStatus/phase"),
-        ("says", "/status/lastOperation/description"),
+        ("description", "/status/lastOperation/description"),
         ("replicas", "/spec/replicas"),
-        ("has", "/status/replicas"),
+        ("status replicas", "/status/replicas"),
         ("available", "/status/availableReplicas"),
         ("class", "/spec/template/spec/class/name"),
         ("frozen", "/metadata/labels/freeze"),
@@ -132,12 +132,12 @@ fn told(object: &Value) -> String {
         ("unschedulable", "/spec/unschedulable"),
         ("paused", "/spec/paused"),
     ];
-    let told = fields.iter().filter_map(|(name, pointer)| {
+    let summary = fields.iter().filter_map(|(name, pointer)| {
         let value = object.pointer(pointer)?;
         Some(format!("{name} {value}"))
     });
     let ready = object.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten();
     let ready = ready.filter(|condition| condition.get("type") == Some(&Value::from("Ready")));
     let ready = ready.filter_map(|condition| Some(format!("Ready {}", condition.get("status")?)));
-    told.chain(ready).collect::<Vec<_>>().join(", ")
+    summary.chain(ready).collect::<Vec<_>>().join(", ")
 }

@@ -1,8 +1,8 @@
-//! What processes of other versions of ours leave behind.
+//! Objects as processes of other versions leave them.
 //!
-//! MCM and we agree on most of what is written. A few things only we write: some annotations, the condition `Invalid`, and what the machine
-//! controller notes on its Lease. An older version has none of them. A newer one has them in words that nobody knows here, has conditions
-//! of its own, and names steps of a deletion that there are not.
+//! Most fields have the same meaning in MCM and here. Some exist only here: a few annotations, the condition `Invalid`,
+//! and the annotations on the Lease of the machine controller. An older version has none of them. A newer version has
+//! them in an unknown format, and has conditions and stages of deletion that this version does not know.
 
 use api::names::{MACHINE_CONTROLLER_LEASE, annotations, conditions};
 use kube::Client;
@@ -14,17 +14,18 @@ use super::history::Version;
 use super::objects::NAMESPACE;
 use crate::oracle::{DEPLOYMENTS, MACHINES, SETS};
 
-/// A condition that nobody knows here, and that must stay.
-const LATER_CONDITION: &str = "OfALaterVersion";
-/// An annotation of whoever writes that condition, with the name of the object: sets are given the annotations of their deployments.
-const LATER_ANNOTATION: &str = "machine.sapcloud.io/of-a-later-version";
+/// An unknown condition, which must be kept.
+const NEWER_CONDITION: &str = "OfALaterVersion";
+/// An annotation of the version that writes this condition. Its value is the name of the object, because MachineSets
+/// get the annotations of their MachineDeployments.
+const NEWER_ANNOTATION: &str = "machine.sapcloud.io/of-a-later-version";
 const LEASES: &str = "leases.coordination.k8s.io";
 
 impl Environment {
-    /// Lets every object be as a process of this version has left it.
-    pub(super) fn left_by(&self, version: Version) {
+    /// Writes every object as a process of this version would.
+    pub(super) fn write_as(&self, version: Version) {
         let (client, server) = (self.operator.clone(), self.server.clone());
-        self.outside.spawn("another version", async move {
+        self.background.spawn("other version", async move {
             for kind in [DEPLOYMENTS, SETS, MACHINES, LEASES] {
                 for object in server.objects(kind) {
                     let name = object.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default();
@@ -33,7 +34,7 @@ impl Environment {
                     }
                     let (change, status) = match version {
                         Version::Older => (older(), None),
-                        Version::Newer => (newer(name), later_status(kind, &object)),
+                        Version::Newer => (newer(name), newer_status(kind, &object)),
                     };
                     write(&client, kind, name, change, status).await;
                 }
@@ -42,7 +43,7 @@ impl Environment {
     }
 }
 
-/// The conditions of a deployment, and of a set, which call them differently.
+/// The fields of the conditions of a MachineDeployment and of a MachineSet.
 const CONDITIONS: &str = "conditions";
 const SET_CONDITIONS: &str = "machineSetCondition";
 
@@ -63,19 +64,19 @@ fn newer(name: &str) -> Value {
     json!({ "metadata": { "annotations": {
         annotations::MAX_REPLACEMENTS: "two in each zone",
         annotations::ORPHAN_VMS: "9;{\"accused\":[[]],\"forgotten\":7}",
-        LATER_ANNOTATION: name,
+        NEWER_ANNOTATION: name,
     } } })
 }
 
-/// The status that a newer version writes, where it differs.
-fn later_status(kind: &str, object: &Value) -> Option<Value> {
+/// Returns the status of a newer version, where it differs.
+fn newer_status(kind: &str, object: &Value) -> Option<Value> {
     match kind {
         DEPLOYMENTS | SETS => {
             let mut conditions: Vec<Value> = conditions_of(object).cloned().collect();
-            for of_type in [LATER_CONDITION, conditions::ours::INVALID] {
+            for of_type in [NEWER_CONDITION, conditions::millwright::INVALID] {
                 conditions.retain(|condition| condition.get("type") != Some(&Value::from(of_type)));
                 conditions.push(json!({
-                    "type": of_type, "status": "True", "reason": "Later", "message": "so it was decided later",
+                    "type": of_type, "status": "True", "reason": "Later", "message": "set by a newer version",
                     "lastTransitionTime": "2027-01-15T08:00:00Z", "lastUpdateTime": "2027-01-15T08:00:00Z",
                 }));
             }
@@ -89,16 +90,16 @@ fn later_status(kind: &str, object: &Value) -> Option<Value> {
     }
 }
 
-/// What is wrong with how we went on with a deployment or a set of another version: what we do not know has to stay, and what only we
-/// write has to be so.
-pub(super) fn misread(object: &Value) -> Option<&'static str> {
+/// Returns what is wrong with an object that another version has written: unknown conditions must be kept, and our own
+/// must be correct.
+pub(super) fn version_error(object: &Value) -> Option<&'static str> {
     let types: Vec<&str> = conditions_of(object).filter_map(|condition| condition.get("type")?.as_str()).collect();
-    if types.contains(&conditions::ours::INVALID) {
-        return Some("it is valid, and its status says that it is not");
+    if types.contains(&conditions::millwright::INVALID) {
+        return Some("the object is valid, but its status has the condition Invalid");
     }
-    let later = object.pointer("/metadata/annotations").and_then(|all| all.get(LATER_ANNOTATION));
-    let later = later.is_some() && later == object.pointer("/metadata/name");
-    (later && !types.contains(&LATER_CONDITION)).then_some("a condition of a later version is gone")
+    let from_newer = object.pointer("/metadata/annotations").and_then(|all| all.get(NEWER_ANNOTATION));
+    let from_newer = from_newer.is_some() && from_newer == object.pointer("/metadata/name");
+    (from_newer && !types.contains(&NEWER_CONDITION)).then_some("a condition of a newer version is gone")
 }
 
 async fn write(client: &Client, kind: &str, name: &str, change: Value, status: Option<Value>) {
@@ -117,7 +118,7 @@ async fn write(client: &Client, kind: &str, name: &str, change: Value, status: O
         plural: plural.to_owned(),
     };
     let objects: kube::Api<DynamicObject> = kube::Api::namespaced_with(client.clone(), NAMESPACE, &resource);
-    // What is gone by then nobody has left.
+    // Errors are ignored: the object may be gone.
     drop(objects.patch(name, &PatchParams::default(), &Patch::Merge(change)).await);
     if let Some(status) = status {
         drop(objects.patch_status(name, &PatchParams::default(), &Patch::Merge(status)).await);
@@ -132,30 +133,30 @@ mod tests {
 
     /// Shows THR-13.
     #[rstest]
-    #[case::both_are_there(&[LATER_CONDITION], true, None)]
-    #[case::no_later_version_was_there(&[], false, None)]
-    #[case::it_was_dropped(&["Available"], true, Some("a condition of a later version is gone"))]
-    #[case::a_claim_stayed(&[LATER_CONDITION, "Invalid"], true, Some("it is valid, and its status says that it is not"))]
-    fn what_a_later_version_wrote_is_kept_and_what_is_not_so_goes(
+    #[case::both_exist(&[NEWER_CONDITION], true, None)]
+    #[case::no_newer_version(&[], false, None)]
+    #[case::condition_was_dropped(&["Available"], true, Some("a condition of a newer version is gone"))]
+    #[case::wrong_condition_was_kept(&[NEWER_CONDITION, "Invalid"], true, Some("the object is valid, but its status has the condition Invalid"))]
+    fn unknown_conditions_are_kept_and_wrong_ones_removed(
         #[case] types: &[&str],
-        #[case] later: bool,
+        #[case] from_newer: bool,
         #[case] wrong: Option<&str>,
     ) {
         let conditions: Vec<Value> = types.iter().map(|name| json!({ "type": name })).collect();
-        let annotations = json!({ LATER_ANNOTATION: if later { "pool" } else { "another" } });
+        let annotations = json!({ NEWER_ANNOTATION: if from_newer { "pool" } else { "another" } });
         let object = json!({
             "metadata": { "name": "pool", "annotations": annotations }, "status": { SET_CONDITIONS: conditions },
         });
-        assert_eq!(misread(&object), wrong);
+        assert_eq!(version_error(&object), wrong);
     }
 
     #[test]
-    fn an_older_version_leaves_nothing_of_ours_and_a_newer_one_what_nobody_can_read() {
+    fn older_version_lacks_annotations_and_newer_one_adds_unknown() {
         let machine = json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" } });
-        assert!(later_status(MACHINES, &machine).is_some_and(|change| change.to_string().contains("Copying")));
-        assert_eq!(later_status(MACHINES, &json!({ "metadata": {} })), None);
-        let written = later_status(SETS, &json!({ "status": { SET_CONDITIONS: [{ "type": "Frozen" }] } })).unwrap();
-        assert_eq!(written["status"][SET_CONDITIONS].as_array().map(Vec::len), Some(3), "what was there stays");
+        assert!(newer_status(MACHINES, &machine).is_some_and(|change| change.to_string().contains("Copying")));
+        assert_eq!(newer_status(MACHINES, &json!({ "metadata": {} })), None);
+        let written = newer_status(SETS, &json!({ "status": { SET_CONDITIONS: [{ "type": "Frozen" }] } })).unwrap();
+        assert_eq!(written["status"][SET_CONDITIONS].as_array().map(Vec::len), Some(3), "existing conditions are kept");
         assert_eq!(older()["metadata"]["annotations"][annotations::ORPHAN_VMS], Value::Null);
     }
 }

@@ -17,7 +17,7 @@ struct PodWatchFixture {
     tasks: Tasks,
 }
 
-fn fixture(own: usize) -> PodWatchFixture {
+fn fixture(separate: usize) -> PodWatchFixture {
     let clock = Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap());
     let now = clock.clone();
     let server = Server::new(Options::new(Arc::new(move || now.now()), 1));
@@ -26,7 +26,7 @@ fn fixture(own: usize) -> PodWatchFixture {
     let client = in_process(server.service(), "default", &spec, &metrics.rest);
     let queue = Queue::new("machine", RetryPolicy::default(), &metrics, &random);
     let watcher = Watcher { client, clock, random, tasks: tasks.clone(), retry_signal: RetrySignal::default() };
-    PodWatchFixture { server, watches: PodWatches::new(watcher, queue.clone(), own), queue, tasks }
+    PodWatchFixture { server, watches: PodWatches::new(watcher, queue.clone(), separate), queue, tasks }
 }
 
 impl PodWatchFixture {
@@ -43,7 +43,7 @@ impl PodWatchFixture {
     }
 
     /// Requests about pods, as verb and count.
-    fn asked(&self, verb: &str) -> u64 {
+    fn requests(&self, verb: &str) -> u64 {
         let counts = self.server.request_counts();
         counts.iter().filter(|(tally, _)| tally.verb == verb && tally.resource == "pods").map(|(_, count)| count).sum()
     }
@@ -64,26 +64,26 @@ fn names(watch: &PodWatch) -> Option<Vec<String>> {
 
 /// Shows MC-D3.
 #[tokio::test(start_paused = true)]
-async fn a_drain_costs_one_list_and_one_watch_and_sees_only_its_node() {
+async fn drain_lists_and_watches_the_pods_of_its_node_only() {
     let fixture = fixture(32);
     fixture.add("here", "n1");
     fixture.add("elsewhere", "n2");
     let watch = fixture.open("n1");
-    assert_eq!(names(&watch), None, "nobody has looked yet");
+    assert_eq!(names(&watch), None, "the pods were not listed yet");
     assert_eq!(fixture.woken().await, "machine-of-n1");
     assert_eq!(names(&watch).unwrap(), ["here"]);
     fixture.add("later", "n1");
     settle().await;
     assert_eq!(fixture.woken().await, "machine-of-n1");
     assert_eq!(names(&watch).unwrap(), ["here", "later"]);
-    assert_eq!((fixture.asked("list"), fixture.asked("watch"), fixture.server.open_watches()), (1, 1, 1));
+    assert_eq!((fixture.requests("list"), fixture.requests("watch"), fixture.server.open_watches()), (1, 1, 1));
     drop(watch);
     settle().await;
-    assert_eq!(fixture.server.open_watches(), 0, "nothing is left behind");
+    assert_eq!(fixture.server.open_watches(), 0, "the watch has ended");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_empty_node_wakes_its_machine_too() {
+async fn node_without_pods_wakes_its_machine() {
     let fixture = fixture(32);
     let watch = fixture.open("n1");
     assert_eq!(fixture.woken().await, "machine-of-n1");
@@ -91,7 +91,7 @@ async fn an_empty_node_wakes_its_machine_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn above_the_limit_drains_share_one_watch_that_holds_only_their_pods() {
+async fn drains_above_the_limit_share_one_filtered_watch() {
     let fixture = fixture(2);
     for n in 0..10 {
         fixture.add(&format!("p{n}"), &format!("n{n}"));
@@ -101,26 +101,26 @@ async fn above_the_limit_drains_share_one_watch_that_holds_only_their_pods() {
     for (n, watch) in watches.iter().enumerate() {
         assert_eq!(names(watch).unwrap(), [format!("p{n}")]);
     }
-    assert_eq!(fixture.server.open_watches(), 3, "two of their own and one for the rest");
-    assert_eq!(watches[5].cache().len(), 4, "the pods of other nodes are not held");
+    assert_eq!(fixture.server.open_watches(), 3, "two separate watches and one shared watch");
+    assert_eq!(watches[5].cache().len(), 4, "the pods of other Nodes are not stored");
 
     let late = fixture.open("n7");
     settle().await;
-    assert_eq!(names(&late).unwrap(), ["p7"], "what was not held before is read once");
+    assert_eq!(names(&late).unwrap(), ["p7"], "pods that were not stored before are listed once");
     fixture.add("q7", "n7");
     settle().await;
     assert_eq!(names(&late).unwrap(), ["p7", "q7"]);
     assert_eq!(fixture.server.open_watches(), 3);
 
     drop(late);
-    assert_eq!(watches[5].cache().len(), 4, "and let go of when its drain ends");
+    assert_eq!(watches[5].cache().len(), 4, "its pods are removed when its drain ends");
     drop(watches);
     settle().await;
     assert_eq!(fixture.server.open_watches(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_place_that_is_given_back_is_used_again() {
+async fn permit_of_an_ended_drain_is_used_again() {
     let fixture = fixture(1);
     let first = fixture.open("n1");
     drop(first);

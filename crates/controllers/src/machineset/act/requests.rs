@@ -1,59 +1,50 @@
-//! Single requests about single machines, and what their answers mean.
+//! Requests for single Machines, and their results.
 
-use api::names::events::{messages, reference};
-use api::{Machine, MachineName, MachineSet, Object, Uid};
-use planner::machineset::interest::{DeleteCheck, still_deletes, still_makes};
-use planner::machineset::{Asked, MachineCreate, MachineDelete, Member};
-use planner::{Event, EventType};
+use api::names::events::mcm;
+use api::texts::events as messages;
+use api::{Machine, MachineSet, Object};
+use planner::machineset::interest::{DeleteCheck, create_is_valid, delete_is_valid};
+use planner::machineset::{Attempt, MachineCreate, MachineDelete, Member};
+use planner::{Event, EventType, GuardedPatch};
 use runtime::Key;
-use runtime::client::{ApiError, Effect, RetryClass, SendCheck};
-use serde_json::Value;
+use runtime::client::{ApiError, Effect, ErrorClass, SendCheck};
 
-use super::Acting;
-use crate::machineset::observe::{node_of, outstanding, staying};
-use crate::write::{Deletion, Guard, Held, Part, Retry, WriteError, Written};
+use super::Executor;
+use crate::machineset::observe::node_of;
+use crate::write::{Deletion, Guard, Held, Part, WriteError, Written};
 
-/// How one request about one machine went.
-pub(super) enum Went {
-    Through,
-    /// The name belongs to someone else.
+/// Result of a request for one Machine.
+pub(super) enum RequestResult {
+    Succeeded,
+    /// Another object has the name.
     NameTaken,
-    /// Decided on a state that is no longer: no fault, but to be planned afresh.
+    /// The Machine has changed since the decision.
     Stale,
-    /// The API server does not keep what we write. It must not be asked again at once.
+    /// The API server accepted the write, but did not change the Machine. The request is not repeated without a delay.
     NotKept,
-    /// The set that it was decided for has changed meanwhile; nothing was sent.
+    /// The MachineSet has changed since the decision; nothing was sent.
     SetChanged,
-    /// We no longer lead.
-    Halted,
-    Wrong(ApiError),
+    /// This process is not the leader any more; nothing was sent.
+    NotLeading,
+    Failed(ApiError),
 }
 
-/// A change of one machine.
-pub(super) struct Edit<'a> {
-    pub(super) name: &'a MachineName,
-    pub(super) uid: &'a Uid,
-    /// What it was decided on.
-    pub(super) version: &'a str,
-    pub(super) body: Value,
-}
-
-impl Acting<'_> {
-    pub(super) async fn create_one(&self, create: &MachineCreate) -> Went {
-        if self.fleet.leadership.check().is_err() {
-            return Went::Halted;
+impl Executor<'_> {
+    pub(super) async fn create_one(&self, create: &MachineCreate) -> RequestResult {
+        if self.manager.leadership.check().is_err() {
+            return RequestResult::NotLeading;
         }
-        let (machines, name) = (&self.fleet.writers.machines, create.name.as_str());
+        let (machines, name) = (&self.manager.writers.machines, create.name.as_str());
         let key = Key::new(self.key.namespace.clone(), name);
         let still = {
-            let (sets, decided, set) = (self.fleet.sets.clone(), self.seen.set.clone(), self.key.clone());
-            move || sets.get(&set).is_some_and(|now| still_makes(&decided, &now))
+            let (sets, decided, set) = (self.manager.sets.clone(), self.seen.set.clone(), self.key.clone());
+            move || sets.get(&set).is_some_and(|now| create_is_valid(&decided, &now))
         };
         if !still() {
-            return Went::SetChanged;
+            return RequestResult::SetChanged;
         }
         let check = {
-            let (expectations, set, key) = (self.fleet.expectations.clone(), self.key.clone(), key.clone());
+            let (expectations, set, key) = (self.manager.counts.expectations.clone(), self.key.clone(), key.clone());
             SendCheck::new(move || {
                 let sends = still();
                 if sends {
@@ -62,58 +53,58 @@ impl Acting<'_> {
                 sends
             })
         };
-        let Err(error) = machines.create_if(check, &create.machine, &"create a machine").await else {
-            self.fleet.expectations.created(&key);
-            self.tell(&Event {
+        let Err(error) = machines.create_if(check, &create.machine, &"create a Machine").await else {
+            self.manager.counts.expectations.created(&key);
+            self.emit(&Event {
                 event_type: EventType::Normal,
-                reason: reference::SUCCESSFUL_CREATE,
+                reason: mcm::SUCCESSFUL_CREATE,
                 message: messages::created(name),
             });
-            return Went::Through;
+            return RequestResult::Succeeded;
         };
-        let WriteError::Api { api_error, .. } = error else { return Went::of(error) };
+        let WriteError::Api { api_error, .. } = error else { return RequestResult::of(error) };
         match api_error.class {
-            RetryClass::Withdrawn => Went::SetChanged,
-            // An earlier create of ours whose answer was lost, or somebody else's machine: one look tells.
-            RetryClass::AlreadyExists => match machines.read(name).await {
+            ErrorClass::Withdrawn => RequestResult::SetChanged,
+            // Either the response of an earlier create was lost, or the Machine belongs to another owner.
+            ErrorClass::AlreadyExists => match machines.read(name).await {
                 Ok(found) => {
-                    let ours = found.is_some_and(|machine| is_owned(&machine, &self.seen.set));
-                    self.fleet.expectations.created(&key);
-                    if ours { Went::Through } else { Went::NameTaken }
+                    let is_owned = found.is_some_and(|machine| is_owned(&machine, &self.seen.set));
+                    self.manager.counts.expectations.created(&key);
+                    if is_owned { RequestResult::Succeeded } else { RequestResult::NameTaken }
                 }
-                Err(api_error) => Went::Wrong(api_error),
+                Err(api_error) => RequestResult::Failed(api_error),
             },
             class => {
-                if class.effect() == Effect::None && create.asked == Asked::First {
-                    self.fleet.expectations.created(&key);
+                if class.effect() == Effect::None && create.attempt == Attempt::First {
+                    self.manager.counts.expectations.created(&key);
                 }
-                self.tell(&Event {
+                self.emit(&Event {
                     event_type: EventType::Warning,
-                    reason: reference::FAILED_CREATE,
+                    reason: mcm::FAILED_CREATE,
                     message: messages::create_failed(&api_error.to_string()),
                 });
-                Went::Wrong(api_error)
+                RequestResult::Failed(api_error)
             }
         }
     }
 
-    pub(super) async fn delete_one(&self, delete: &MachineDelete) -> Went {
-        if self.fleet.leadership.check().is_err() {
-            return Went::Halted;
+    pub(super) async fn delete_one(&self, delete: &MachineDelete) -> RequestResult {
+        if self.manager.leadership.check().is_err() {
+            return RequestResult::NotLeading;
         }
         let (name, uid) = (delete.name.as_str(), delete.uid.as_str());
         let still = self.still_deletes(delete);
         if !still() {
-            return Went::SetChanged;
+            return RequestResult::SetChanged;
         }
         let guard = Guard { name, uid, version: Some(&delete.resource_version) };
-        let machine = match self.fleet.writers.machines.hold(guard, &"delete a machine").await {
+        let machine = match self.manager.writers.machines.hold(guard, &"delete a Machine").await {
             Ok(machine) => machine,
-            Err(error) => return Went::of(error),
+            Err(error) => return RequestResult::of(error),
         };
-        let as_it_was = self.shared.machines.get(&Key::new(self.key.namespace.clone(), name));
-        let expectations = &self.fleet.expectations;
-        // The delete counts as pending from the check on: the next delete of this batch is checked against what this one leaves.
+        let before = self.shared.machines.get(&Key::new(self.key.namespace.clone(), name));
+        let expectations = &self.manager.counts.expectations;
+        // The delete is outstanding from the check on, so that the check of the next delete in this batch counts it.
         let check = {
             let (expectations, set, uid) = (expectations.clone(), self.key.clone(), delete.uid.clone());
             SendCheck::new(move || {
@@ -128,45 +119,44 @@ impl Acting<'_> {
             Ok(deletion) => {
                 expectations.deleted(uid);
                 if deletion != Deletion::AlreadyGone {
-                    if let Some(machine) = as_it_was.filter(|machine| machine.uid() == delete.uid) {
-                        self.fleet.replacements.deleted(&machine);
+                    if let Some(machine) = before.filter(|machine| machine.uid() == delete.uid) {
+                        self.manager.replacements.deleted(&machine);
                     }
-                    self.tell(&Event {
+                    self.emit(&Event {
                         event_type: EventType::Normal,
-                        reason: reference::SUCCESSFUL_DELETE,
+                        reason: mcm::SUCCESSFUL_DELETE,
                         message: messages::deleted(name),
                     });
                 }
-                return Went::Through;
+                return RequestResult::Succeeded;
             }
             Err(error) => error,
         };
-        if error.api_error().is_some_and(|api_error| api_error.class == RetryClass::Withdrawn) {
-            return Went::SetChanged;
+        if error.api_error().is_some_and(|api_error| api_error.class == ErrorClass::Withdrawn) {
+            return RequestResult::SetChanged;
         }
-        if error.retry() == Retry::Stale {
-            let went = catch_up(&machine).await;
-            if let Went::Stale = went {
+        if error.is_stale() {
+            let result = refresh(&machine).await;
+            if let RequestResult::Stale = result {
                 expectations.deleted(uid);
             }
-            return went;
+            return result;
         }
-        let WriteError::Api { api_error, .. } = error else { return Went::of(error) };
-        if api_error.class.effect() == Effect::None && delete.asked == Asked::First {
+        let WriteError::Api { api_error, .. } = error else { return RequestResult::of(error) };
+        if api_error.class.effect() == Effect::None && delete.attempt == Attempt::First {
             expectations.deleted(uid);
         }
-        self.tell(&Event {
+        self.emit(&Event {
             event_type: EventType::Warning,
-            reason: reference::FAILED_DELETE,
+            reason: mcm::FAILED_DELETE,
             message: messages::delete_failed(&api_error.to_string()),
         });
-        Went::Wrong(api_error)
+        RequestResult::Failed(api_error)
     }
 
-    /// Whether the delete is still to be sent, as the caches show the set and its Machines at the moment of the call.
+    /// Returns a check whether the delete is still needed, according to the caches at the time of the check.
     fn still_deletes(&self, delete: &MachineDelete) -> impl Fn() -> bool + Send + Sync + 'static {
-        let (shared, sets, expectations) =
-            (self.shared.clone(), self.fleet.sets.clone(), self.fleet.expectations.clone());
+        let (shared, sets, counts) = (self.shared.clone(), self.manager.sets.clone(), self.manager.counts.clone());
         let (key, decided, delete) = (self.key.clone(), self.seen.set.clone(), delete.clone());
         let machine_key = Key::new(self.key.namespace.clone(), delete.name.as_str());
         move || {
@@ -175,52 +165,51 @@ impl Acting<'_> {
             let node = machine.as_ref().map_or(planner::Presence::Absent, |machine| node_of(&shared, machine));
             let member = machine.as_deref();
             let member = member.map(|machine| Member { machine, node: node.as_ref().map(|node| &**node) });
-            let staying = || staying(&shared, &decided, &outstanding(&shared, &expectations, &key));
+            let staying = || counts.remaining(&key, &decided);
             let at = shared.clock.now();
             let (now, decided, delete) = (now.as_deref(), &decided, &delete);
-            still_deletes(DeleteCheck { decided, now, delete, member, staying, at })
+            delete_is_valid(DeleteCheck { decided, now, delete, member, staying, at })
         }
     }
 
-    pub(super) async fn patch_one(&self, edit: Edit<'_>) -> Went {
-        if self.fleet.leadership.check().is_err() {
-            return Went::Halted;
+    pub(super) async fn patch_one(&self, patch: &GuardedPatch) -> RequestResult {
+        if self.manager.leadership.check().is_err() {
+            return RequestResult::NotLeading;
         }
-        let guard = Guard { name: edit.name.as_str(), uid: edit.uid.as_str(), version: Some(edit.version) };
-        let mut machine = match self.fleet.writers.machines.hold(guard, &"patch a machine").await {
+        let mut machine = match self.manager.writers.machines.hold(Guard::of_patch(patch), &"patch a Machine").await {
             Ok(machine) => machine,
-            Err(error) => return Went::of(error),
+            Err(error) => return RequestResult::of(error),
         };
-        let Err(error) = machine.patch(Part::Object, edit.body).await.and_then(Written::kept) else {
-            return Went::Through;
+        let Err(error) = machine.patch(Part::Object, patch.patch.to_json()).await.and_then(Written::kept) else {
+            return RequestResult::Succeeded;
         };
-        match error.retry() {
-            Retry::Gone => {
-                machine.is_gone();
-                Went::Through
-            }
-            Retry::Stale => catch_up(&machine).await,
-            _ => Went::of(error),
+        if error.is_gone() {
+            machine.mark_deleted();
+            RequestResult::Succeeded
+        } else if error.is_stale() {
+            refresh(&machine).await
+        } else {
+            RequestResult::of(error)
         }
     }
 }
 
-impl Went {
+impl RequestResult {
     fn of(error: WriteError) -> Self {
         match error {
-            WriteError::Api { api_error, .. } => Self::Wrong(api_error),
+            WriteError::Api { api_error, .. } => Self::Failed(api_error),
             WriteError::NothingChanged { .. } => Self::NotKept,
-            WriteError::Stale { .. } | WriteError::NoLonger(_) => Self::Stale,
-            WriteError::NotLeading(_) | WriteError::Missing(_) => Self::Halted,
+            WriteError::Stale { .. } | WriteError::Deleted(_) => Self::Stale,
+            WriteError::NotLeading(_) | WriteError::Missing(_) => Self::NotLeading,
         }
     }
 }
 
-/// It is not what it was; one look, and the next plan knows.
-async fn catch_up(machine: &Held<'_, Machine>) -> Went {
-    match machine.catch_up().await {
-        Ok(_) => Went::Stale,
-        Err(error) => Went::of(error),
+/// Reads a Machine that has changed, so that the next reconcile decides on its current state.
+async fn refresh(machine: &Held<'_, Machine>) -> RequestResult {
+    match machine.refresh().await {
+        Ok(_) => RequestResult::Stale,
+        Err(error) => RequestResult::of(error),
     }
 }
 

@@ -1,10 +1,10 @@
-//! The reference page of all metrics, read back.
+//! Parses the reference page of all metrics.
 
 use std::collections::BTreeMap;
 
-/// The labels of every family under a heading of `docs/metrics.md`, by name.
+/// Returns the labels of each family under a heading of `docs/reference/metrics.md`.
 pub(super) fn documented(heading: &str) -> BTreeMap<String, Vec<String>> {
-    let page = include_str!("../../../../../docs/metrics.md");
+    let page = include_str!("../../../../../docs/reference/metrics.md");
     let section = page.split("\n## ").find_map(|section| section.strip_prefix(heading)).expect("a heading");
     let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
     rows.map(|row| {

@@ -1,4 +1,4 @@
-//! What a scrape of each component shows, after lives in which everything happened that is counted.
+//! Scraped metrics of each component after a run in which every counted event happened.
 
 mod documentation;
 mod reference;
@@ -23,7 +23,7 @@ fn deployments(cluster: &TestCluster) -> Api<MachineDeployment> {
     Api::namespaced(cluster.client("person"), NAMESPACE)
 }
 
-/// A deployment of the class of its name, whose machines carry its name as label and live in zone `z1`.
+/// Creates a MachineDeployment with a MachineClass of the same name. Its Machines are in zone `z1`.
 async fn deploy(cluster: &TestCluster, name: &str, replicas: i32, more: Value) {
     let mut deployment = json!({
         "metadata": { "name": name },
@@ -83,7 +83,8 @@ fn cluster(seed: u64) -> TestCluster {
     cluster
 }
 
-/// Everything happens that is counted: machines come and go, one falls ill and is replaced, one never joins, one cannot be made.
+/// Triggers every counted event: Machines are created, deleted and drained, one is unhealthy and replaced, one never joins, and one
+/// cannot be created.
 async fn eventful(cluster: &TestCluster) -> Shown {
     add_class(cluster, "silent", &json!({ "join": "never" }));
     add_class(cluster, "full", &json!({ "quota": 0 }));
@@ -93,7 +94,7 @@ async fn eventful(cluster: &TestCluster) -> Shown {
     deploy(cluster, "silent", 1, json!({})).await;
     deploy(cluster, "full", 1, json!({})).await;
     deploy(cluster, "still", 1, json!({ "paused": true, "rollbackTo": { "revision": 7 } })).await;
-    cluster.until("the pool runs", |w| running(w, "pool", 3)).await;
+    cluster.until("the pool is Running", |w| running(w, "pool", 3)).await;
     let counted = json!({ "status": { "collisionCount": 1 } });
     deployments(cluster).patch_status("still", &PatchParams::default(), &Patch::Merge(&counted)).await.unwrap();
 
@@ -104,7 +105,7 @@ async fn eventful(cluster: &TestCluster) -> Shown {
 
     let ill = machines(cluster, "pool")[0].name().to_owned();
     cluster.cloud.vms_of(&ill).iter().for_each(|vm| cluster.cloud.hang(&vm.id));
-    cluster.until("the ill one is replaced", |w| w.machine(&ill).is_none() && running(w, "pool", 3)).await;
+    cluster.until("the unhealthy one is replaced", |w| w.machine(&ill).is_none() && running(w, "pool", 3)).await;
 
     let busy = machines(cluster, "pool")[0].name().to_owned();
     let pod = json!({
@@ -128,7 +129,7 @@ fn labels(row: &Row) -> BTreeSet<&'static str> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_metric_of_the_reference_is_shown_with_its_type_labels_and_buckets() {
+async fn all_mcm_metrics_have_the_same_type_labels_and_buckets() {
     let cluster = cluster(1);
     let components = eventful(&cluster).await;
     for (component, metrics) in [(Component::Manager, &components.manager), (Component::Machines, &components.machines)]
@@ -136,7 +137,7 @@ async fn every_metric_of_the_reference_is_shown_with_its_type_labels_and_buckets
         let scrape = read(&metrics.encode().unwrap());
         for row in of(component) {
             let (name, shape, ..) = row;
-            let family = scrape.get(*name).unwrap_or_else(|| panic!("{component:?} does not show {name}"));
+            let family = scrape.get(*name).unwrap_or_else(|| panic!("{component:?} does not export {name}"));
             let expected = match shape {
                 Shape::Gauge => "gauge",
                 Shape::Counter => "counter",
@@ -153,16 +154,12 @@ async fn every_metric_of_the_reference_is_shown_with_its_type_labels_and_buckets
         }
         let known: BTreeSet<&str> = of(component).map(|row| row.0).collect();
         let ours: BTreeSet<&str> = scrape.keys().map(String::as_str).filter(|name| name.starts_with("mcm_")).collect();
-        assert!(
-            ours.is_subset(&known),
-            "{component:?} shows under the reference's names what is not its: {:?}",
-            &ours - &known
-        );
+        assert!(ours.is_subset(&known), "{component:?} exports metrics of the other component: {:?}", &ours - &known);
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_page_of_all_metrics_names_every_one_and_no_other() {
+async fn metrics_reference_page_is_complete() {
     let shown = cluster(6).start_components();
     let both = documented("Both\n");
     for (heading, metrics) in [("Manager\n", &shown.manager), ("Machine controller\n", &shown.machines)] {
@@ -176,7 +173,7 @@ async fn the_page_of_all_metrics_names_every_one_and_no_other() {
 
 /// Shows HTT-9, MC-W60, DEP-11.
 #[tokio::test(start_paused = true)]
-async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
+async fn metric_values_match_objects_and_events() {
     let cluster = cluster(2);
     let components = eventful(&cluster).await;
     let (manager, machines_component) =
@@ -186,17 +183,21 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
 
     assert_eq!(at(&manager, "mcm_machine_deployment_items_total", &[]), Some(4.0));
     assert_eq!(at(&manager, "mcm_machine_deployment_status_ready_replicas", pool), Some(3.0));
-    // Shares are shown as numbers: 50 % of 3, up and down.
+    // Percentages are exported as numbers: 50 % of 3, rounded up and down.
     assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_rolling_update_max_surge", pool), Some(2.0));
     assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_rolling_update_max_unavailable", pool), Some(1.0));
     assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_revision_history_limit", pool), Some(3.0));
-    assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_rollback_to_revision", pool), None, "not set, not shown");
+    assert_eq!(
+        at(&manager, "mcm_machine_deployment_info_spec_rollback_to_revision", pool),
+        None,
+        "not exported if unset"
+    );
     assert_eq!(at(&manager, "mcm_machine_deployment_info_spec_paused", &[("name", "still")]), Some(1.0));
     assert_eq!(
         at(&manager, "mcm_machine_deployment_status_condition", &[("name", "pool"), ("condition", "Available")]),
         Some(1.0)
     );
-    assert_eq!(at(&manager, "mcm_machine_stale_machines_total", &[]), Some(1.0), "the one that fell ill");
+    assert_eq!(at(&manager, "mcm_machine_stale_machines_total", &[]), Some(1.0), "the unhealthy one");
     let made = cluster.began.as_second().to_string();
     assert_eq!(at(&manager, "mcm_machine_deployment_info", &[("name", "pool"), ("createdAt", &made)]), Some(1.0));
 
@@ -217,7 +218,7 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
         let of_pool = &[("machine_deployment", "pool"), ("le", within)];
         at(&machines_component, "millwright_machine_join_duration_seconds", of_pool)
     };
-    assert_eq!((joined("10"), joined("20")), (Some(0.0), joined("+Inf")), "11 seconds each");
+    assert_eq!((joined("10"), joined("20")), (Some(0.0), joined("+Inf")), "11 s each");
     assert_eq!(
         at(&machines_component, "mcm_machine_drain_duration_seconds", &[("machine_deployment", "pool")]),
         Some(3.0)
@@ -257,7 +258,7 @@ async fn the_numbers_are_those_of_the_objects_and_of_what_happened() {
 
 /// Shows MS-W14.
 #[tokio::test(start_paused = true)]
-async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
+async fn status_replicas_metric_counts_all_machines() {
     let cluster = cluster(3);
     let components = cluster.start_components();
     deploy(&cluster, "pool", 2, json!({})).await;
@@ -269,7 +270,7 @@ async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
             .collect()
     };
     cluster
-        .until("its machines are there and not ready", |w| statuses(w).iter().any(|set| set.status.replicas == 2))
+        .until("the Machines exist and are not ready", |w| statuses(w).iter().any(|set| set.status.replicas == 2))
         .await;
     tokio::time::sleep(Duration::from_millis(200)).await;
     let scrape = read(&components.manager.encode().unwrap());
@@ -279,12 +280,14 @@ async fn replicas_of_a_set_are_its_machines_and_not_the_ready_ones() {
 
 /// Shows MC-W55.
 #[tokio::test(start_paused = true)]
-async fn a_machine_without_node_templates_is_measured_with_empty_labels_and_one_without_a_deployment_not_at_all() {
+async fn durations_need_a_deployment_but_no_node_template() {
     let cluster = TestCluster::new(7);
     let shown = cluster.start_components();
     cluster.create_in_pool("m-1", "plain").await;
     cluster.create("m-2").await;
-    cluster.until("both run", |w| ["m-1", "m-2"].iter().all(|name| w.phase(name) == Some(MachinePhase::Running))).await;
+    cluster
+        .until("both are Running", |w| ["m-1", "m-2"].iter().all(|name| w.phase(name) == Some(MachinePhase::Running)))
+        .await;
     let scrape = read(&shown.machines.encode().unwrap());
     for name in ["mcm_machine_create_duration_seconds", "mcm_machine_join_duration_seconds"] {
         let family = &scrape[name];
@@ -298,19 +301,23 @@ async fn a_machine_without_node_templates_is_measured_with_empty_labels_and_one_
 
 /// Shows HTT-9, MC-W60, MS-W14.
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_is_not_shown_and_what_was_measured_there_is_forgotten_after_an_hour() {
+async fn metrics_of_deleted_objects_are_removed() {
     let cluster = cluster(4);
-    cluster.keep_house();
+    cluster.start_garbage_collector();
     let components = cluster.start_components();
     deploy(&cluster, "pool", 2, json!({})).await;
-    cluster.until("all run", |w| running(w, "pool", 2)).await;
+    cluster.until("all are Running", |w| running(w, "pool", 2)).await;
     let shown = |metrics: &runtime::Metrics| metrics.encode().unwrap();
     let name = machines(&cluster, "pool")[0].name().to_owned();
     assert!(shown(&components.machines).contains(&name));
     assert!(shown(&components.manager).contains("mcm_machine_set_info{"));
     deployments(&cluster).delete("pool", &DeleteParams::default()).await.unwrap();
-    cluster.until("all is gone", |w| w.server.objects("machinedeployments.machine.sapcloud.io").is_empty()).await;
-    cluster.until("sets too", |w| w.server.objects("machinesets.machine.sapcloud.io").is_empty()).await;
+    cluster
+        .until("all objects are deleted", |w| w.server.objects("machinedeployments.machine.sapcloud.io").is_empty())
+        .await;
+    cluster
+        .until("the MachineSets are deleted", |w| w.server.objects("machinesets.machine.sapcloud.io").is_empty())
+        .await;
     tokio::time::sleep(Duration::from_secs(1)).await;
 
     let (manager, machines_component) = (shown(&components.manager), shown(&components.machines));
@@ -322,16 +329,16 @@ async fn what_is_gone_is_not_shown_and_what_was_measured_there_is_forgotten_afte
     assert!(!machines_component.contains(&name), "{machines_component}");
     assert!(
         machines_component.contains("mcm_machine_delete_duration_seconds{"),
-        "the last one's deletion can still be scraped"
+        "the duration of the last deletion can still be scraped"
     );
     tokio::time::sleep(Duration::from_mins(61)).await;
     assert!(!shown(&components.machines).contains("machine_deployment=\"pool\""));
 }
 
-/// Objects that the API server would let nobody store, or that older versions stored.
+/// Objects that the API server rejects today, but that older versions accepted.
 /// Shows MC-W55.
 #[tokio::test(start_paused = true)]
-async fn no_object_however_odd_breaks_a_scrape() {
+async fn invalid_objects_do_not_break_a_scrape() {
     let cluster = cluster(5);
     let strange = |kind: &str, name: &str, spec: Value, status: Value| {
         json!({ "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": kind,
@@ -376,14 +383,14 @@ async fn no_object_however_odd_breaks_a_scrape() {
     assert_eq!(machines_component["mcm_machine_items_total"].at(&[]), Some(1.0));
     assert!(
         !manager.contains_key("mcm_machine_deployment_info_spec_rolling_update_max_surge"),
-        "\"5\" is no number of machines"
+        "\"5\" is not an integer"
     );
     assert_eq!(machines_component["mcm_machine_current_status_phase"].at(&[("name", "odd")]), Some(0.0));
 }
 
 /// Shows DEP-12.
 #[tokio::test(start_paused = true)]
-async fn invalid_objects_are_counted_by_kind_until_they_are_mended_or_go() {
+async fn invalid_objects_are_counted_until_they_are_corrected() {
     let cluster = cluster(9);
     let components = cluster.start_components();
     let short = json!({
@@ -396,11 +403,11 @@ async fn invalid_objects_are_counted_by_kind_until_they_are_mended_or_go() {
     let count = |metrics: &runtime::Metrics, kind: &str| {
         read(&metrics.encode().unwrap())["millwright_invalid_objects"].at(&[("kind", kind)])
     };
-    cluster.until("both are seen", |_| count(&components.manager, "machinedeployments") == Some(1.0)).await;
+    cluster.until("both are counted", |_| count(&components.manager, "machinedeployments") == Some(1.0)).await;
     assert_eq!(count(&components.manager, "machinesets"), Some(0.0));
     assert_eq!(count(&components.machines, "machineclasses"), Some(1.0));
     assert_eq!(count(&components.machines, "machines"), Some(0.0));
     let mended = json!({ "spec": { "strategy": { "type": "Recreate" } } });
     deployments(&cluster).patch("pool", &PatchParams::default(), &Patch::Merge(&mended)).await.unwrap();
-    cluster.until("it is mended", |_| count(&components.manager, "machinedeployments") == Some(0.0)).await;
+    cluster.until("it is valid again", |_| count(&components.manager, "machinedeployments") == Some(0.0)).await;
 }

@@ -1,11 +1,11 @@
-//! Every metric that the reference's dashboards may query, typed in from its description.
+//! All metrics that MCM's dashboards may query, copied from its documentation.
 //!
-//! What may go is not here: `mcm_reflector_*`, which never carried data, and `go_*`, which are about another language.
+//! `mcm_reflector_*`, which never had values, and the `go_*` metrics of the Go runtime are not included.
 
 use Component::{Both, Machines, Manager};
 use Shape::{Counter, Gauge, Histogram};
 
-/// Whose registry a family is in.
+/// Component that exports a family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Component {
     Manager,
@@ -13,7 +13,7 @@ pub(super) enum Component {
     Both,
 }
 
-/// What a family holds.
+/// Type of a family.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Shape {
     Gauge,
@@ -21,7 +21,7 @@ pub(super) enum Shape {
     Histogram(&'static [f64]),
 }
 
-/// Name, shape, labels, whose.
+/// Name, type, labels and component.
 pub(super) type Row = (&'static str, Shape, &'static [&'static str], Component);
 
 const DEFAULT: &[f64] = &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];

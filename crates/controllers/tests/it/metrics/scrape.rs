@@ -1,26 +1,26 @@
-//! A scrape, read back.
+//! Parses a scrape.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The families of a scrape, by name.
+/// Metric families of a scrape, by name.
 pub(super) type Scrape = BTreeMap<String, Family>;
 
-/// A family as it was shown.
+/// A metric family.
 #[derive(Debug, Default)]
 pub(super) struct Family {
     /// `gauge`, `counter` or `histogram`.
     pub(super) shape: String,
-    /// Its lines: labels and number.
+    /// Series: labels and value.
     pub(super) lines: Vec<(BTreeMap<String, String>, f64)>,
 }
 
 impl Family {
-    /// The labels that tell its series apart.
+    /// Returns the label names.
     pub(super) fn labels(&self) -> BTreeSet<&str> {
         self.lines.iter().flat_map(|(labels, _)| labels.keys()).map(String::as_str).filter(|key| *key != "le").collect()
     }
 
-    /// The bounds of its buckets, without the last.
+    /// Returns the bucket bounds without the last.
     pub(super) fn bounds(&self) -> Vec<f64> {
         let bounds: BTreeSet<&str> =
             self.lines.iter().filter_map(|(labels, _)| Some(labels.get("le")?.as_str())).collect();
@@ -30,7 +30,7 @@ impl Family {
         bounds
     }
 
-    /// The number of the series with these labels.
+    /// Returns the value of the series with these labels.
     pub(super) fn at(&self, labels: &[(&str, &str)]) -> Option<f64> {
         let is_it = |found: &BTreeMap<String, String>| {
             labels.iter().all(|(key, value)| found.get(*key).map(String::as_str) == Some(*value))
@@ -39,7 +39,7 @@ impl Family {
     }
 }
 
-/// Reads the text form, and fails where Prometheus would.
+/// Parses the text format. Panics where Prometheus would fail.
 pub(super) fn read(text: &str) -> Scrape {
     let mut families = Scrape::new();
     let mut current = String::new();
@@ -49,11 +49,11 @@ pub(super) fn read(text: &str) -> Scrape {
             let (name, shape) = declared.split_once(' ').unwrap();
             name.clone_into(&mut current);
             let before = families.insert(current.clone(), Family { shape: shape.to_owned(), lines: Vec::new() });
-            assert!(before.is_none(), "{name} is shown in two places");
+            assert!(before.is_none(), "{name} is exported twice");
         } else if !line.starts_with('#') {
             let (series, number) = line.rsplit_once(' ').unwrap();
-            assert!(seen.insert(series.to_owned()), "{series} is shown twice");
-            assert!(series.starts_with(&current), "{series} is not of {current}");
+            assert!(seen.insert(series.to_owned()), "{series} is exported twice");
+            assert!(series.starts_with(&current), "{series} does not belong to {current}");
             families.get_mut(&current).unwrap().lines.push((labels(series), number.parse().unwrap()));
         }
     }

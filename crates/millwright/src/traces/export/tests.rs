@@ -1,4 +1,4 @@
-//! A collector that takes, refuses, hangs; and a clock that the test owns.
+//! Tests with a collector that accepts, rejects or hangs, and with a test clock.
 
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use prost::Message;
@@ -7,17 +7,17 @@ use super::super::id::{Sampling, TraceId, TraceKind};
 use super::super::span::{Event, Kind, Status, Value};
 use super::*;
 
-/// What becomes of the requests.
+/// Behaviour of the collector.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Mood {
-    Taking,
-    Away,
-    Hanging,
+enum Behaviour {
+    Accept,
+    Reject,
+    Hang,
 }
 
 #[derive(Clone)]
 struct Fake {
-    mood: Arc<Mutex<Mood>>,
+    behaviour: Arc<Mutex<Behaviour>>,
     taken: Arc<Mutex<Vec<ExportTraceServiceRequest>>>,
     tries: Arc<Mutex<u32>>,
 }
@@ -25,14 +25,14 @@ struct Fake {
 impl Transport for Fake {
     async fn send(&self, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
         *self.tries.lock() += 1;
-        let mood = *self.mood.lock();
-        match mood {
-            Mood::Taking => {
+        let behaviour = *self.behaviour.lock();
+        match behaviour {
+            Behaviour::Accept => {
                 self.taken.lock().push(ExportTraceServiceRequest::decode(body.as_slice()).unwrap());
                 Ok(Vec::new())
             }
-            Mood::Away => Err(Refusal::Later("away".into())),
-            Mood::Hanging => std::future::pending().await,
+            Behaviour::Reject => Err(Refusal::Later("unavailable".into())),
+            Behaviour::Hang => std::future::pending().await,
         }
     }
 }
@@ -45,9 +45,9 @@ struct ExporterFixture {
 }
 
 impl ExporterFixture {
-    fn new(mood: Mood) -> Self {
+    fn new(behaviour: Behaviour) -> Self {
         let (clock, metrics) = (Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()), Metrics::new().unwrap());
-        let fake = Fake { mood: Arc::new(Mutex::new(mood)), taken: Arc::default(), tries: Arc::default() };
+        let fake = Fake { behaviour: Arc::new(Mutex::new(behaviour)), taken: Arc::default(), tries: Arc::default() };
         let machine_spans = MachineSpans::new(Sampling::new(1.0), clock.now());
         let (tracer, exporter) = pair(machine_spans, fake.clone(), &clock, &Random::seeded(1), &metrics).unwrap();
         let tasks = runtime::Tasks::new();
@@ -55,8 +55,8 @@ impl ExporterFixture {
         Self { tracer, fake, metrics, tasks }
     }
 
-    fn say(&self, spans: usize) {
-        self.tracer.hand_over(|_| (0..spans).map(span).collect());
+    fn record(&self, spans: usize) {
+        self.tracer.enqueue(|_| (0..spans).map(span).collect());
     }
 
     fn count(&self, series: &str) -> u64 {
@@ -89,10 +89,10 @@ fn span(second: usize) -> Span {
 }
 
 #[tokio::test(start_paused = true)]
-async fn spans_travel_together_in_the_words_of_the_protocol() {
-    let fixture = ExporterFixture::new(Mood::Taking);
-    fixture.say(3);
-    tokio::time::sleep(LINGER * 2).await;
+async fn spans_are_exported_in_one_otlp_request() {
+    let fixture = ExporterFixture::new(Behaviour::Accept);
+    fixture.record(3);
+    tokio::time::sleep(BATCH_DELAY * 2).await;
     let requests = fixture.fake.taken.lock().clone();
     assert_eq!((requests.len(), fixture.taken()), (1, 3));
     let resource = &requests[0].resource_spans[0];
@@ -113,44 +113,44 @@ async fn spans_travel_together_in_the_words_of_the_protocol() {
 
 /// Shows TRC-3.
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_comes_back_in_time_loses_nothing() {
-    let fixture = ExporterFixture::new(Mood::Away);
-    fixture.say(5);
+async fn temporary_collector_outage_loses_no_spans() {
+    let fixture = ExporterFixture::new(Behaviour::Reject);
+    fixture.record(5);
     tokio::time::sleep(Duration::from_secs(3)).await;
-    *fixture.fake.mood.lock() = Mood::Taking;
+    *fixture.fake.behaviour.lock() = Behaviour::Accept;
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!((fixture.taken(), fixture.count("millwright_traces_dropped_total{reason=\"refused\"}")), (5, 0));
 }
 
 /// Shows TRC-3.
 #[tokio::test(start_paused = true)]
-async fn a_collector_that_stays_away_costs_spans_and_never_a_controllers_time() {
-    let fixture = ExporterFixture::new(Mood::Hanging);
+async fn hanging_collector_drops_spans_without_blocking() {
+    let fixture = ExporterFixture::new(Behaviour::Hang);
     for _ in 0..20 {
-        fixture.say(1000); // returns at once, whatever the collector does
+        fixture.record(1000); // does not block
     }
     assert!(fixture.count("millwright_traces_dropped_total{reason=\"full\"}") >= 20_000 - 8192 - 512);
     tokio::time::sleep(Duration::from_mins(30)).await;
     let lost = fixture.count("millwright_traces_dropped_total{reason=\"refused\"}");
     let full = fixture.count("millwright_traces_dropped_total{reason=\"full\"}");
-    assert_eq!(lost + full, 20_000, "every span that nobody sees is counted");
-    assert!(*fixture.fake.tries.lock() <= 20 * TRIES, "and nobody is asked without a pause");
+    assert_eq!(lost + full, 20_000, "every dropped span is counted");
+    assert!(*fixture.fake.tries.lock() <= 20 * MAX_ATTEMPTS, "the retries are delayed");
 }
 
 /// Shows TRC-4.
 #[tokio::test(start_paused = true)]
-async fn what_is_left_is_sent_at_the_end() {
-    let fixture = ExporterFixture::new(Mood::Taking);
-    fixture.say(2);
+async fn remaining_spans_are_sent_at_shutdown() {
+    let fixture = ExporterFixture::new(Behaviour::Accept);
+    fixture.record(2);
     assert_eq!(fixture.tasks.shut_down(Duration::from_secs(5)).await, runtime::tasks::Ended::Clean);
     assert_eq!(fixture.taken(), 2);
 }
 
 /// Shows TRC-4.
 #[tokio::test(start_paused = true)]
-async fn the_end_does_not_wait_for_a_collector_that_hangs() {
-    let fixture = ExporterFixture::new(Mood::Hanging);
-    fixture.say(2);
+async fn shutdown_does_not_wait_for_a_hanging_collector() {
+    let fixture = ExporterFixture::new(Behaviour::Hang);
+    fixture.record(2);
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(fixture.tasks.shut_down(Duration::from_secs(5)).await, runtime::tasks::Ended::Clean);
     assert_eq!(fixture.count("millwright_traces_dropped_total{reason=\"refused\"}"), 2);

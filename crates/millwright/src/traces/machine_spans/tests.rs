@@ -1,9 +1,9 @@
-//! Decisions and calls go in, spans come out.
+//! Tests that turn decisions and calls into spans.
 
 use std::sync::Arc;
 
 use api::Code;
-use controllers::decision::{Ending, Standing, Subject};
+use controllers::decision::{Ending, MachineState, Subject};
 use planner::{Awaited, Wake};
 use serde_json::json;
 
@@ -32,25 +32,29 @@ fn key() -> Key {
 }
 
 fn decision(machine: &Arc<Machine>, stage: Stage, second: i64) -> Decision {
-    Decision::of(Subject::Machine, &key(), &["do it"], &"it must be", Wake::On(Awaited::Node))
+    Decision::of(Subject::Machine, &key(), &["do it"], &"a reason", Wake::On(Awaited::Node))
         .ended(Ending::Done)
-        .in_life(Standing { machine: machine.clone(), stage, at: at(second) })
+        .with_machine(MachineState { machine: machine.clone(), stage, at: at(second) })
 }
 
 fn call(machine: &Arc<Machine>, call: Call, second: i64, code: Code) -> DriverCall {
     DriverCall {
         machine: machine.clone(),
         call,
-        asked: at(second),
-        left: at(second),
+        queued: at(second),
+        sent: at(second),
         ended: at(second + 1),
         code,
-        taught: if matches!(code, Code::Ok | Code::NotFound) { Taught::Answer } else { Taught::Failure },
+        result: if matches!(code, Code::Ok | Code::NotFound) {
+            DriverCallResult::Success
+        } else {
+            DriverCallResult::Failure
+        },
         provider_id: (call == Call::Create && code == Code::Ok).then(|| "virtual:///vm-1".to_owned()),
     }
 }
 
-fn lives(since: i64) -> MachineSpans {
+fn machine_spans_since(since: i64) -> MachineSpans {
     MachineSpans::new(Sampling::new(1.0), at(since))
 }
 
@@ -65,15 +69,15 @@ fn text<'a>(span: &'a Span, key: &str) -> &'a str {
     }
 }
 
-/// From its creation until it runs, with a create that fails once.
-fn come(machine_spans: &mut MachineSpans) -> Vec<Span> {
+/// Returns the spans of a creation with one failed create call.
+fn creation(machine_spans: &mut MachineSpans) -> Vec<Span> {
     let (new, pending, running) =
         (machine("u", "", None), machine("u", "Pending", None), machine("u", "Running", None));
-    let mut spans = machine_spans.decided(&decision(&new, Stage::Ask, 1));
+    let mut spans = machine_spans.decided(&decision(&new, Stage::LookUpVm, 1));
     spans.extend(machine_spans.called(&call(&new, Call::Status, 1, Code::NotFound)));
     spans.extend(machine_spans.decided(&decision(&new, Stage::Create, 2)));
     spans.extend(machine_spans.called(&call(&new, Call::Create, 2, Code::Unavailable)));
-    spans.extend(machine_spans.decided(&decision(&new, Stage::Ask, 8)));
+    spans.extend(machine_spans.decided(&decision(&new, Stage::LookUpVm, 8)));
     spans.extend(machine_spans.called(&call(&new, Call::Status, 8, Code::NotFound)));
     spans.extend(machine_spans.called(&call(&new, Call::Create, 9, Code::Ok)));
     spans.extend(machine_spans.decided(&decision(&pending, Stage::Join, 12)));
@@ -83,8 +87,8 @@ fn come(machine_spans: &mut MachineSpans) -> Vec<Span> {
 
 /// Shows TRC-1.
 #[test]
-fn a_creation_is_one_trace_whose_stages_follow_each_other_without_a_gap() {
-    let spans = come(&mut lives(0));
+fn creation_is_one_trace_with_consecutive_stages() {
+    let spans = creation(&mut machine_spans_since(0));
     assert_eq!(
         names(&spans),
         [
@@ -97,14 +101,14 @@ fn a_creation_is_one_trace_whose_stages_follow_each_other_without_a_gap() {
             "join",
             "create machine"
         ],
-        "to ask again is part of creating it"
+        "a repeated status call is part of the stage create"
     );
     let root = spans.last().unwrap();
     assert_eq!((root.parent, root.start, root.end), (None, at(0), at(30)));
     assert_eq!(text(root, "millwright.outcome"), "running");
     assert_eq!(text(root, "millwright.deployment"), "workers");
     assert_eq!(text(root, "millwright.class"), "small");
-    assert_eq!(text(root, "millwright.provider_id"), "virtual:///vm-1", "known before it is written down");
+    assert_eq!(text(root, "millwright.provider_id"), "virtual:///vm-1", "known before it is in the spec");
     assert!(spans.iter().all(|span| span.trace == root.trace && text(span, "millwright.machine") == "m-1"));
     let stages: Vec<_> = spans.iter().filter(|span| span.parent == Some(root.id)).collect();
     let times: Vec<_> = stages.iter().map(|span| (span.start, span.end)).collect();
@@ -117,31 +121,33 @@ fn a_creation_is_one_trace_whose_stages_follow_each_other_without_a_gap() {
 
 /// Shows TRC-2.
 #[test]
-fn a_process_that_takes_over_carries_on_the_same_trace_with_spans_of_its_own() {
+fn next_leader_continues_the_trace_with_its_own_spans() {
     let first = {
-        let (mut machine_spans, new) = (lives(0), machine("u", "", None));
-        machine_spans.decided(&decision(&new, Stage::Ask, 1));
+        let (mut machine_spans, new) = (machine_spans_since(0), machine("u", "", None));
+        machine_spans.decided(&decision(&new, Stage::LookUpVm, 1));
         machine_spans.interrupted(at(3))
     };
     assert_eq!((names(&first), text(&first[0], "millwright.outcome")), (vec!["ask"], "interrupted"));
-    let second = come(&mut lives(1));
+    let second = creation(&mut machine_spans_since(1));
     let root = second.last().unwrap();
     assert_eq!((root.trace, Some(root.id)), (first[0].trace, first[0].parent));
-    assert_eq!(root.start, at(0), "the life began when the machine was made");
+    assert_eq!(root.start, at(0), "the trace starts with the creation of the Machine");
     let ask = second.iter().find(|span| span.name == "ask").unwrap();
     assert_ne!(ask.id, first[0].id);
-    assert_eq!(ask.start, at(1), "and its own part when it took over");
+    assert_eq!(ask.start, at(1), "its first span starts when it takes over");
 }
 
 /// Shows TRC-1.
 #[test]
-fn a_deletion_is_a_trace_of_its_own_that_ends_when_the_machine_is_gone() {
-    let mut machine_spans = lives(0);
-    let born = come(&mut machine_spans);
-    let going = machine("u", "Terminating", Some(40));
+fn deletion_is_a_separate_trace() {
+    let mut machine_spans = machine_spans_since(0);
+    let born = creation(&mut machine_spans);
+    let terminating = machine("u", "Terminating", Some(40));
     let mut spans = Vec::new();
-    for (stage, second) in [(Stage::Drain, 40), (Stage::DeleteVm, 41), (Stage::DeleteNode, 45), (Stage::LetGo, 46)] {
-        spans.extend(machine_spans.decided(&decision(&going, stage, second)));
+    for (stage, second) in
+        [(Stage::Drain, 40), (Stage::DeleteVm, 41), (Stage::DeleteNode, 45), (Stage::RemoveFinalizer, 46)]
+    {
+        spans.extend(machine_spans.decided(&decision(&terminating, stage, second)));
     }
     spans.extend(machine_spans.gone(&key(), at(47)));
     assert_eq!(names(&spans), ["drain", "delete VM", "delete node", "remove finalizer", "delete machine"]);
@@ -153,16 +159,16 @@ fn a_deletion_is_a_trace_of_its_own_that_ends_when_the_machine_is_gone() {
 
 /// Shows TRC-1.
 #[test]
-fn a_machine_made_in_the_second_in_which_we_began_is_ours_from_its_beginning() {
+fn machine_created_in_the_start_second_is_traced_fully() {
     let began = at(0).checked_add(jiff::SignedDuration::from_millis(400)).unwrap();
-    let spans = come(&mut MachineSpans::new(Sampling::new(1.0), began));
+    let spans = creation(&mut MachineSpans::new(Sampling::new(1.0), began));
     let (first, root) = (spans.iter().find(|span| span.name == "ask").unwrap(), spans.last().unwrap());
     assert_eq!((first.start, root.start), (at(0), at(0)));
 }
 
 #[test]
-fn a_machine_deleted_before_it_ran_ends_its_creation_as_deleted() {
-    let mut machine_spans = lives(0);
+fn deletion_before_running_ends_the_creation_trace() {
+    let mut machine_spans = machine_spans_since(0);
     machine_spans.decided(&decision(&machine("u", "", None), Stage::Create, 1));
     let spans = machine_spans.decided(&decision(&machine("u", "Terminating", Some(5)), Stage::Drain, 5));
     assert_eq!(names(&spans), ["create", "create machine"]);
@@ -171,33 +177,33 @@ fn a_machine_deleted_before_it_ran_ends_its_creation_as_deleted() {
 }
 
 #[test]
-fn a_machine_of_the_same_name_is_another_life() {
-    let mut machine_spans = lives(0);
+fn machine_with_the_same_name_has_its_own_trace() {
+    let mut machine_spans = machine_spans_since(0);
     machine_spans.decided(&decision(&machine("old", "", None), Stage::Create, 1));
-    let spans = machine_spans.decided(&decision(&machine("new", "", None), Stage::Ask, 5));
+    let spans = machine_spans.decided(&decision(&machine("new", "", None), Stage::LookUpVm, 5));
     assert_eq!(text(&spans[1], "millwright.machine.uid"), "old");
     assert_eq!(machine_spans.open[&key()].uid, "new");
 }
 
 /// Shows TRC-5.
 #[test]
-fn a_machine_that_lives_is_not_remembered_and_one_that_is_not_sampled_neither() {
-    let mut machine_spans = lives(0);
+fn running_and_unsampled_machines_are_not_tracked() {
+    let mut machine_spans = machine_spans_since(0);
     assert!(machine_spans.decided(&decision(&machine("u", "Running", None), Stage::Live, 1)).is_empty());
     let mut none = MachineSpans::new(Sampling::new(0.0), at(0));
-    assert!(come(&mut none).is_empty());
+    assert!(creation(&mut none).is_empty());
     assert!(machine_spans.open.is_empty() && none.open.is_empty());
 }
 
 /// Shows TRC-3.
 #[test]
-fn a_life_that_never_gets_on_has_bounded_memory_and_counts_what_it_leaves_out() {
-    let (mut machine_spans, new) = (lives(0), machine("u", "", None));
+fn spans_and_events_per_trace_are_limited() {
+    let (mut machine_spans, new) = (machine_spans_since(0), machine("u", "", None));
     for second in 0..200 {
         machine_spans.decided(&decision(&new, Stage::Create, second));
         machine_spans.called(&call(&new, Call::Create, second, Code::Internal));
     }
     let phase = &machine_spans.open[&key()].phase;
-    assert_eq!((phase.events.len(), phase.events_left_out), (EVENTS, 200 - 32));
-    assert_eq!(machine_spans.take_left_out(), 200 - u64::from(CALLS));
+    assert_eq!((phase.events.len(), phase.events_left_out), (MAX_EVENTS, 200 - 32));
+    assert_eq!(machine_spans.take_left_out(), 200 - u64::from(MAX_CALLS));
 }

@@ -1,10 +1,10 @@
-// The web view. Everything it shows comes as Server-Sent Events from /events: first everything, then what has changed.
-// They are read with fetch and not with EventSource, which cannot send a token.
+// The web view. All data comes as Server-Sent Events from /events: first the whole state, then changes.
+// They are read with fetch, because EventSource cannot send a token.
 "use strict";
 
 const $ = (id) => document.getElementById(id);
 
-// What a phase looks like: a letter, a pattern and a colour, so that none has to be told from another by colour alone.
+// Appearance of a phase: a letter, a pattern and a colour, so that no phase is distinguished by colour alone.
 const PHASES = {
   "": ["N", "coming", "New"],
   Pending: ["P", "coming", "Pending"],
@@ -19,17 +19,17 @@ const PHASES = {
   Failed: ["F", "troubled", "Failed"],
 };
 const look = (phase) => PHASES[phase] || [phase.slice(0, 1) || "?", "", phase];
-const FEW = 40; // up to so many machines cells show how their names end
-const MANY = 120; // beyond so many they are small
-const KEPT = 200; // decisions in the page
+const FEW = 40; // up to this number of machines, cells show the end of their names
+const MANY = 120; // above this number of machines, cells are small
+const KEPT = 200; // number of decisions in the page
 
 let token = "";
 let machines = new Map(); // name -> { set, phase, since, node }
 let pools = [];
 let cells = new Map(); // name -> button
-let places = new Map(); // set -> where its cells go
-let open = null; // what is explained: { kind, name }
-let opener = null; // what had the focus before
+let places = new Map(); // set -> container of its cells
+let open = null; // the explained object: { kind, name }
+let openedFrom = null; // element that had the focus before
 
 const element = (name, attributes = {}, ...children) => {
   const made = document.createElement(name);
@@ -54,12 +54,12 @@ function drawPools() {
   const drawn = pools.map((pool) => {
     const groups = element("div", { class: "groups" });
     for (const set of pool.sets) {
-      const inside = element("div", { class: "cells", role: "group", "aria-label": `machines of ${set.name || pool.name}` });
-      const mark = pool.kind === "machinedeployment" ? element("span", { class: "mark" }, set.current ? "new" : "old") : "";
+      const container = element("div", { class: "cells", role: "group", "aria-label": `machines of ${set.name || pool.name}` });
+      const mark = pool.kind === "machinedeployment" ? element("span", { class: "mark" }, set.current ? "current" : "previous") : "";
       const title = set.name ? `${set.name} · class ${set.class}${set.revision ? ` · revision ${set.revision}` : ""}` : "";
-      const group = element("div", { class: set.current ? "group" : "group old" }, element("h3", {}, mark, title), inside);
+      const group = element("div", { class: set.current ? "group" : "group old" }, element("h3", {}, mark, title), container);
       groups.append(group);
-      places.set(set.name, { inside, group, current: set.current, pool, set });
+      places.set(set.name, { container, group, current: set.current, pool, set });
     }
     const name = pool.kind
       ? element("button", { class: "link", type: "button", click: () => explain(pool.kind, pool.name) }, pool.name)
@@ -69,16 +69,16 @@ function drawPools() {
     if (pool.frozen) states.push(element("span", { class: "state frozen" }, "frozen"));
     pool.facts = element("p", { class: "facts" });
     pool.bars = { new: element("span", { class: "new" }), old: element("span", { class: "old" }) };
-    pool.said = element("p");
-    pool.rollout = element("div", { class: "rollout" }, pool.said,
+    pool.text = element("p");
+    pool.rollout = element("div", { class: "rollout" }, pool.text,
       element("div", { class: "bar", "aria-hidden": "true" }, pool.bars.new, pool.bars.old));
     const head = element("div", { class: "head" }, element("h2", {}, name), pool.facts, ...states);
     return element("article", { class: "pool" }, head, pool.rollout, groups);
   });
   const focused = document.activeElement?.dataset?.machine;
   $("pools").replaceChildren(...drawn);
-  if (!drawn.length) $("pools").append(element("p", { class: "none" }, "No pools yet. Create a MachineDeployment and watch."));
-  // Cells are moved, not made anew, so that the roll-out is not a flicker.
+  if (!drawn.length) $("pools").append(element("p", { class: "none" }, "No pools. Create a MachineDeployment to see one."));
+  // Cells are moved and not recreated, so that a rollout does not flicker.
   for (const name of [...machines.keys()].sort()) placeCell(name);
   if (focused) cells.get(focused)?.focus();
 }
@@ -89,31 +89,31 @@ function placeCell(name) {
   if (!cell) {
     cell = element("button", { type: "button", class: "cell", tabindex: "-1", "data-machine": name, click: () => explain("machine", name) });
     cells.set(name, cell);
-    // Only who is new arrives; who is moved from one drawing to the next does not.
+    // Animate new cells only, not cells that are moved.
     cell.dataset.fresh = "";
     setTimeout(() => delete cell.dataset.fresh, 400);
   }
   const place = places.get(machine.set) || places.get("");
-  if (place && cell.parentNode !== place.inside) {
-    const after = [...place.inside.children].find((other) => other.dataset.machine > name);
-    place.inside.insertBefore(cell, after || null);
+  if (place && cell.parentNode !== place.container) {
+    const after = [...place.container.children].find((other) => other.dataset.machine > name);
+    place.container.insertBefore(cell, after || null);
   }
   const [letter, pattern, word] = look(machine.phase);
   const old = place && !place.current;
   cell.className = `cell ${pattern} ${old ? "old" : "new"}`;
   cell.replaceChildren(letter, element("small", { "aria-hidden": "true" }, name.slice(name.lastIndexOf("-") + 1)));
   const node = machine.node ? `, node ${machine.node}` : "";
-  const side = place?.pool.kind === "machinedeployment" ? (old ? ", old" : ", new") : "";
+  const side = place?.pool.kind === "machinedeployment" ? (old ? ", previous template" : ", current template") : "";
   cell.title = `${name}: ${word}${node}`;
   cell.setAttribute("aria-label", `${name}, ${word}${side}${node}`);
   cell.setAttribute("aria-pressed", String(open?.kind === "machine" && open.name === name));
 }
 
-// Counts, bars and what is told to whoever cannot see the cells.
+// Updates counts and bars, and the text for screen readers.
 let summary = "";
 function summarize() {
   const phases = new Map();
-  const told = [];
+  const texts = [];
   for (const pool of pools) {
     let [running, fresh, old, all] = [0, 0, 0, 0];
     for (const machine of machines.values()) {
@@ -129,37 +129,37 @@ function summarize() {
       ? `${running} of ${pool.replicas} running, ${count(all, "machine")}${pool.strategy ? `, ${pool.strategy}` : ""}`
       : count(all, "machine");
     pool.rollout.hidden = old === 0;
-    const said = `Roll-out: ${Math.min(fresh, pool.replicas)} of ${pool.replicas} new machines run, ${count(old, "old machine")} left`;
-    pool.said.textContent = said;
+    const text = `Rollout: ${Math.min(fresh, pool.replicas)} of ${pool.replicas} machines updated, ${count(old, "machine")} of the previous template left`;
+    pool.text.textContent = text;
     const whole = Math.max(fresh + old, pool.replicas, 1);
     pool.bars.new.style.width = `${(100 * fresh) / whole}%`;
     pool.bars.old.style.width = `${(100 * old) / whole}%`;
-    told.push(`${pool.name}: ${old ? said : pool.facts.textContent}`);
+    texts.push(`${pool.name}: ${old ? text : pool.facts.textContent}`);
   }
   for (const machine of machines.values()) phases.set(machine.phase, (phases.get(machine.phase) || 0) + 1);
-  // A set that has no machines and wants none is history.
-  for (const { inside, group, set, pool } of places.values()) {
-    group.hidden = !inside.children.length && set.replicas === 0 && pool.sets.length > 1;
+  // Hide sets without machines and without desired replicas.
+  for (const { container, group, set, pool } of places.values()) {
+    group.hidden = !container.children.length && set.replicas === 0 && pool.sets.length > 1;
   }
   document.body.classList.toggle("many", machines.size > MANY);
   document.body.classList.toggle("few", machines.size <= FEW);
   const legend = Object.entries(PHASES).filter(([phase]) => phases.has(phase)).map(([phase, [letter, pattern, word]]) =>
     element("li", {}, element("span", { class: `cell ${pattern}`, "aria-hidden": "true" }, letter), `${word} ${phases.get(phase)}`));
   if (pools.some((pool) => !pool.rollout.hidden)) {
-    legend.push(element("li", {}, element("span", { class: "cell old", "aria-hidden": "true" }), "striped: old template"));
+    legend.push(element("li", {}, element("span", { class: "cell old", "aria-hidden": "true" }), "previous template"));
   }
   $("legend").replaceChildren(...legend);
   const running = phases.get("Running") || 0;
   const strong = element("strong", {}, String(machines.size));
   $("totals").replaceChildren(strong, ` machines in ${count(pools.filter((pool) => pool.kind).length, "pool")}, ${running} running`);
   roving();
-  summary = told.join(". ");
+  summary = texts.join(". ");
 }
 
-// Not with every change: whoever listens would hear nothing else.
+// Announce at most every five seconds, because every change would flood screen readers.
 setInterval(() => { if ($("announcement").textContent !== summary) $("announcement").textContent = summary; }, 5000);
 
-// --- keyboard: one stop for tab, arrows between the cells ------------------------------------------------------------
+// --- keyboard: one tab stop, arrow keys between the cells ------------------------------------------------------------
 
 let current = null;
 function roving() {
@@ -201,15 +201,15 @@ $("pools").addEventListener("focusin", (event) => {
   const cell = event.target.closest?.(".cell");
   if (cell) { current = cell.dataset.machine; roving(); }
 });
-document.addEventListener("keydown", (event) => { if (event.key === "Escape" && open) shut(); });
+document.addEventListener("keydown", (event) => { if (event.key === "Escape" && open) closeExplanation(); });
 
-// --- beside the pools ------------------------------------------------------------------------------------------------
+// --- calls, drains, decisions ----------------------------------------------------------------------------------------
 
 const named = (kind, name) => element("button", { class: "link", type: "button", click: () => explain(kind, name) }, name);
 
 function drawCalls(calls, waiting) {
   const out = Math.max(0, calls.length - waiting);
-  $("calls-count").textContent = calls.length ? `${out} out${waiting ? `, ${waiting} waiting` : ""}` : "";
+  $("calls-count").textContent = calls.length ? `${out} in flight${waiting ? `, ${waiting} queued` : ""}` : "";
   const shown = calls.slice(0, 40).map((call) => element("li", {}, element("code", {}, `${call.call} `), named("machine", call.machine)));
   if (calls.length > 40) shown.push(element("li", {}, `and ${calls.length - 40} more`));
   $("calls").replaceChildren(...(shown.length ? shown : [element("li", { class: "none" }, "none")]));
@@ -218,8 +218,8 @@ function drawCalls(calls, waiting) {
 function drawDrains(drains) {
   $("drains-count").textContent = drains.length || "";
   const shown = drains.slice(0, 30).map((drain) => {
-    const standing = drain.ahead != null ? `waits for its turn, ${drain.ahead} ahead`
-      : drain.count == null ? "reads its pods" : `${count(drain.count, "pod")} left`;
+    const standing = drain.ahead != null ? `queued, ${drain.ahead} ahead`
+      : drain.count == null ? "listing pods" : `${count(drain.count, "pod")} left`;
     const more = drain.count > drain.pods.length ? ` and ${drain.count - drain.pods.length} more` : "";
     return element("li", {}, named("machine", drain.machine), ` ${standing}${drain.node ? `, node ${drain.node}` : ""}`,
       element("p", { class: "pods" }, drain.pods.join(", ") + more));
@@ -234,8 +234,8 @@ function addDecisions(decisions) {
     const at = new Date(decision.at);
     const row = element("li", {}, element("time", { datetime: decision.at }, at.toLocaleTimeString("en-GB")),
       element("span", { class: "did" }, named(decision.kind, decision.name), ` ${decision.did.join(", then ")}`),
-      element("span", { class: "why" }, `because ${decision.because}`));
-    if (decision.failed) row.append(element("span", { class: "failed" }, `✗ not done: ${decision.failed}`));
+      element("span", { class: "why" }, `reason: ${decision.because}`));
+    if (decision.failed) row.append(element("span", { class: "failed" }, `✗ failed: ${decision.failed}`));
     list.prepend(row);
   }
   while (list.children.length > KEPT) list.lastChild.remove();
@@ -244,16 +244,16 @@ function addDecisions(decisions) {
 // --- explain ---------------------------------------------------------------------------------------------------------
 
 async function explain(kind, name) {
-  if (!open) opener = document.activeElement;
+  if (!open) openedFrom = document.activeElement;
   const before = open;
   open = { kind, name };
   if (before?.kind === "machine" && machines.has(before.name)) placeCell(before.name);
   if (kind === "machine" && machines.has(name)) placeCell(name);
-  await tell();
+  await showExplanation();
   if (open?.name === name) $("explained").focus();
 }
 
-async function tell() {
+async function showExplanation() {
   if (!open) return;
   const { kind, name } = open;
   const answer = await ask(`/explain?kind=${encodeURIComponent(kind)}&name=${encodeURIComponent(name)}`).catch(() => null);
@@ -262,43 +262,45 @@ async function tell() {
   $("explanation").hidden = false;
   const body = $("explanation-body");
   if (!answer?.ok) {
-    body.replaceChildren(element("p", {}, answer?.status === 404 ? "It is gone." : "The process does not answer."));
+    body.replaceChildren(element("p", {}, answer?.status === 404 ? "The object no longer exists." : "The process does not respond."));
     return;
   }
   const found = await answer.json();
   const verdict = found.verdict;
-  const standing = { fine: "✓ fine", working: "… on its way", troubled: "✗ in trouble" }[verdict.standing];
+  const standing = { fine: "✓ healthy", working: "… in progress", troubled: "✗ needs attention" }[verdict.standing];
   const until = verdict.until ? `, until ${new Date(verdict.until).toLocaleTimeString("en-GB")}${verdict.then ? `; then ${verdict.then}` : ""}` : "";
   const rows = [
-    ["stands", `${standing}: ${verdict.reason}`],
+    ["state", `${standing}: ${verdict.reason}`],
     ["next", verdict.steps.join("\n")],
-    ["waits for", verdict.waitsFor ? verdict.waitsFor + until : ""],
-    ["in the end", verdict.inTheEnd],
-    ["what helps", verdict.unblock.join("\n")],
-    ["below it", found.below.join("\n")],
-    ["the process says", (found.leader ?? []).join("\n")],
-    ["seen", found.seen.join("\n")],
-    ["last wrote", found.lastOperation],
-    ["not known", verdict.notKnown.join("\n")],
+    ["waiting for", verdict.waitsFor ? verdict.waitsFor + until : ""],
+    ["deadline", verdict.inTheEnd],
+    ["how to fix", verdict.unblock.join("\n")],
+    ["children", found.below.join("\n")],
+    ["process", (found.leader ?? []).join("\n")],
+    ["observed", found.seen.join("\n")],
+    ["last operation", found.lastOperation],
+    ["unknown", verdict.notKnown.join("\n")],
   ];
   const list = element("dl");
-  for (const [what, said] of rows) if (said) list.append(element("dt", {}, what), element("dd", {}, said));
+  for (const [what, text] of rows) if (text) list.append(element("dt", {}, what), element("dd", {}, text));
   body.replaceChildren(list);
 }
 
-function shut() {
+function closeExplanation() {
   const { kind, name } = open;
   open = null;
   $("explanation").hidden = true;
   if (kind === "machine" && machines.has(name)) placeCell(name);
-  (opener?.isConnected ? opener : cells.get(current))?.focus();
+  (openedFrom?.isConnected ? openedFrom : cells.get(current))?.focus();
 }
-$("close").addEventListener("click", shut);
-setInterval(() => { if (open && !document.hidden) tell(); }, 2000);
+$("close").addEventListener("click", closeExplanation);
+setInterval(() => { if (open && !document.hidden) showExplanation(); }, 2000);
 
-// --- what comes in ---------------------------------------------------------------------------------------------------
+// --- messages --------------------------------------------------------------------------------------------------------
 
+let updated = null; // time of the last message
 function take(kind, message) {
+  updated = new Date();
   if (kind === "everything") {
     machines = new Map();
     cells = new Map();
@@ -328,10 +330,10 @@ function take(kind, message) {
   if ("leads" in message || "frozen" in message) {
     take.leads = message.leads ?? take.leads;
     if ("frozen" in message) take.frozen = message.frozen;
-    const said = take.frozen ? `Frozen, nothing is made or given up: ${take.frozen}`
-      : take.leads ? "" : "This process does not lead: another one acts, and its decisions and calls are not shown here.";
-    $("notice").hidden = !said;
-    $("notice").textContent = said;
+    const text = take.frozen ? `Frozen: no machines are created or marked Failed: ${take.frozen}`
+      : take.leads ? "" : "Standby replica. The decisions and cloud calls of the leader are not shown here.";
+    $("notice").hidden = !text;
+    $("notice").textContent = text;
   }
   summarize();
 }
@@ -343,9 +345,9 @@ take.frozen = null;
 const ask = (path, options = {}) =>
   fetch(path, { ...options, cache: "no-store", headers: token ? { Authorization: `Bearer ${token}` } : {} });
 
-function connection(state, said) {
+function connection(state, text) {
   $("connection").className = `connection ${state}`;
-  if ($("connection").textContent !== said) $("connection").textContent = said;
+  if ($("connection").textContent !== text) $("connection").textContent = text;
 }
 
 async function listen() {
@@ -353,13 +355,13 @@ async function listen() {
   if (answer.status === 401 || answer.status === 403) {
     $("login").hidden = false;
     $("refused").textContent = token ? await answer.text() : "";
-    connection("lost", "not let in");
+    connection("lost", "Access denied");
     if (!token) $("token").focus();
     return false;
   }
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   $("login").hidden = true;
-  connection("live", "live");
+  connection("live", "Live");
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   for (;;) {
@@ -379,10 +381,10 @@ async function keepListening() {
   for (let pause = 500; ; pause = Math.min(pause * 2, 10000)) {
     const begun = performance.now();
     let wanted = true;
-    try { wanted = await listen(); } catch { /* told below: the process is away */ }
+    try { wanted = await listen(); } catch { /* reported below */ }
     if (!wanted) return;
     if (performance.now() - begun > 5000) pause = 500;
-    connection("lost", "the process does not answer, trying again");
+    connection("lost", `Disconnected${updated ? ` (last update ${updated.toLocaleTimeString("en-GB")})` : ""}. Reconnecting…`);
     await new Promise((done) => setTimeout(done, pause));
   }
 }

@@ -1,4 +1,4 @@
-//! A collector behind TLS: whom we believe, whom we do not, and what that must never cost.
+//! Tests of trace export over TLS: trusted and untrusted CA certificates.
 
 use std::fs;
 use std::path::PathBuf;
@@ -15,13 +15,13 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use super::{TracesFixture, attribute, page};
 use crate::program::{run, text};
 
-/// Somebody who issues certificates.
-struct Authority {
+/// A test CA.
+struct TestCa {
     pem: String,
     issuer: Issuer<'static, KeyPair>,
 }
 
-impl Authority {
+impl TestCa {
     fn new() -> Self {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -30,7 +30,7 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
-    /// What a server on loopback needs.
+    /// Returns an acceptor with a certificate for 127.0.0.1.
     fn server(&self) -> TlsAcceptor {
         let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
@@ -50,35 +50,35 @@ fn phase(fixture: &TracesFixture, name: &str) -> String {
 
 /// Shows TRC-7.
 #[tokio::test(flavor = "multi_thread")]
-async fn traces_go_to_a_collector_whose_authority_is_named_and_to_nobody_else() {
-    let (ours, other) = (Authority::new(), Authority::new());
-    let fixture = TracesFixture::with(Some(ours.server())).await;
+async fn traces_are_sent_only_to_a_collector_with_the_given_ca() {
+    let (trusted, other) = (TestCa::new(), TestCa::new());
+    let fixture = TracesFixture::with(Some(trusted.server())).await;
     let file: PathBuf = fixture.folder.path().join("ca.crt");
     fs::write(&file, &other.pem).unwrap();
     let mut controller = fixture.controller(&["--tracing-ca-file", file.to_str().unwrap(), "-v=2"]);
     let port = {
-        let line = controller.says(&["FLAG: --port="]);
+        let line = controller.wait_for_line(&["FLAG: --port="]);
         line.split("--port=").nth(1).unwrap().chars().filter(char::is_ascii_digit).collect::<String>()
     };
 
     fixture.create("m-1");
-    fixture.until("it runs", |w| phase(w, "m-1") == "Running").await;
+    fixture.until("the Machine is Running", |w| phase(w, "m-1") == "Running").await;
     fixture.delete("m-1").await;
-    fixture.until("it is gone", |w| w.machine("m-1").is_none()).await;
-    let told = controller.says(&["traces are lost", "machines are not affected"]);
-    assert!(told.contains("invalid peer certificate") && told.contains("--tracing-ca-file"), "{told}");
+    fixture.until("the Machine is deleted", |w| w.machine("m-1").is_none()).await;
+    let line = controller.wait_for_line(&["failed to export traces"]);
+    assert!(line.contains("invalid peer certificate") && line.contains("--tracing-ca-file"), "{line}");
     let dropped = "millwright_traces_dropped_total{reason=\"refused\"} ";
     let metrics = page(&port, "/metrics");
     let count = metrics.lines().find_map(|line| line.strip_prefix(dropped)?.parse::<f64>().ok());
     assert!(count.is_some_and(|count| count > 0.0), "{count:?}");
-    assert!(fixture.collector.spans.lock().unwrap().is_empty(), "whom we do not believe is told nothing");
+    assert!(fixture.collector.spans.lock().unwrap().is_empty(), "an untrusted collector must receive nothing");
 
-    // An authority that is renewed is mounted over the old one.
-    fs::write(&file, &ours.pem).unwrap();
+    // A renewed CA is mounted over the old one.
+    fs::write(&file, &trusted.pem).unwrap();
     fixture.create("m-2");
-    controller.says(&["the collector takes traces again"]);
+    controller.wait_for_line(&["resumed the export of traces"]);
     fixture
-        .until("its creation is told", |w| {
+        .until("its creation is exported", |w| {
             w.collector.named("create machine").iter().any(|span| attribute(span, "millwright.machine") == "m-2")
         })
         .await;
@@ -89,10 +89,10 @@ async fn traces_go_to_a_collector_whose_authority_is_named_and_to_nobody_else() 
 /// Shows TRC-8.
 #[rstest]
 #[case("missing", None, "failed to read --tracing-ca-file")]
-#[case("empty", Some(String::new()), "holds no certificate")]
-#[case("key", Some(KeyPair::generate().unwrap().serialize_pem()), "holds no certificate")]
+#[case("empty", Some(String::new()), "contains no certificate")]
+#[case("key", Some(KeyPair::generate().unwrap().serialize_pem()), "contains no certificate")]
 #[case("broken", Some(broken()), "--tracing-ca-file")]
-fn an_authority_that_cannot_be_read_ends_the_start_and_names_the_flag_and_the_file(
+fn unreadable_ca_file_is_reported_with_flag_and_path(
     #[case] name: &str,
     #[case] content: Option<String>,
     #[case] words: &str,
@@ -102,27 +102,27 @@ fn an_authority_that_cannot_be_read_ends_the_start_and_names_the_flag_and_the_fi
     if let Some(content) = content {
         fs::write(&path, content).unwrap();
     }
-    let authority = format!("--tracing-ca-file={}", path.display());
+    let ca_file = format!("--tracing-ca-file={}", path.display());
     let endpoint = "--tracing-endpoint=https://collector";
-    let output = run(&["run", "--provider=virtual", "--target-kubeconfig=/no/such", endpoint, &authority]);
-    let said = text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains(words) && said.contains(&path.display().to_string()), "{said}");
+    let output = run(&["run", "--provider=virtual", "--target-kubeconfig=/no/such", endpoint, &ca_file]);
+    let printed = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{printed}");
+    assert!(printed.contains(words) && printed.contains(&path.display().to_string()), "{printed}");
 }
 
-/// PEM around something that is no certificate.
+/// Returns PEM with content that is not a certificate.
 fn broken() -> String {
     "-----BEGIN CERTIFICATE-----\nbm90aGluZw==\n-----END CERTIFICATE-----\n".to_owned()
 }
 
 /// Shows TRC-8.
 #[test]
-fn an_authority_without_a_collector_that_has_a_certificate_is_told_with_its_fix() {
+fn ca_file_requires_an_https_endpoint() {
     let alone = run(&["run", "--tracing-ca-file=/no/such"]);
     assert_eq!(alone.status.code(), Some(2));
     assert!(text(&alone.stderr).contains("--tracing-endpoint"), "{}", text(&alone.stderr));
     let plain =
         run(&["run", "--provider=virtual", "--tracing-endpoint=http://collector:4318", "--tracing-ca-file=/no/such"]);
     assert_eq!(plain.status.code(), Some(1));
-    assert!(text(&plain.stderr).contains("write https://"), "{}", text(&plain.stderr));
+    assert!(text(&plain.stderr).contains("Use https://"), "{}", text(&plain.stderr));
 }

@@ -1,4 +1,4 @@
-//! Promises that hold for every fleet, every edit in mid-flight, every failure and every crash.
+//! Properties that hold for every sequence of changes, failures and crashes.
 
 use api::{MachinePhase, Object, StrategyType};
 use proptest::prelude::*;
@@ -8,22 +8,22 @@ use super::super::*;
 use super::fixture::{DeploymentFixture, in_place, rolling};
 
 #[derive(Clone, Debug)]
-enum Happening {
-    /// The deployment is planned, and this many of its steps are carried out before the process dies.
+enum Event {
+    /// The MachineDeployment is planned, and this many steps are executed before the process exits.
     Reconcile {
         until: usize,
     },
-    /// One set's controller looks at it.
+    /// The controller of one MachineSet reconciles.
     Set(usize),
-    /// One machine gets on.
+    /// One Machine progresses.
     Machine(usize),
-    /// All machines get on.
+    /// All Machines progress.
     Machines,
-    /// One machine fails, or becomes unhealthy.
+    /// One Machine fails, or becomes unhealthy.
     Fail(usize, bool),
-    /// One machine fails and is kept for a look.
+    /// One Machine fails and is preserved.
     Preserve(usize),
-    /// Someone deletes a machine.
+    /// A user deletes a Machine.
     Delete(usize),
     Replicas(i32),
     Class(u8),
@@ -33,22 +33,22 @@ enum Happening {
     Second,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
-        6 => Just(Happening::Reconcile { until: usize::MAX }),
-        2 => (0usize..4).prop_map(|until| Happening::Reconcile { until }),
-        6 => (0usize..4).prop_map(Happening::Set),
-        5 => (0usize..12).prop_map(Happening::Machine),
-        2 => Just(Happening::Machines),
-        2 => (0usize..12, any::<bool>()).prop_map(|(which, dead)| Happening::Fail(which, dead)),
-        2 => (0usize..12).prop_map(Happening::Preserve),
-        1 => (0usize..12).prop_map(Happening::Delete),
-        2 => (0i32..9).prop_map(Happening::Replicas),
-        2 => (0u8..4).prop_map(Happening::Class),
-        1 => any::<bool>().prop_map(Happening::Pause),
-        1 => Just(Happening::Rollback),
-        1 => (0u8..6).prop_map(Happening::Strategy),
-        2 => Just(Happening::Second),
+        6 => Just(Event::Reconcile { until: usize::MAX }),
+        2 => (0usize..4).prop_map(|until| Event::Reconcile { until }),
+        6 => (0usize..4).prop_map(Event::Set),
+        5 => (0usize..12).prop_map(Event::Machine),
+        2 => Just(Event::Machines),
+        2 => (0usize..12, any::<bool>()).prop_map(|(which, dead)| Event::Fail(which, dead)),
+        2 => (0usize..12).prop_map(Event::Preserve),
+        1 => (0usize..12).prop_map(Event::Delete),
+        2 => (0i32..9).prop_map(Event::Replicas),
+        2 => (0u8..4).prop_map(Event::Class),
+        1 => any::<bool>().prop_map(Event::Pause),
+        1 => Just(Event::Rollback),
+        1 => (0u8..6).prop_map(Event::Strategy),
+        2 => Just(Event::Second),
     ]
 }
 
@@ -63,21 +63,21 @@ fn strategy(which: u8) -> Value {
     }
 }
 
-/// Live machines, and those that sets may make at any moment.
-fn held(fixture: &DeploymentFixture) -> i32 {
+/// Number of Machines that are not being deleted or that MachineSets may create at any moment.
+fn potential(fixture: &DeploymentFixture) -> i32 {
     fixture
         .sets
         .values()
         .map(|set| {
             let live = fixture.machines_of(set).filter(|seen| !seen.machine.is_deleting()).count();
-            let makes_none = set.is_deleting() || set.label(api::names::labels::SCALE_UP_DISABLED).is_some();
-            let size = if makes_none { 0 } else { set.spec.replicas };
+            let creates_none = set.is_deleting() || set.label(api::names::labels::SCALE_UP_DISABLED).is_some();
+            let size = if creates_none { 0 } else { set.spec.replicas };
             size.max(i32::try_from(live).unwrap())
         })
         .sum()
 }
 
-/// How many machines are available and stay so once every set has its size: a set deletes the preserved ones last.
+/// Number of Machines that are available and stay so after scaling: a MachineSet deletes preserved Machines last.
 fn kept_available(fixture: &DeploymentFixture) -> i32 {
     let kept = |set: &api::MachineSet| {
         let live = fixture.machines_of(set).filter(|seen| !seen.machine.is_deleting());
@@ -89,16 +89,16 @@ fn kept_available(fixture: &DeploymentFixture) -> i32 {
     fixture.sets.values().filter(|set| !set.is_deleting()).map(kept).sum()
 }
 
-/// How many machines have to be available: what the limits say, unless so many are preserved that no other could move, or that a
-/// deployment of this size has no more that could be available.
+/// Minimum number of available Machines: the limit, unless preserved Machines would block the rollout, or the
+/// MachineDeployment cannot have as many available Machines.
 fn least(fixture: &DeploymentFixture) -> i32 {
     let limits = Limits::of(&fixture.deployment);
     let preserved = i32::try_from(fixture.preserved().len()).unwrap();
     limits.least_available().min(limits.most() - preserved - 1).min(limits.replicas - preserved)
 }
 
-/// Available machines whose nodes nobody has chosen for an update.
-fn left_in_peace(fixture: &DeploymentFixture) -> i32 {
+/// Number of available Machines whose Nodes are not selected for an update.
+fn not_selected(fixture: &DeploymentFixture) -> i32 {
     let sets = fixture.sets.values().filter(|set| !set.is_deleting());
     let chosen =
         |seen: &SeenMachine<'_>| seen.node.is_some_and(|n| n.label(api::names::labels::SELECTED_FOR_UPDATE).is_some());
@@ -107,74 +107,79 @@ fn left_in_peace(fixture: &DeploymentFixture) -> i32 {
     i32::try_from(free.count()).unwrap()
 }
 
-fn happen(fixture: &mut DeploymentFixture, what: &Happening) {
+fn apply_event(fixture: &mut DeploymentFixture, what: &Event) {
     match what {
-        Happening::Reconcile { until } => reconcile(fixture, *until),
-        Happening::Set(which) => {
+        Event::Reconcile { until } => reconcile(fixture, *until),
+        Event::Set(which) => {
             if let Some(name) = fixture.sets.keys().nth(*which).cloned() {
                 fixture.run_set(&name);
             }
         }
-        Happening::Machine(which) => {
+        Event::Machine(which) => {
             if let Some(name) = fixture.machines.keys().nth(*which).cloned() {
                 fixture.run_machine(&name);
             }
         }
-        Happening::Machines => fixture.run_machines(),
-        Happening::Fail(which, dead) => {
+        Event::Machines => fixture.run_machines(),
+        Event::Fail(which, dead) => {
             let name =
                 fixture.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).nth(*which).cloned();
             if let Some(name) = name {
                 fixture.set_phase(&name, if *dead { MachinePhase::Failed } else { MachinePhase::Unknown });
             }
         }
-        Happening::Preserve(which) => {
+        Event::Preserve(which) => {
             let name = fixture.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).nth(*which);
             if let Some(name) = name.cloned() {
                 fixture.preserve(&name);
             }
         }
-        Happening::Delete(which) => {
+        Event::Delete(which) => {
             if let Some(name) = fixture.machines.keys().nth(*which).cloned() {
                 fixture.delete_machine(&name);
             }
         }
-        Happening::Replicas(replicas) => fixture.edit(|deployment| deployment.spec.replicas = *replicas),
-        Happening::Class(class) => fixture.use_class(&format!("class-{class}")),
-        Happening::Pause(paused) => fixture.edit(|deployment| deployment.spec.paused = *paused),
-        Happening::Rollback => {
+        Event::Replicas(replicas) => fixture.edit(|deployment| deployment.spec.replicas = *replicas),
+        Event::Class(class) => fixture.use_class(&format!("class-{class}")),
+        Event::Pause(paused) => fixture.edit(|deployment| deployment.spec.paused = *paused),
+        Event::Rollback => {
             fixture.edit(|deployment| deployment.spec.rollback_to = Some(api::RollbackConfig::default()));
         }
-        Happening::Strategy(which) => fixture.edit(|deployment| {
+        Event::Strategy(which) => fixture.edit(|deployment| {
             deployment.spec.strategy = serde_json::from_value(strategy(*which)).unwrap();
         }),
-        Happening::Second => fixture.later(1),
+        Event::Second => fixture.later(1),
     }
 }
 
-/// A reconcile, and what must hold whatever it decides and however far it comes.
+/// Reconciles and checks the properties, whatever is decided and wherever the reconcile ends.
 fn reconcile(fixture: &mut DeploymentFixture, until: usize) {
     let plan = fixture.plan();
     let limits = Limits::of(&fixture.deployment);
-    let (held_before, kept_before, peace_before) = (held(fixture), kept_available(fixture), left_in_peace(fixture));
+    let (potential_before, kept_before, not_selected_before) =
+        (potential(fixture), kept_available(fixture), not_selected(fixture));
     for (done, step) in plan.steps.iter().enumerate() {
         if done >= until {
             return;
         }
         fixture.apply(std::slice::from_ref(step));
-        assert!(held(fixture) <= held_before.max(limits.most()), "too many machines after {step}: {:#?}", plan.steps);
+        assert!(
+            potential(fixture) <= potential_before.max(limits.most()),
+            "too many machines after {step}: {:#?}",
+            plan.steps
+        );
         if fixture.deployment.spec.strategy.kind == StrategyType::RollingUpdate {
             let floor = kept_before.min(least(fixture));
             assert!(kept_available(fixture) >= floor, "too few available machines after {step}: {plan:#?}");
         }
     }
     if fixture.deployment.spec.strategy.kind == StrategyType::InPlaceUpdate {
-        let floor = peace_before.min(least(fixture));
-        assert!(left_in_peace(fixture) >= floor, "too many machines chosen at once: {plan:#?}");
+        let floor = not_selected_before.min(least(fixture));
+        assert!(not_selected(fixture) >= floor, "too many Machines selected: {plan:#?}");
     }
 }
 
-/// Everything that was asked for is there, and nothing else.
+/// Checks that exactly the desired objects exist.
 fn assert_converged(fixture: &DeploymentFixture) {
     let wanted = fixture.deployment.spec.replicas;
     let sizes: i32 = fixture.sets.values().map(|set| set.spec.replicas).sum();
@@ -190,18 +195,14 @@ fn assert_converged(fixture: &DeploymentFixture) {
     assert!(plan.steps.is_empty(), "{plan:#?}");
     assert_eq!(plan.because, Reason::Converged);
     for node in fixture.nodes.values() {
-        assert_eq!(
-            node.annotation(api::names::annotations::SCALE_DOWN_DISABLED),
-            None,
-            "the autoscaler has its nodes back"
-        );
+        assert_eq!(node.annotation(api::names::annotations::SCALE_DOWN_DISABLED), None, "scale-down is allowed again");
         assert!(!node.spec.taints.iter().any(|taint| taint.key == api::names::taints::PREFER_NO_SCHEDULE));
         assert_eq!(node.label(api::names::labels::CANDIDATE_FOR_UPDATE), None);
         assert!(!node.spec.unschedulable);
     }
 }
 
-/// However many machines are preserved, a rolling update has come to its end.
+/// Checks that a rolling update is complete, whatever the number of preserved Machines.
 fn assert_rolled(fixture: &DeploymentFixture) {
     if fixture.deployment.spec.strategy.kind != StrategyType::RollingUpdate {
         return;
@@ -217,24 +218,24 @@ proptest! {
 
     /// Shows MD-D13, MD-D14, MD-D26.
     #[test]
-    fn whatever_happens_the_limits_hold_and_once_it_stops_the_fleet_is_what_was_asked_for(
+    fn limits_hold_and_the_deployment_converges(
         replicas in 0i32..7,
         begin in 0u8..6,
-        happenings in prop::collection::vec(happening(), 0..60),
+        happenings in prop::collection::vec(event(), 0..60),
     ) {
         let mut fixture = DeploymentFixture::settled(replicas, &strategy(begin));
-        for happening in &happenings {
-            happen(&mut fixture, happening);
+        for event in &happenings {
+            apply_event(&mut fixture, event);
         }
         fixture.edit(|deployment| deployment.spec.paused = false);
-        let ill: Vec<String> = fixture.machines.iter().filter(|(_, m)| *m.phase() == MachinePhase::Unknown).map(|(name, _)| name.clone()).collect();
-        for name in ill {
+        let unhealthy: Vec<String> = fixture.machines.iter().filter(|(_, m)| *m.phase() == MachinePhase::Unknown).map(|(name, _)| name.clone()).collect();
+        for name in unhealthy {
             let joined = fixture.nodes.contains_key(&name);
             fixture.set_phase(&name, if joined { MachinePhase::Running } else { MachinePhase::Pending });
         }
         fixture.settle();
         assert_rolled(&fixture);
-        fixture.later(4 * 24 * 3600); // nobody is preserved any more
+        fixture.later(4 * 24 * 3600); // all preservations have expired
         fixture.settle();
         assert_converged(&fixture);
     }

@@ -1,5 +1,5 @@
-//! What the planner is tried on, around one deployment: an API server that merges patches, sets that keep their sizes, machines that come up, nodes
-//! that are updated, and a clock that the test turns. Nothing here decides anything about deployments.
+//! The environment of a MachineDeployment: an API server that merges patches, a MachineSet controller, Machines that
+//! become Running, Nodes that are updated, and a clock. It contains no logic of MachineDeployments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,17 +22,17 @@ pub(super) struct DeploymentFixture {
     pub(super) machines: BTreeMap<String, Machine>,
     pub(super) nodes: BTreeMap<String, NodeView>,
     pub(super) policy: Policy,
-    pub(super) target: TargetCluster,
+    pub(super) has_target_cluster: bool,
     pub(super) now: Timestamp,
-    pub(super) told: Vec<String>,
+    pub(super) events: Vec<String>,
     pub(super) diary: Vec<String>,
-    /// Classes whose machines never come up.
+    /// Classes whose Machines never become Running.
     pub(super) broken: BTreeSet<String>,
-    /// When its status is said to have been written last.
+    /// When the status was written last.
     pub(super) reported: Option<Timestamp>,
-    /// How many machines of sets of this class nobody has seen.
+    /// Number of Machines by class that are not in the cache.
     pub(super) unseen: BTreeMap<String, usize>,
-    made: usize,
+    created: usize,
     version: u64,
 }
 
@@ -69,28 +69,28 @@ impl DeploymentFixture {
             machines: BTreeMap::new(),
             nodes: BTreeMap::new(),
             policy: Policy::default(),
-            target: TargetCluster::Seen,
+            has_target_cluster: true,
             now: BEGIN.parse().unwrap(),
-            told: Vec::new(),
+            events: Vec::new(),
             diary: Vec::new(),
             broken: BTreeSet::new(),
-            made: 0,
+            created: 0,
             version: 1,
             reported: None,
             unseen: BTreeMap::new(),
         }
     }
 
-    /// All machines run and nothing is left to do.
+    /// All Machines are Running and nothing is left to do.
     pub(super) fn settled(replicas: i32, strategy: &Value) -> Self {
         let mut fixture = Self::new(replicas, strategy);
         fixture.settle();
-        fixture.told.clear();
+        fixture.events.clear();
         fixture.diary.clear();
         fixture
     }
 
-    pub(super) fn observe<R>(&self, look: impl FnOnce(&Observed<'_>) -> R) -> R {
+    pub(super) fn observe<R>(&self, input: impl FnOnce(&Observed<'_>) -> R) -> R {
         let sets: Vec<SeenSet<'_>> = self
             .sets
             .values()
@@ -100,17 +100,17 @@ impl DeploymentFixture {
         let named = machines_named(&self.deployment)
             .into_iter()
             .map(|name| {
-                let found = self.machines.get(&name).map_or(Named::Gone, Named::Seen);
+                let found = self.machines.get(&name).map_or(Named::NotFound, Named::Found);
                 (name, found)
             })
             .collect();
-        look(&Observed {
+        input(&Observed {
             deployment: &self.deployment,
             sets: &sets,
             names_in_use: &names_in_use,
             undecodable_sets: &[],
             named: &named,
-            target: self.target,
+            has_target_cluster: self.has_target_cluster,
             policy: &self.policy,
             reported: self.reported,
             now: self.now,
@@ -136,7 +136,7 @@ impl DeploymentFixture {
         self.observe(plan)
     }
 
-    /// Plans and does all of it.
+    /// Plans and executes all steps.
     pub(super) fn reconcile(&mut self) -> Plan {
         let plan = self.plan();
         self.apply(&plan.steps);
@@ -152,7 +152,7 @@ impl DeploymentFixture {
 
     fn carry_out(&mut self, step: &Step) {
         match step {
-            Step::AskForMachines(_) => {}
+            Step::LookUpMachines(_) => {}
             Step::Deployment(edit) => {
                 let mut after = self.patched(&self.deployment.clone(), &edit.changes);
                 if after.spec != self.deployment.spec {
@@ -162,7 +162,7 @@ impl DeploymentFixture {
             }
             Step::Status(edit) => {
                 self.deployment = self.patched(&self.deployment.clone(), &edit.changes);
-                assert_eq!(self.deployment.status, *edit.status, "the patch says what the status says");
+                assert_eq!(self.deployment.status, *edit.status, "the patch results in the status");
             }
             Step::CreateSet(new) => {
                 let mut set: MachineSet = read(new.to_json());
@@ -187,10 +187,10 @@ impl DeploymentFixture {
                 let set = self.sets.get_mut(name).unwrap();
                 set.metadata.deletion_timestamp = Some(now.into());
             }
-            Step::Machine(edit) => {
-                let before = self.machines[&edit.name].clone();
-                let after = self.patched(&before, &edit.changes);
-                self.machines.insert(edit.name.clone(), after);
+            Step::Machine(MachineEdit { patch, .. }) => {
+                let before = self.machines[patch.name.as_str()].clone();
+                let after = self.patched(&before, &patch.patch.to_json());
+                self.machines.insert(patch.name.to_string(), after);
             }
             Step::Node(write) => {
                 let before = self.nodes[&write.name].clone();
@@ -198,12 +198,12 @@ impl DeploymentFixture {
                 assert_eq!(
                     write.resource_version.as_deref(),
                     guard,
-                    "a list is rewritten whole, everything else is ours"
+                    "the version is a precondition only of complete lists"
                 );
                 let after = self.patched(&before, &write.object_patch().unwrap());
                 self.nodes.insert(write.name.clone(), after);
             }
-            Step::Tell(event) => self.told.push(format!("{}: {}", event.reason, event.message)),
+            Step::EmitEvent(event) => self.events.push(format!("{}: {}", event.reason, event.message)),
         }
     }
 
@@ -219,7 +219,7 @@ impl DeploymentFixture {
         read(value)
     }
 
-    /// Someone else edits the deployment.
+    /// Another user changes the MachineDeployment.
     pub(super) fn edit(&mut self, change: impl FnOnce(&mut MachineDeployment)) {
         change(&mut self.deployment);
         self.deployment.metadata.generation += 1;
@@ -238,7 +238,7 @@ impl DeploymentFixture {
         self.now = self.now.checked_add(SignedDuration::from_secs(seconds)).unwrap();
     }
 
-    /// The set made from this class.
+    /// The MachineSet of this class.
     pub(super) fn set_of(&self, class: &str) -> &MachineSet {
         self.sets.values().find(|set| set.spec.template.spec.class.name == class).unwrap()
     }
@@ -247,7 +247,7 @@ impl DeploymentFixture {
         self.set_of(class).spec.replicas
     }
 
-    /// What the sets' controller does: keeps their sizes, replaces the failed, counts.
+    /// What the MachineSet controller does: it keeps the replicas, replaces Failed Machines and writes the counts.
     pub(super) fn run_sets(&mut self) {
         let names: Vec<String> = self.sets.keys().cloned().collect();
         for name in names {
@@ -301,7 +301,7 @@ impl DeploymentFixture {
         set.status.observed_generation = set.metadata.generation;
     }
 
-    /// A machine has failed and is kept for a look for four days, as `--machine-preserve-timeout` says by default.
+    /// A Machine has failed and is preserved for four days, the default of `--machine-preserve-timeout`.
     pub(super) fn preserve(&mut self, name: &str) {
         let until = self.now.checked_add(SignedDuration::from_hours(96)).unwrap();
         let current = &mut self.machines.get_mut(name).unwrap().status.current_status;
@@ -309,21 +309,21 @@ impl DeploymentFixture {
         current.preserve_expiry_time = Some(api::Time::from(until));
     }
 
-    /// Whether a machine has failed and is kept at this moment.
+    /// Whether a Machine has failed and is preserved now.
     pub(super) fn is_preserved(&self, machine: &Machine) -> bool {
         let current = &machine.status.current_status;
         let kept = current.preserve_expiry_time.is_some_and(|until| until.timestamp() > self.now);
         kept && current.phase == MachinePhase::Failed && !machine.is_deleting()
     }
 
-    /// The failed machines that are kept.
+    /// The preserved Failed Machines.
     pub(super) fn preserved(&self) -> Vec<&str> {
         self.machines.values().filter(|m| self.is_preserved(m)).map(Object::name).collect()
     }
 
     fn make_machine(&mut self, set: &MachineSet) {
-        self.made += 1;
-        let name = format!("{}-{:04}", set.name(), self.made);
+        self.created += 1;
+        let name = format!("{}-{:04}", set.name(), self.created);
         let mut machine = Machine { spec: set.spec.template.spec.clone(), ..Machine::default() };
         machine.metadata.name = name.clone();
         machine.metadata.namespace = "ns".into();
@@ -350,7 +350,7 @@ impl DeploymentFixture {
         machine.status.current_status.phase = MachinePhase::Terminating;
     }
 
-    /// What the machine controller, the cloud and the node agent do: one step for each machine.
+    /// What the machine controller, the cloud and the node agent do: one step for each Machine.
     pub(super) fn run_machines(&mut self) {
         let names: Vec<String> = self.machines.keys().cloned().collect();
         for name in names {
@@ -367,7 +367,7 @@ impl DeploymentFixture {
         }
         if !self.is_preserved(&machine) {
             let current = &mut self.machines.get_mut(name).unwrap().status.current_status;
-            current.preserve_expiry_time = None; // its time is up, or it has recovered
+            current.preserve_expiry_time = None; // expired or recovered
         }
         match machine.phase() {
             MachinePhase::Pending if !self.broken.contains(&machine.spec.class.name) => self.join(name),
@@ -389,7 +389,7 @@ impl DeploymentFixture {
         machine.status.current_status.phase = MachinePhase::Running;
     }
 
-    /// A selected node is drained.
+    /// A selected Node is drained.
     fn begin_update(&mut self, name: &str) {
         let node = self.nodes.get_mut(name);
         let selected = |node: &NodeView| {
@@ -419,7 +419,7 @@ impl DeploymentFixture {
         machine.status.current_status.phase = phase;
     }
 
-    /// Lets everyone work until nobody has anything left to do; the number of reconciles it took.
+    /// Runs all controllers until nothing is left to do. Returns the number of reconciles.
     pub(super) fn settle(&mut self) -> usize {
         for round in 0..150 {
             let plan = self.reconcile();
@@ -432,7 +432,7 @@ impl DeploymentFixture {
                 return round;
             }
         }
-        panic!("it never settles; the last steps were {:#?}", self.diary.iter().rev().take(12).collect::<Vec<_>>());
+        panic!("it does not converge; the last steps were {:#?}", self.diary.iter().rev().take(12).collect::<Vec<_>>());
     }
 
     pub(super) fn live(&self) -> i32 {

@@ -1,4 +1,4 @@
-//! Updating without replacing.
+//! The InPlaceUpdate strategy.
 
 use api::{MachinePhase, Object, names};
 use rstest::rstest;
@@ -7,9 +7,9 @@ use serde_json::json;
 use super::super::*;
 use super::fixture::{DeploymentFixture, in_place};
 
-fn chosen(fixture: &DeploymentFixture) -> Vec<String> {
-    let chosen = fixture.nodes.iter().filter(|(_, node)| node.label(names::labels::SELECTED_FOR_UPDATE).is_some());
-    chosen.map(|(name, _)| name.clone()).collect()
+fn selected(fixture: &DeploymentFixture) -> Vec<String> {
+    let selected = fixture.nodes.iter().filter(|(_, node)| node.label(names::labels::SELECTED_FOR_UPDATE).is_some());
+    selected.map(|(name, _)| name.clone()).collect()
 }
 
 /// Shows MD-S13.
@@ -17,17 +17,13 @@ fn chosen(fixture: &DeploymentFixture) -> Vec<String> {
 #[case(0, 1)]
 #[case(1, 0)]
 #[case(2, 2)]
-fn machines_are_kept_and_move_to_the_new_set(#[case] surge: i32, #[case] unavailable: i32) {
+fn machines_are_kept_and_moved_to_the_new_set(#[case] surge: i32, #[case] unavailable: i32) {
     let mut fixture = DeploymentFixture::settled(5, &in_place("Auto", surge, unavailable));
     let before: Vec<String> = fixture.machines.keys().cloned().collect();
     fixture.use_class("large");
     fixture.settle();
     let kept = before.iter().filter(|name| fixture.machines.contains_key(*name)).count();
-    assert!(
-        kept >= 5 - usize::try_from(surge).unwrap(),
-        "only what the surge replaced is new: {:?}",
-        fixture.machines.keys()
-    );
+    assert!(kept >= 5 - usize::try_from(surge).unwrap(), "only the surge is new: {:?}", fixture.machines.keys());
     assert_eq!((fixture.live(), fixture.size_of("large"), fixture.size_of("small")), (5, 5, 0));
     let new = fixture.set_of("large");
     for seen in fixture.machines_of(new).collect::<Vec<_>>() {
@@ -38,48 +34,48 @@ fn machines_are_kept_and_move_to_the_new_set(#[case] surge: i32, #[case] unavail
 
 /// Shows MD-D22.
 #[test]
-fn no_more_are_chosen_at_once_than_may_be_unavailable() {
+fn no_more_nodes_are_selected_than_may_be_unavailable() {
     let mut fixture = DeploymentFixture::settled(5, &in_place("Auto", 0, 2));
     fixture.use_class("large");
     for _ in 0..4 {
         fixture.reconcile();
     }
-    assert_eq!(chosen(&fixture).len(), 2);
+    assert_eq!(selected(&fixture).len(), 2);
     fixture.run_machines();
     fixture.reconcile();
-    assert_eq!(chosen(&fixture).len(), 2, "those being updated are counted once");
+    assert_eq!(selected(&fixture).len(), 2, "Machines in progress are counted once");
 }
 
 /// Shows MD-D22.
 #[test]
-fn what_does_not_run_anyway_is_chosen_first() {
+fn machines_that_are_not_running_are_selected_first() {
     let mut fixture = DeploymentFixture::settled(4, &in_place("Auto", 0, 1));
-    let sick = fixture.machines.keys().nth(2).unwrap().clone();
-    fixture.set_phase(&sick, MachinePhase::Unknown);
+    let unhealthy = fixture.machines.keys().nth(2).unwrap().clone();
+    fixture.set_phase(&unhealthy, MachinePhase::Unknown);
     fixture.run_sets();
     fixture.use_class("large");
     for _ in 0..3 {
         fixture.reconcile();
     }
-    assert_eq!(chosen(&fixture), [sick]);
+    assert_eq!(selected(&fixture), [unhealthy]);
 }
 
 #[rstest]
 #[case((2, 2), (1, 1), 0, 1)]
 #[case((2, 2), (1, 0), 0, 0)]
 #[case((2, 2), (1, 1), 1, 1)]
-fn the_budget_is_the_table_s(
+fn update_budget_matches_the_table(
     #[case] old: (usize, usize),
     #[case] new: (usize, usize),
-    #[case] selected: usize,
+    #[case] before: usize,
     #[case] total: usize,
 ) {
     let mut fixture = DeploymentFixture::settled(3, &in_place("Auto", 0, 1));
     fixture.use_class("large");
     fixture.reconcile();
     fixture.reconcile();
-    // One machine has moved already.
-    let first = chosen(&fixture).remove(0);
+    // One Machine was moved already.
+    let first = selected(&fixture).remove(0);
     fixture.run_machine(&first);
     fixture.run_machine(&first);
     fixture.reconcile();
@@ -89,50 +85,50 @@ fn the_budget_is_the_table_s(
         fixture.set_phase(&first, MachinePhase::Unknown);
     }
     fixture.run_sets();
-    let clear: Vec<String> = chosen(&fixture);
-    for name in clear.iter().skip(selected) {
+    let clear: Vec<String> = selected(&fixture);
+    for name in clear.iter().skip(before) {
         fixture.nodes.get_mut(name).unwrap().metadata.labels.remove(names::labels::SELECTED_FOR_UPDATE);
     }
     fixture.reconcile();
     fixture.reconcile();
-    assert!(chosen(&fixture).len() >= selected);
-    assert_eq!(chosen(&fixture).len(), total.max(selected));
+    assert!(selected(&fixture).len() >= before);
+    assert_eq!(selected(&fixture).len(), total.max(before));
 }
 
 /// Shows MD-S13.
 #[test]
-fn under_manual_orchestration_the_user_chooses() {
+fn user_selects_nodes_with_manual_orchestration() {
     let mut fixture = DeploymentFixture::settled(3, &in_place("Manual", 1, 1));
     fixture.use_class("large");
     for _ in 0..5 {
         fixture.reconcile();
         fixture.run_sets();
     }
-    assert!(chosen(&fixture).is_empty() && fixture.size_of("large") == 0);
-    let wished = fixture.nodes.keys().nth(1).unwrap().clone();
-    let labels = &mut fixture.nodes.get_mut(&wished).unwrap().metadata.labels;
+    assert!(selected(&fixture).is_empty() && fixture.size_of("large") == 0);
+    let name = fixture.nodes.keys().nth(1).unwrap().clone();
+    let labels = &mut fixture.nodes.get_mut(&name).unwrap().metadata.labels;
     labels.insert(names::labels::SELECTED_FOR_UPDATE, "true");
     fixture.settle();
     assert_eq!((fixture.size_of("large"), fixture.size_of("small"), fixture.live()), (1, 2, 3));
     let new = fixture.set_of("large").clone();
-    assert_eq!(fixture.machines_of(&new).next().unwrap().machine.name(), wished);
+    assert_eq!(fixture.machines_of(&new).next().unwrap().machine.name(), name);
 }
 
 /// Shows MD-S13.
 #[test]
-fn a_failed_update_halts_the_roll_out_and_a_later_success_carries_on() {
+fn failed_update_stops_the_rollout_until_it_succeeds() {
     let mut fixture = DeploymentFixture::settled(3, &in_place("Auto", 0, 1));
     fixture.use_class("large");
     fixture.reconcile();
     fixture.reconcile();
-    let name = chosen(&fixture).remove(0);
+    let name = selected(&fixture).remove(0);
     fixture.run_machine(&name);
     fixture.finish_update(&name, "failed");
     for _ in 0..5 {
         fixture.run_sets();
         fixture.reconcile();
     }
-    assert_eq!(chosen(&fixture), std::slice::from_ref(&name), "nobody else is touched");
+    assert_eq!(selected(&fixture), std::slice::from_ref(&name), "no other Node is selected");
     assert_eq!(fixture.size_of("large"), 0);
     fixture.finish_update(&name, "successful");
     fixture.settle();
@@ -141,7 +137,7 @@ fn a_failed_update_halts_the_roll_out_and_a_later_success_carries_on() {
 
 /// Shows MD-D7.
 #[test]
-fn a_machine_that_never_joins_holds_up_only_itself() {
+fn machine_that_never_joins_blocks_only_itself() {
     let mut fixture = DeploymentFixture::settled(3, &in_place("Auto", 1, 0));
     fixture.broken.insert("large".to_owned());
     fixture.use_class("large");
@@ -151,7 +147,8 @@ fn a_machine_that_never_joins_holds_up_only_itself() {
         fixture.run_machines();
         fixture.run_sets();
     }
-    // The surge machine never comes, so nothing may be taken away; but nothing that was updated is lost, and nobody is stuck half-way.
+    // The surge Machine never joins, so no old Machine may be deleted. No updated Machine is lost, and no move is left
+    // incomplete.
     assert_eq!(fixture.machines.values().filter(|m| *m.phase() == MachinePhase::Running).count(), 3);
     let never = fixture.machines.iter().find(|(_, m)| *m.phase() == MachinePhase::Pending).unwrap().0.clone();
     fixture.set_phase(&never, MachinePhase::Failed);
@@ -162,19 +159,19 @@ fn a_machine_that_never_joins_holds_up_only_itself() {
 
 /// Shows MD-S13.
 #[test]
-fn a_crash_between_move_and_sizes_loses_no_machine() {
+fn crash_between_move_and_scaling_loses_no_machine() {
     for until in 0..12 {
         let mut fixture = DeploymentFixture::settled(3, &in_place("Auto", 0, 1));
         fixture.use_class("large");
         fixture.reconcile();
         fixture.reconcile();
-        let name = chosen(&fixture).remove(0);
+        let name = selected(&fixture).remove(0);
         fixture.run_machine(&name);
         fixture.run_machine(&name);
         let plan = fixture.plan();
         let steps: Vec<Step> = plan.steps.iter().take(until).cloned().collect();
         fixture.apply(&steps);
-        fixture.run_sets(); // the sets' controller looks at the half-done work
+        fixture.run_sets(); // the MachineSet controller reconciles the intermediate state
         assert_eq!(fixture.live(), 3, "after {until} of {:#?}", plan.steps);
         fixture.settle();
         assert!(fixture.machines.contains_key(&name), "after {until} of {:#?}", plan.steps);
@@ -183,7 +180,7 @@ fn a_crash_between_move_and_sizes_loses_no_machine() {
 
 /// Shows MD-D10, MD-D26.
 #[test]
-fn an_old_set_is_forbidden_to_replace_before_anything_leaves_it() {
+fn scale_up_is_disabled_before_machines_are_moved() {
     let mut fixture = DeploymentFixture::settled(2, &in_place("Auto", 0, 1));
     fixture.use_class("large");
     fixture.reconcile();
@@ -193,19 +190,19 @@ fn an_old_set_is_forbidden_to_replace_before_anything_leaves_it() {
     assert_eq!(
         fixture.set_of("small").label(names::labels::SCALE_UP_DISABLED),
         None,
-        "and free again when it is the new one"
+        "and enabled again when it is the new one"
     );
     assert!(fixture.nodes.values().all(|node| node.label(names::labels::CANDIDATE_FOR_UPDATE).is_none()));
 }
 
 /// Shows MD-D9.
 #[test]
-fn an_updated_node_is_given_back_in_one_write_without_a_second_taint() {
+fn updated_node_is_restored_in_one_write() {
     let mut fixture = DeploymentFixture::settled(1, &in_place("Auto", 0, 1));
     fixture.use_class("large");
     fixture.reconcile();
     fixture.reconcile();
-    let name = chosen(&fixture).remove(0);
+    let name = selected(&fixture).remove(0);
     fixture.run_machine(&name);
     fixture.run_machine(&name);
     let node = fixture.nodes.get_mut(&name).unwrap();
@@ -226,10 +223,10 @@ fn an_updated_node_is_given_back_in_one_write_without_a_second_taint() {
 }
 
 #[test]
-fn without_a_target_cluster_it_is_refused_with_the_fix() {
+fn in_place_updates_without_target_cluster_are_rejected() {
     let mut fixture = DeploymentFixture::new(1, &in_place("Auto", 0, 1));
-    fixture.target = TargetCluster::None;
+    fixture.has_target_cluster = false;
     fixture.reconcile();
-    assert!(fixture.told.iter().any(|told| told.contains("without a target cluster")), "{:?}", fixture.told);
+    assert!(fixture.events.iter().any(|event| event.contains("without a target cluster")), "{:?}", fixture.events);
     assert!(fixture.sets.is_empty());
 }

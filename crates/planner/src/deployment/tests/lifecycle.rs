@@ -1,4 +1,4 @@
-//! Beginning and end, revisions, pause, going back, adoption, and deployments that make no sense.
+//! Creation and deletion, revisions, pause, rollback, adoption, and invalid MachineDeployments.
 
 use api::names::annotations::{REVISION, REVISION_HISTORY};
 use api::{LabelSelector, Object, RollbackConfig, names};
@@ -10,7 +10,7 @@ use super::fixture::{DeploymentFixture, read, rolling};
 
 /// Shows MD-D3, MD-D23.
 #[test]
-fn a_new_deployment_gets_a_finalizer_then_a_set_then_says_so() {
+fn new_deployment_gets_finalizer_set_and_status() {
     let mut fixture = DeploymentFixture::new(3, &rolling(1, 0));
     let plan = fixture.reconcile();
     let words: Vec<String> = plan.steps.iter().map(ToString::to_string).collect();
@@ -18,11 +18,11 @@ fn a_new_deployment_gets_a_finalizer_then_a_set_then_says_so() {
     assert_eq!(
         words,
         [
-            "add our finalizer".to_owned(),
-            format!("make set {name:?} of 3"),
-            "tell: ScalingMachineSet".to_owned(),
-            "show its revision".to_owned(),
-            "write its status".to_owned(),
+            "add the finalizer".to_owned(),
+            format!("create MachineSet {name:?} with 3 replicas"),
+            "emit Event ScalingMachineSet".to_owned(),
+            "set the revision".to_owned(),
+            "update the status".to_owned(),
         ]
     );
     assert_eq!(fixture.deployment.annotation(REVISION), Some("1"));
@@ -38,7 +38,7 @@ fn a_new_deployment_gets_a_finalizer_then_a_set_then_says_so() {
 
 /// Shows MD-D16.
 #[test]
-fn a_name_that_is_taken_is_passed_over_without_a_failed_reconcile() {
+fn name_in_use_is_skipped() {
     let mut fixture = DeploymentFixture::new(1, &rolling(1, 0));
     let taken = TemplateHash::of(&fixture.deployment.spec.template, None).set_name("md");
     let foreign = json!({ "metadata": { "name": taken, "namespace": "ns", "uid": "u-x", "labels": { "other": "x" },
@@ -46,13 +46,13 @@ fn a_name_that_is_taken_is_passed_over_without_a_failed_reconcile() {
     fixture.sets.insert(taken.clone(), read(foreign));
     fixture.reconcile();
     assert_eq!(fixture.deployment.status.collision_count, Some(1));
-    let made = fixture.sets.keys().find(|name| **name != taken).unwrap();
-    assert_eq!(*made, TemplateHash::of(&fixture.deployment.spec.template, Some(1)).set_name("md"));
+    let created = fixture.sets.keys().find(|name| **name != taken).unwrap();
+    assert_eq!(*created, TemplateHash::of(&fixture.deployment.spec.template, Some(1)).set_name("md"));
 }
 
 /// Shows MD-D17, MD-S8.
 #[test]
-fn a_set_of_the_same_template_is_used_whatever_its_name_and_hash() {
+fn set_of_the_same_template_is_reused() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     let mut set = fixture.sets.pop_first().unwrap().1;
     set.metadata.name = "md-other".to_owned();
@@ -60,12 +60,12 @@ fn a_set_of_the_same_template_is_used_whatever_its_name_and_hash() {
         machine.metadata.owner_references[0].name = "md-other".into();
     }
     fixture.sets.insert("md-other".to_owned(), set);
-    assert!(fixture.plan().steps.is_empty(), "taking over rolls nothing: {:#?}", fixture.plan().steps);
+    assert!(fixture.plan().steps.is_empty(), "the migration starts no rollout: {:#?}", fixture.plan().steps);
 }
 
 /// Shows MD-D5.
 #[test]
-fn what_needs_no_new_machine_reaches_the_set_without_a_roll_out() {
+fn fields_of_existing_machines_are_applied_without_a_rollout() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.annotate("team", "blue");
     fixture.edit(|deployment| {
@@ -80,13 +80,13 @@ fn what_needs_no_new_machine_reaches_the_set_without_a_roll_out() {
     assert_eq!(set.annotation("team"), Some("blue"));
     assert_eq!(set.spec.template.spec.node_template.metadata.labels.as_ref().unwrap().text("zone"), Some("a"));
     assert_eq!(set.spec.min_ready_seconds, 500);
-    assert_eq!(set.annotation(REVISION_HISTORY), None, "the revision did not change, so its history does not");
+    assert_eq!(set.annotation(REVISION_HISTORY), None, "the revision and its history are unchanged");
     fixture.settle();
     assert_eq!(fixture.sets.len(), 1);
 }
 
 #[test]
-fn a_template_that_comes_back_gets_a_new_revision_and_keeps_its_old_one_as_history() {
+fn reused_template_gets_a_new_revision_and_a_history() {
     let mut fixture = DeploymentFixture::settled(1, &rolling(1, 0));
     fixture.use_class("large");
     fixture.settle();
@@ -104,7 +104,7 @@ fn a_template_that_comes_back_gets_a_new_revision_and_keeps_its_old_one_as_histo
 #[case(Some(0), 1)]
 #[case(Some(-3), 1)]
 #[case(None, 4)]
-fn empty_sets_are_kept_up_to_the_limit(#[case] limit: Option<i32>, #[case] left: usize) {
+fn empty_sets_are_kept_up_to_the_history_limit(#[case] limit: Option<i32>, #[case] left: usize) {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     for class in ["b", "c", "d"] {
         fixture.later(60);
@@ -118,7 +118,7 @@ fn empty_sets_are_kept_up_to_the_limit(#[case] limit: Option<i32>, #[case] left:
 }
 
 #[test]
-fn a_set_that_still_has_a_machine_is_not_history() {
+fn old_set_with_a_machine_is_not_deleted() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.use_class("large");
     fixture.edit(|deployment| deployment.spec.revision_history_limit = Some(0));
@@ -134,7 +134,7 @@ fn a_set_that_still_has_a_machine_is_not_history() {
 #[rstest]
 #[case(0)]
 #[case(1)]
-fn going_back_restores_the_template_and_answers_once(#[case] revision: i64) {
+fn rollback_restores_the_template_once(#[case] revision: i64) {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.annotate("team", "blue");
     fixture.settle();
@@ -146,7 +146,7 @@ fn going_back_restores_the_template_and_answers_once(#[case] revision: i64) {
     assert_eq!(fixture.deployment.spec.template.spec.class.name, "small");
     assert_eq!(fixture.deployment.spec.rollback_to, None);
     assert_eq!(fixture.deployment.annotation("team"), Some("blue"));
-    assert_eq!(fixture.told.last().unwrap(), "DeploymentRollback: Rolled back deployment \"md\" to revision 1");
+    assert_eq!(fixture.events.last().unwrap(), "DeploymentRollback: Rolled back deployment \"md\" to revision 1");
     assert_eq!(
         fixture.deployment.spec.template.metadata.labels.as_ref().unwrap().text(names::labels::TEMPLATE_HASH),
         None
@@ -163,18 +163,18 @@ fn going_back_restores_the_template_and_answers_once(#[case] revision: i64) {
     1,
     "DeploymentRollbackTemplateUnchanged: The rollback revision contains the same template as current deployment \"md\""
 )]
-fn a_wish_that_cannot_be_granted_is_answered_too(#[case] revision: i64, #[case] told: &str) {
+fn impossible_rollback_is_reported_and_removed(#[case] revision: i64, #[case] expected: &str) {
     let mut fixture = DeploymentFixture::settled(1, &rolling(1, 0));
     fixture.edit(|deployment| deployment.spec.rollback_to = Some(RollbackConfig { revision }));
     fixture.reconcile();
-    assert_eq!(fixture.told, [told]);
+    assert_eq!(fixture.events, [expected]);
     assert_eq!(fixture.deployment.spec.rollback_to, None);
     fixture.settle();
 }
 
 /// Shows MD-S14.
 #[test]
-fn a_paused_deployment_is_scaled_and_nothing_else() {
+fn paused_deployment_is_only_scaled() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.edit(|deployment| deployment.spec.paused = true);
     fixture.reconcile();
@@ -192,7 +192,7 @@ fn a_paused_deployment_is_scaled_and_nothing_else() {
 
 /// Shows MD-S14.
 #[test]
-fn a_pause_in_mid_roll_holds_everything_where_it_is() {
+fn pause_stops_a_rollout() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(1, 1));
     fixture.use_class("large");
     fixture.reconcile();
@@ -214,7 +214,7 @@ fn a_pause_in_mid_roll_holds_everything_where_it_is() {
 }
 
 #[test]
-fn a_stuck_roll_out_is_not_said_to_be_paused() {
+fn stuck_rollout_is_not_reported_as_paused() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.broken.insert("broken".to_owned());
     fixture.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(10));
@@ -231,13 +231,13 @@ fn a_stuck_roll_out_is_not_said_to_be_paused() {
 
 /// Shows MD-S18.
 #[test]
-fn a_deleted_deployment_takes_its_sets_along() {
+fn deleted_deployment_deletes_its_sets() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.use_class("large");
     fixture.reconcile();
     fixture.deployment.metadata.deletion_timestamp = Some(fixture.now.into());
     let plan = fixture.reconcile();
-    assert_eq!(plan.because, Reason::SetsLeave(2));
+    assert_eq!(plan.because, Reason::Deleting(2));
     assert!(fixture.sets.values().all(Object::is_deleting));
     assert!(fixture.deployment.has_finalizer(names::finalizers::MACHINE));
     for _ in 0..3 {
@@ -252,13 +252,13 @@ fn a_deleted_deployment_takes_its_sets_along() {
 
 /// Shows MD-S18.
 #[test]
-fn a_deployment_deleted_without_its_sets_leaves_them_alone() {
+fn sets_stay_when_the_deployment_is_deleted_with_orphan() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.deployment.metadata.deletion_timestamp = Some(fixture.now.into());
     fixture.deployment.metadata.finalizers.push("orphan".into());
     assert_eq!(fixture.plan().steps, []);
     for set in fixture.sets.values_mut() {
-        set.metadata.owner_references = Vec::new(); // the garbage collector lets go of them
+        set.metadata.owner_references = Vec::new(); // the garbage collector orphans them
     }
     fixture.reconcile();
     assert_eq!(fixture.deployment.metadata.finalizers, ["orphan"]);
@@ -267,7 +267,7 @@ fn a_deployment_deleted_without_its_sets_leaves_them_alone() {
 
 /// Shows MD-S18.
 #[test]
-fn a_set_that_may_have_been_let_go_of_is_deleted_only_as_the_version_that_was_seen_owned() {
+fn set_is_deleted_only_in_the_version_observed_as_owned() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.deployment.metadata.deletion_timestamp = Some(fixture.now.into());
     let seen: Vec<_> = fixture.sets.values().map(|set| Some(set.resource_version().to_owned())).collect();
@@ -280,33 +280,33 @@ fn a_set_that_may_have_been_let_go_of_is_deleted_only_as_the_version_that_was_se
 
 /// Shows MD-D20.
 #[test]
-fn an_invalid_deployment_is_told_once_keeps_its_other_conditions_and_can_still_be_deleted() {
+fn invalid_deployment_is_reported_once_and_can_be_deleted() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let before = (fixture.condition("Progressing"), fixture.condition("Available"));
     let strategy = std::mem::take(&mut fixture.deployment.spec.strategy);
     fixture.reconcile();
     assert_eq!(fixture.condition("Invalid"), Some(("True".into(), "InvalidSpec".into())));
-    assert!(fixture.told.len() == 1 && fixture.told[0].contains("spec.strategy.type"), "{:?}", fixture.told);
+    assert!(fixture.events.len() == 1 && fixture.events[0].contains("spec.strategy.type"), "{:?}", fixture.events);
     assert_eq!((fixture.condition("Progressing"), fixture.condition("Available")), before);
     assert!(fixture.plan().steps.is_empty());
-    let mut mended = DeploymentFixture::settled(0, &rolling(1, 0));
-    std::mem::swap(&mut mended, &mut fixture);
-    mended.deployment.spec.strategy = strategy;
-    mended.reconcile();
-    assert_eq!(mended.condition("Invalid"), None);
-    mended.deployment.spec.selector = None;
-    mended.deployment.metadata.deletion_timestamp = Some(mended.now.into());
-    mended.reconcile();
-    assert!(mended.sets.values().all(Object::is_deleting));
+    let mut fixed = DeploymentFixture::settled(0, &rolling(1, 0));
+    std::mem::swap(&mut fixed, &mut fixture);
+    fixed.deployment.spec.strategy = strategy;
+    fixed.reconcile();
+    assert_eq!(fixed.condition("Invalid"), None);
+    fixed.deployment.spec.selector = None;
+    fixed.deployment.metadata.deletion_timestamp = Some(fixed.now.into());
+    fixed.reconcile();
+    assert!(fixed.sets.values().all(Object::is_deleting));
 }
 
 #[test]
-fn an_empty_selector_selects_nothing() {
+fn empty_selector_selects_nothing() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.edit(|deployment| deployment.spec.selector = Some(LabelSelector::default()));
     fixture.reconcile();
     assert_eq!(
-        fixture.told,
+        fixture.events,
         ["SelectingAll: This deployment is selecting all machines. A non-empty selector is required."]
     );
     assert_eq!(fixture.deployment.status.observed_generation, fixture.deployment.metadata.generation);
@@ -320,9 +320,9 @@ fn no_second_set_is_created_when_a_set_cannot_be_decoded() {
     let fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let undecodable = [UndecodableSet { name: "md-1".into(), error: "invalid type".into() }];
     let plan = fixture.observe(|seen| plan(&Observed { sets: &[], undecodable_sets: &undecodable, ..*seen }));
-    let message = "MachineSet \"md-1\" of this deployment cannot be decoded: invalid type; correct or delete it";
+    let message = "MachineSet \"md-1\" of this MachineDeployment cannot be decoded: invalid type; correct or delete it";
     assert_eq!(plan.because, Reason::Invalid(message.to_owned()));
-    let [Step::Status(edit), Step::Tell(event)] = &plan.steps[..] else { panic!("{plan:#?}") };
+    let [Step::Status(edit), Step::EmitEvent(event)] = &plan.steps[..] else { panic!("{plan:#?}") };
     let condition = edit.status.conditions.iter().find(|condition| condition.kind == "Invalid").unwrap();
     assert_eq!((condition.reason.as_str(), condition.message.as_str()), ("UndecodableMachineSet", message));
     assert_eq!(event.message, message);
@@ -330,7 +330,7 @@ fn no_second_set_is_created_when_a_set_cannot_be_decoded() {
 
 /// Shows MD-D20.
 #[test]
-fn nothing_that_can_be_written_crashes() {
+fn no_spec_causes_a_panic() {
     for spec in [
         json!({}),
         json!({ "replicas": -4 }),
@@ -351,15 +351,15 @@ fn nothing_that_can_be_written_crashes() {
 #[rstest]
 #[case::no_selector(json!({ "selector": null }))]
 #[case::no_strategy(json!({ "strategy": null }))]
-#[case::no_block(json!({ "strategy": { "rollingUpdate": null } }))]
+#[case::no_strategy_settings(json!({ "strategy": { "rollingUpdate": null } }))]
 #[case::no_limit(json!({ "strategy": { "rollingUpdate": { "maxSurge": null, "maxUnavailable": null } } }))]
-#[case::in_place_without_a_block(json!({ "strategy": { "type": "InPlaceUpdate", "rollingUpdate": null } }))]
+#[case::in_place_without_settings(json!({ "strategy": { "type": "InPlaceUpdate", "rollingUpdate": null } }))]
 #[case::unknown_strategy(json!({ "strategy": { "type": "Sideways" } }))]
 #[case::negative_history(json!({ "revisionHistoryLimit": -1 }))]
 #[case::negative_replicas(json!({ "replicas": -4 }))]
 #[case::negative_deadline(json!({ "progressDeadlineSeconds": -1, "minReadySeconds": -1 }))]
-#[case::nothing_at_all(json!({ "replicas": null, "selector": null, "strategy": null, "template": null }))]
-fn whatever_is_missing_touches_no_set_and_holds_up_no_deletion(#[case] change: serde_json::Value) {
+#[case::no_fields(json!({ "replicas": null, "selector": null, "strategy": null, "template": null }))]
+fn missing_fields_change_no_set_and_block_no_deletion(#[case] change: serde_json::Value) {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let mut spec = serde_json::to_value(&fixture.deployment.spec).unwrap();
     json_patch::merge(&mut spec, &change);
@@ -369,11 +369,11 @@ fn whatever_is_missing_touches_no_set_and_holds_up_no_deletion(#[case] change: s
         fixture.reconcile();
         fixture.later(60);
     }
-    let refused = matches!(fixture.plan().because, Reason::Invalid(_));
-    assert!(!refused || fixture.sets == sets, "who is refused is not acted on");
-    assert_eq!(fixture.told.len(), usize::from(refused), "a fault is told, once: {:?}", fixture.told);
-    assert_eq!((fixture.sets.len(), fixture.running_of("small")), (1, 2), "nobody leaves because of it");
-    assert!(fixture.plan().steps.is_empty(), "it comes to rest: {:#?}", fixture.plan());
+    let rejected = matches!(fixture.plan().because, Reason::Invalid(_));
+    assert!(!rejected || fixture.sets == sets, "an invalid MachineDeployment is not reconciled");
+    assert_eq!(fixture.events.len(), usize::from(rejected), "the error is reported once: {:?}", fixture.events);
+    assert_eq!((fixture.sets.len(), fixture.running_of("small")), (1, 2), "no Machine is deleted");
+    assert!(fixture.plan().steps.is_empty(), "it converges: {:#?}", fixture.plan());
 
     fixture.deployment.metadata.deletion_timestamp = Some(fixture.now.into());
     for _ in 0..4 {
@@ -383,11 +383,11 @@ fn whatever_is_missing_touches_no_set_and_holds_up_no_deletion(#[case] change: s
     }
     assert!(fixture.sets.is_empty() && fixture.machines.is_empty(), "{:#?}", fixture.diary);
     fixture.reconcile();
-    assert!(!fixture.deployment.has_finalizer(names::finalizers::MACHINE), "and nothing holds it any more");
+    assert!(!fixture.deployment.has_finalizer(names::finalizers::MACHINE), "no finalizer is left");
 }
 
 #[test]
-fn a_set_without_an_owner_is_adopted_and_one_that_lost_our_labels_let_go() {
+fn selected_set_is_adopted_and_unselected_one_released() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let name = fixture.set_of("small").name().to_owned();
     let set = fixture.sets.get_mut(&name).unwrap();
@@ -413,7 +413,7 @@ fn a_set_without_an_owner_is_adopted_and_one_that_lost_our_labels_let_go() {
 
 /// Shows MD-D12.
 #[test]
-fn an_adopted_set_without_a_hash_gets_one_in_three_moves() {
+fn adopted_set_gets_its_hash_in_three_steps() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let name = fixture.set_of("small").name().to_owned();
     let hash = fixture.sets[&name].label(names::labels::TEMPLATE_HASH).unwrap().to_owned();
@@ -428,7 +428,7 @@ fn an_adopted_set_without_a_hash_gets_one_in_three_moves() {
     assert!(fixture.machines.values().all(|machine| machine.label(names::labels::TEMPLATE_HASH).is_none()));
     fixture.reconcile();
     assert!(fixture.machines.values().all(|machine| machine.label(names::labels::TEMPLATE_HASH) == Some(&hash)));
-    assert!(fixture.reconcile().steps.is_empty(), "its controller has not seen the template yet");
+    assert!(fixture.reconcile().steps.is_empty(), "its controller has not observed the template yet");
     fixture.run_sets();
     fixture.reconcile();
     assert_eq!(fixture.sets[&name].label(names::labels::TEMPLATE_HASH), Some(hash.as_str()));
@@ -438,7 +438,7 @@ fn an_adopted_set_without_a_hash_gets_one_in_three_moves() {
 
 /// Shows MD-D19.
 #[test]
-fn a_set_that_is_being_deleted_is_never_the_new_one() {
+fn set_that_is_being_deleted_is_never_the_new_one() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let name = fixture.set_of("small").name().to_owned();
     fixture.sets.get_mut(&name).unwrap().metadata.deletion_timestamp = Some(fixture.now.into());
@@ -449,18 +449,18 @@ fn a_set_that_is_being_deleted_is_never_the_new_one() {
 
 /// Shows MD-D24.
 #[test]
-fn a_set_that_could_not_be_made_is_told_once() {
+fn failed_creation_of_a_set_is_reported_once() {
     let mut fixture = DeploymentFixture::new(1, &rolling(1, 0));
     let report = fixture.observe(|seen| creation_failed(seen, "md-x", "100% denied"));
     fixture.apply(&report.steps);
-    assert_eq!(fixture.told, ["MachineSetCreateError: Failed to create new machine set \"md-x\": 100% denied"]);
+    assert_eq!(fixture.events, ["MachineSetCreateError: Failed to create new machine set \"md-x\": 100% denied"]);
     assert_eq!(fixture.condition("Progressing"), Some(("False".into(), "MachineSetCreateError".into())));
     assert!(fixture.observe(|seen| creation_failed(seen, "md-x", "100% denied")).steps.is_empty());
 }
 
 /// Shows MD-D15.
 #[test]
-fn a_status_is_written_when_it_says_something_new_and_only_then() {
+fn status_is_written_only_when_it_changes() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let name = fixture.set_of("small").name().to_owned();
     fixture.sets.get_mut(&name).unwrap().status.preserved_failed_replicas = 1;
@@ -471,7 +471,7 @@ fn a_status_is_written_when_it_says_something_new_and_only_then() {
 }
 
 #[test]
-fn what_kept_a_set_from_making_machines_is_shown_and_taken_back() {
+fn set_failure_is_copied_to_the_status_and_removed() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let name = fixture.set_of("small").name().to_owned();
     let failure = read(
@@ -487,20 +487,20 @@ fn what_kept_a_set_from_making_machines_is_shown_and_taken_back() {
 
 /// Shows MC-W71.
 #[test]
-fn how_many_may_be_replaced_at_once_reaches_every_set_that_has_machines() {
+fn replacement_limit_is_applied_to_sets_with_machines() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.use_class("large");
     fixture.reconcile();
     fixture.run_sets();
     fixture.annotate(names::annotations::MAX_REPLACEMENTS, "50%");
     fixture.reconcile();
-    let said = |fixture: &DeploymentFixture, class: &str| {
+    let limit = |fixture: &DeploymentFixture, class: &str| {
         fixture.set_of(class).annotation(names::annotations::MAX_REPLACEMENTS).map(str::to_owned)
     };
-    assert_eq!((said(&fixture, "small").as_deref(), said(&fixture, "large").as_deref()), (Some("50%"), Some("50%")));
+    assert_eq!((limit(&fixture, "small").as_deref(), limit(&fixture, "large").as_deref()), (Some("50%"), Some("50%")));
     fixture.settle();
     fixture.annotate(names::annotations::MAX_REPLACEMENTS, "2");
     fixture.settle();
-    assert_eq!(said(&fixture, "large").as_deref(), Some("2"));
-    assert_eq!(said(&fixture, "small").as_deref(), Some("50%"), "nobody reads it on an empty set");
+    assert_eq!(limit(&fixture, "large").as_deref(), Some("2"));
+    assert_eq!(limit(&fixture, "small").as_deref(), Some("50%"), "an empty MachineSet does not need it");
 }

@@ -1,4 +1,4 @@
-//! What a roll-out writes on nodes, and takes back.
+//! Node changes of a rollout.
 
 use api::{Object, names};
 use rstest::rstest;
@@ -14,13 +14,13 @@ fn kept(fixture: &DeploymentFixture, name: &str) -> (bool, bool) {
     let node = &fixture.nodes[name];
     (
         node.annotation(names::annotations::SCALE_DOWN_DISABLED).is_some(),
-        node.annotation(names::annotations::SCALE_DOWN_DISABLED_BY_US).is_some(),
+        node.annotation(names::annotations::SCALE_DOWN_DISABLED_BY_MCM).is_some(),
     )
 }
 
 /// Shows MD-D8, MD-D11.
 #[test]
-fn a_roll_out_marks_every_node_in_one_write_each() {
+fn rollout_marks_every_node_in_one_write() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.use_class("large");
     let plan = fixture.reconcile();
@@ -32,12 +32,12 @@ fn a_roll_out_marks_every_node_in_one_write_each() {
     }
     let old = fixture.set_of("small");
     assert_eq!(old.annotation(names::annotations::PREFER_NO_SCHEDULE), Some("True"));
-    assert!(!fixture.plan().steps.iter().any(|step| matches!(step, Step::Node(_))), "once is enough");
+    assert!(!fixture.plan().steps.iter().any(|step| matches!(step, Step::Node(_))), "written once");
 }
 
 /// Shows MD-D11.
 #[test]
-fn a_node_that_joins_late_is_marked_too() {
+fn node_that_joins_late_is_marked() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let late = fixture.machines.keys().next().unwrap().clone();
     let node = fixture.nodes.remove(&late).unwrap();
@@ -50,7 +50,7 @@ fn a_node_that_joins_late_is_marked_too() {
 
 /// Shows MD-D10.
 #[test]
-fn going_back_takes_the_taint_off_at_once() {
+fn rollback_removes_the_taint_immediately() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.use_class("large");
     fixture.reconcile();
@@ -61,7 +61,7 @@ fn going_back_takes_the_taint_off_at_once() {
 }
 
 #[test]
-fn the_autoscaler_has_its_nodes_back_when_the_roll_out_is_complete_and_not_before() {
+fn scale_down_is_allowed_when_the_rollout_is_complete() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.use_class("large");
     let mut rolled = false;
@@ -82,7 +82,7 @@ fn the_autoscaler_has_its_nodes_back_when_the_roll_out_is_complete_and_not_befor
 #[rstest]
 #[case("true")]
 #[case("false")]
-fn a_user_s_own_annotation_is_neither_adopted_nor_removed(#[case] value: &str) {
+fn annotation_of_a_user_is_unchanged(#[case] value: &str) {
     let mut fixture = DeploymentFixture::settled(1, &rolling(1, 0));
     let name = fixture.nodes.keys().next().unwrap().clone();
     let annotations = &mut fixture.nodes.get_mut(&name).unwrap().metadata.annotations;
@@ -98,11 +98,11 @@ fn a_user_s_own_annotation_is_neither_adopted_nor_removed(#[case] value: &str) {
 
 /// Shows MD-S12.3.
 #[test]
-fn a_preserved_machine_s_node_stays_kept() {
+fn annotation_stays_on_the_node_of_a_preserved_machine() {
     let mut fixture = DeploymentFixture::settled(1, &rolling(1, 0));
     let name = fixture.nodes.keys().next().unwrap().clone();
     let annotations = &mut fixture.nodes.get_mut(&name).unwrap().metadata.annotations;
-    for key in [names::annotations::SCALE_DOWN_DISABLED, names::annotations::SCALE_DOWN_DISABLED_BY_US] {
+    for key in [names::annotations::SCALE_DOWN_DISABLED, names::annotations::SCALE_DOWN_DISABLED_BY_MCM] {
         annotations.insert(key, "true");
     }
     let until = api::Time::from(fixture.now).plus(jiff::SignedDuration::from_hours(1));
@@ -113,18 +113,18 @@ fn a_preserved_machine_s_node_stays_kept() {
 
 /// Shows MD-S12.3.
 #[test]
-fn the_flag_switches_the_autoscaler_s_guard_off() {
+fn flag_disables_the_scale_down_annotation() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
-    fixture.policy.fleet.autoscaler_guard = AutoscalerGuard::Off;
+    fixture.policy.deployment.autoscaler_guard = AutoscalerGuard::Off;
     fixture.use_class("large");
     fixture.reconcile();
     assert!(fixture.nodes.keys().all(|name| kept(&fixture, name) == (false, false) && tainted(&fixture, name)));
 }
 
 #[test]
-fn a_large_fleet_is_marked_in_portions() {
+fn number_of_node_writes_per_reconcile_is_limited() {
     let mut fixture = DeploymentFixture::settled(7, &rolling(1, 0));
-    fixture.policy.fleet.nodes_per_reconcile = 3;
+    fixture.policy.deployment.nodes_per_reconcile = 3;
     fixture.use_class("large");
     let plan = fixture.reconcile();
     assert_eq!(plan.steps.iter().filter(|step| matches!(step, Step::Node(_))).count(), 3);
@@ -136,7 +136,7 @@ fn a_large_fleet_is_marked_in_portions() {
 
 /// Shows MD-D2.
 #[test]
-fn a_finished_roll_out_writes_no_node() {
+fn finished_rollout_writes_no_node() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.use_class("large");
     fixture.settle();
@@ -145,22 +145,22 @@ fn a_finished_roll_out_writes_no_node() {
 
 /// Shows MD-S12.4.
 #[test]
-fn while_it_rolls_nodes_that_join_any_of_its_sets_are_to_be_kept_from_the_autoscaler() {
+fn all_sets_of_a_rollout_are_guarded() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     assert!(fixture.plan().guarded.is_empty());
     fixture.use_class("large");
     fixture.reconcile();
     let uids: Vec<_> = ["small", "large"].map(|class| fixture.set_of(class).uid()).to_vec();
     assert_eq!(fixture.plan().guarded, uids);
-    fixture.policy.fleet.autoscaler_guard = AutoscalerGuard::Off;
-    assert!(fixture.plan().guarded.is_empty(), "the flag switches it off");
-    fixture.policy.fleet.autoscaler_guard = AutoscalerGuard::On;
+    fixture.policy.deployment.autoscaler_guard = AutoscalerGuard::Off;
+    assert!(fixture.plan().guarded.is_empty(), "disabled by the flag");
+    fixture.policy.deployment.autoscaler_guard = AutoscalerGuard::On;
     fixture.settle();
-    assert!(fixture.plan().guarded.is_empty(), "and so does the end of the roll-out");
+    assert!(fixture.plan().guarded.is_empty(), "and at the end of the rollout");
 }
 
 #[test]
-fn an_old_set_none_of_whose_nodes_was_tainted_does_not_say_so() {
+fn old_set_without_tainted_nodes_has_no_annotation() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.use_class("large");
     fixture.nodes.clear();

@@ -1,4 +1,4 @@
-//! When what a roll-out has come to is written.
+//! When the status of a rollout is written.
 
 use api::{MachinePhase, Object};
 use serde_json::json;
@@ -10,7 +10,7 @@ fn writes_status(plan: &Plan) -> bool {
     plan.steps.iter().any(|step| matches!(step, Step::Status(_)))
 }
 
-/// Thirty machines with eight new ones on their way, and a status that was written just now.
+/// Returns a rollout of thirty Machines with eight pending new ones, and a status that was just written.
 fn rolling_thirty() -> DeploymentFixture {
     let mut fixture = DeploymentFixture::settled(30, &rolling(8, 0));
     fixture.use_class("large");
@@ -21,7 +21,7 @@ fn rolling_thirty() -> DeploymentFixture {
     fixture
 }
 
-/// One more of them runs, and its set has counted it.
+/// Another Machine is Running, and its MachineSet has counted it.
 fn one_more(fixture: &mut DeploymentFixture) {
     let pending = fixture.machines.values().find(|machine| *machine.phase() == MachinePhase::Pending).unwrap();
     let name = pending.name().to_owned();
@@ -32,47 +32,47 @@ fn one_more(fixture: &mut DeploymentFixture) {
 
 /// Shows MD-D15.
 #[test]
-fn one_machine_of_thirty_is_acted_on_at_once_and_written_with_others_or_after_a_while() {
+fn change_of_one_machine_of_thirty_is_written_with_a_delay() {
     let mut fixture = rolling_thirty();
     let before = fixture.plan();
     assert!(before.steps.is_empty(), "{:#?}", before.steps);
     one_more(&mut fixture);
     let plan = fixture.plan();
-    assert!(plan.steps.iter().any(|step| matches!(step, Step::Set(_))), "the roll-out goes on: {:#?}", plan.steps);
+    assert!(plan.steps.iter().any(|step| matches!(step, Step::Set(_))), "the rollout continues: {:#?}", plan.steps);
     assert!(!writes_status(&plan), "{:#?}", plan.steps);
     let Wake::By { at, .. } = plan.wake else { panic!("{:?}", plan.wake) };
-    assert_eq!(at, fixture.now + fixture.policy.report_delay, "nobody has to wait for another change");
+    assert_eq!(at, fixture.now + fixture.policy.report_delay, "no further change is necessary");
     fixture.later(5);
     assert!(writes_status(&fixture.plan()));
 }
 
 /// Shows MD-D15.
 #[test]
-fn a_fifth_of_the_machines_is_written_at_once() {
+fn change_of_a_fifth_of_the_machines_is_written_immediately() {
     let mut fixture = rolling_thirty();
     for _ in 0..3 {
         one_more(&mut fixture);
     }
-    assert!(!writes_status(&fixture.plan()), "three of thirty-eight that are there");
+    assert!(!writes_status(&fixture.plan()), "three of thirty-eight");
     for _ in 0..5 {
         one_more(&mut fixture);
     }
-    assert!(writes_status(&fixture.plan()), "eight of them");
+    assert!(writes_status(&fixture.plan()), "eight of thirty-eight");
 }
 
 /// Shows MD-D15.
 #[test]
-fn what_is_no_count_is_written_at_once() {
+fn changes_other_than_counts_are_written_immediately() {
     let mut fixture = rolling_thirty();
     one_more(&mut fixture);
     fixture.edit(|deployment| deployment.spec.replicas = 31);
-    assert!(writes_status(&fixture.plan()), "whoever scales waits for observedGeneration");
+    assert!(writes_status(&fixture.plan()), "clients that scale wait for observedGeneration");
 
     let mut fixture = rolling_thirty();
     let name = fixture.set_of("large").name().to_owned();
     let failed = super::fixture::read(json!({ "name": "m", "lastOperation": { "state": "Failed" } }));
     fixture.sets.get_mut(&name).unwrap().status.failed_machines.push(failed);
-    assert!(writes_status(&fixture.plan()), "the autoscaler reads failedMachines");
+    assert!(writes_status(&fixture.plan()), "the cluster-autoscaler reads failedMachines");
 
     let mut fixture = rolling_thirty();
     let name = fixture.set_of("small").name().to_owned();
@@ -82,7 +82,7 @@ fn what_is_no_count_is_written_at_once() {
 
 /// Shows MD-D15.
 #[test]
-fn the_end_of_a_roll_out_is_written_at_once() {
+fn end_of_a_rollout_is_written_immediately() {
     let mut fixture = DeploymentFixture::settled(30, &rolling(3, 3));
     fixture.use_class("large");
     let mut seen = false;

@@ -1,4 +1,4 @@
-//! The autoscaler's list of machines to delete.
+//! The cluster-autoscaler's list of Machines to delete.
 
 use api::names::annotations::{LAST_REPLICA_CHANGE_BY_SCALER, MARKED_FOR_DELETION_TIME, PRIORITY, TRIGGER_DELETION};
 use api::{MachinePhase, Object};
@@ -12,7 +12,7 @@ fn listed(fixture: &DeploymentFixture) -> Option<&str> {
     fixture.deployment.annotation(TRIGGER_DELETION)
 }
 
-/// What the autoscaler writes, in one update.
+/// What the cluster-autoscaler writes in one update.
 fn scale_down(fixture: &mut DeploymentFixture, names: &[&str]) {
     let entries: Vec<String> = names.iter().map(|name| format!("{name}~{ASKED}")).collect();
     fixture.annotate(TRIGGER_DELETION, &entries.join(","));
@@ -23,14 +23,14 @@ fn scale_down(fixture: &mut DeploymentFixture, names: &[&str]) {
 
 /// Shows MD-S19.
 #[test]
-fn exactly_the_named_machines_go() {
+fn exactly_the_named_machines_are_deleted() {
     let mut fixture = DeploymentFixture::settled(5, &rolling(1, 0));
     let names: Vec<String> = fixture.machines.keys().cloned().collect();
     scale_down(&mut fixture, &[&names[1], &names[3]]);
     let plan = fixture.reconcile();
     let marked = plan.steps.iter().position(|step| matches!(step, Step::Machine(_))).unwrap();
     let shrunk = plan.steps.iter().position(|step| matches!(step, Step::Set(_))).unwrap();
-    assert!(marked < shrunk, "a set must not shrink before it can know who is to go");
+    assert!(marked < shrunk, "Machines are marked before a MachineSet is scaled down");
     assert_eq!(fixture.machines[&names[1]].annotation(PRIORITY), Some("1"));
     assert_eq!(fixture.machines[&names[1]].annotation(MARKED_FOR_DELETION_TIME), Some(ASKED));
     assert_eq!(fixture.set_of("small").annotation(LAST_REPLICA_CHANGE_BY_SCALER), Some(ASKED));
@@ -38,13 +38,13 @@ fn exactly_the_named_machines_go() {
     let left: Vec<&String> = fixture.machines.iter().filter(|(_, m)| !m.is_deleting()).map(|(name, _)| name).collect();
     assert_eq!(left, [&names[0], &names[2], &names[4]]);
     fixture.reconcile();
-    assert_eq!(listed(&fixture), None, "the autoscaler keeps nodes cordoned as long as they are listed");
+    assert_eq!(listed(&fixture), None, "the cluster-autoscaler keeps listed Nodes cordoned");
     fixture.settle();
     assert_eq!(fixture.live(), 3);
 }
 
 #[test]
-fn a_name_without_a_time_gets_the_autoscaler_s_and_one_with_two_is_dropped() {
+fn name_without_time_gets_the_time_of_the_request() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let names: Vec<String> = fixture.machines.keys().cloned().collect();
     fixture.annotate(TRIGGER_DELETION, &format!("{},{}~a~b,{}~nonsense", names[0], names[1], names[1]));
@@ -54,7 +54,7 @@ fn a_name_without_a_time_gets_the_autoscaler_s_and_one_with_two_is_dropped() {
 }
 
 #[test]
-fn whatever_the_list_says_only_machines_it_names_are_marked() {
+fn only_named_machines_are_marked() {
     let fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let names: Vec<String> = fixture.machines.keys().cloned().collect();
     let both = format!("{}~{ASKED},{}~{ASKED}", names[0], names[1]);
@@ -73,7 +73,7 @@ fn whatever_the_list_says_only_machines_it_names_are_marked() {
 
 /// Shows MD-D21.
 #[test]
-fn a_list_without_the_autoscaler_s_time_gets_one_once() {
+fn missing_time_of_the_request_is_recorded_once() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     let name = fixture.machines.keys().next().unwrap().clone();
     fixture.annotate(TRIGGER_DELETION, &format!("{name}~{BEGIN}"));
@@ -88,7 +88,7 @@ fn a_list_without_the_autoscaler_s_time_gets_one_once() {
 
 /// Shows MD-D21.
 #[test]
-fn machines_that_are_on_their_way_or_not_ours_leave_the_list() {
+fn deleted_and_foreign_machines_are_removed_from_the_list() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(1, 0));
     let names: Vec<String> = fixture.machines.keys().cloned().collect();
     fixture.delete_machine(&names[0]);
@@ -99,12 +99,12 @@ fn machines_that_are_on_their_way_or_not_ours_leave_the_list() {
     fixture.annotate(TRIGGER_DELETION, &list.join(","));
     fixture.reconcile();
     assert_eq!(listed(&fixture), Some(list[3].as_str()));
-    assert_eq!(fixture.machines[&names[2]].annotation(PRIORITY), None, "someone else's machine is not marked");
+    assert_eq!(fixture.machines[&names[2]].annotation(PRIORITY), None, "a foreign Machine is not marked");
 }
 
 /// Shows MD-D21.
 #[test]
-fn a_machine_out_of_sight_is_asked_for_before_anything_happens() {
+fn machine_missing_in_the_cache_is_looked_up_first() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     scale_down(&mut fixture, &["unseen"]);
     let sets: Vec<SeenSet<'_>> = fixture
@@ -112,14 +112,14 @@ fn a_machine_out_of_sight_is_asked_for_before_anything_happens() {
         .values()
         .map(|set| SeenSet { set, machines: fixture.machines_of(set).collect(), unseen: 0 })
         .collect();
-    let named = [("unseen".to_owned(), Named::NotVisible)].into();
+    let named = [("unseen".to_owned(), Named::NotCached)].into();
     let plan = fixture.observe(|seen| plan(&Observed { sets: &sets, named: &named, ..*seen }));
-    assert_eq!(plan.steps, [Step::AskForMachines(vec!["unseen".to_owned()])]);
+    assert_eq!(plan.steps, [Step::LookUpMachines(vec!["unseen".to_owned()])]);
 }
 
 /// Shows MD-S20.
 #[test]
-fn names_are_trimmed_and_entries_that_are_no_names_are_reported() {
+fn names_are_trimmed_and_invalid_entries_reported() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     let names: Vec<String> = fixture.machines.keys().cloned().collect();
     let list = format!(" {} ~ {ASKED} , no such,<x>,A\u{1b},../nodes, {}", names[0], names[1]);
@@ -129,9 +129,12 @@ fn names_are_trimmed_and_entries_that_are_no_names_are_reported() {
     assert_eq!(listed(&fixture), Some(format!("{}~{ASKED},{}~{ASKED}", names[0], names[1]).as_str()));
     assert_eq!(fixture.machines[&names[0]].annotation(PRIORITY), Some("1"));
     assert_eq!(fixture.machines[&names[1]].annotation(PRIORITY), Some("1"));
-    let told: Vec<_> =
-        plan.steps.iter().filter_map(|step| if let Step::Tell(event) = step { Some(event) } else { None }).collect();
-    let [event] = told[..] else { panic!("{told:?}") };
+    let events: Vec<_> = plan
+        .steps
+        .iter()
+        .filter_map(|step| if let Step::EmitEvent(event) = step { Some(event) } else { None })
+        .collect();
+    let [event] = events[..] else { panic!("{events:?}") };
     assert_eq!((event.event_type, event.reason), (crate::EventType::Warning, "DeletionRequestInvalid"));
     assert_eq!(
         event.message,
@@ -139,7 +142,7 @@ fn names_are_trimmed_and_entries_that_are_no_names_are_reported() {
          \"no such\", \"<x>\", \"A\\u{1b}\" and 1 more; write Machine names separated by commas"
     );
     let plan = fixture.reconcile();
-    assert!(!plan.steps.iter().any(|step| matches!(step, Step::Tell(_))), "it is reported once");
+    assert!(!plan.steps.iter().any(|step| matches!(step, Step::EmitEvent(_))), "it is reported once");
 }
 
 /// Shows MD-S20.

@@ -1,4 +1,4 @@
-//! Rolling and recreating.
+//! The RollingUpdate and Recreate strategies.
 
 use api::{MachinePhase, Object};
 use rstest::rstest;
@@ -14,7 +14,7 @@ use super::fixture::{DeploymentFixture, in_place, rolling};
 #[case(rolling("25%", "25%"))]
 #[case(rolling(3, 2))]
 #[case(json!({ "type": "Recreate" }))]
-fn a_new_template_replaces_every_machine_within_the_limits(#[case] strategy: Value) {
+fn new_template_replaces_all_machines_within_the_limits(#[case] strategy: Value) {
     let mut fixture = DeploymentFixture::settled(8, &strategy);
     fixture.use_class("large");
     let limits = Limits::of(&fixture.deployment);
@@ -33,23 +33,23 @@ fn a_new_template_replaces_every_machine_within_the_limits(#[case] strategy: Val
 
 /// Shows MD-D27.
 #[test]
-fn the_surge_is_not_exceeded_while_the_new_set_has_shown_nothing_yet() {
+fn surge_is_kept_before_the_new_set_reports_counts() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.use_class("large");
     for _ in 0..4 {
-        fixture.reconcile(); // the set's controller has not looked once
+        fixture.reconcile(); // the MachineSet controller does not reconcile
     }
     assert_eq!((fixture.size_of("large"), fixture.size_of("small")), (1, 3));
 }
 
 /// Shows MD-S12.6.
 #[test]
-fn a_roll_out_that_is_taken_back_keeps_machines_whose_deletion_has_not_begun() {
+fn reverted_rollout_keeps_machines_that_are_not_deleted_yet() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(0, 2));
     let before: Vec<String> = fixture.machines.keys().cloned().collect();
     fixture.use_class("large");
     fixture.reconcile();
-    assert_eq!(fixture.size_of("small"), 1, "two are to go, and their deletions are lost on the way");
+    assert_eq!(fixture.size_of("small"), 1, "two are to be deleted, and the deletes are lost");
     fixture.use_class("small");
     fixture.reconcile();
     assert_eq!(fixture.size_of("small"), 3);
@@ -59,7 +59,7 @@ fn a_roll_out_that_is_taken_back_keeps_machines_whose_deletion_has_not_begun() {
 
 /// Shows MD-S12.6.
 #[test]
-fn a_roll_out_that_is_taken_back_does_not_make_up_for_machines_that_are_leaving() {
+fn reverted_rollout_does_not_replace_terminating_machines() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(0, 2));
     fixture.use_class("large");
     fixture.reconcile();
@@ -67,12 +67,12 @@ fn a_roll_out_that_is_taken_back_does_not_make_up_for_machines_that_are_leaving(
     fixture.delete_machine(&leaving);
     fixture.use_class("small");
     fixture.reconcile();
-    assert_eq!(fixture.size_of("small"), 2, "the third is made when the first is gone");
+    assert_eq!(fixture.size_of("small"), 2, "the third is created when the first is gone");
 }
 
 /// Shows MD-S12.5.
 #[test]
-fn a_set_keeps_what_it_still_has_before_others_give_theirs_up_for_it() {
+fn set_keeps_its_machines_before_others_are_scaled_down() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(1, 0));
     fixture.use_class("large");
     fixture.reconcile();
@@ -81,19 +81,19 @@ fn a_set_keeps_what_it_still_has_before_others_give_theirs_up_for_it() {
     fixture.run_sets();
     fixture.edit(|deployment| deployment.spec.replicas = 1);
     fixture.reconcile();
-    assert_eq!(fixture.size_of("large"), 0, "its share of a smaller pool, and its machine still runs");
+    assert_eq!(fixture.size_of("large"), 0, "its share of a smaller pool; its Machine still exists");
     let new = fixture.set_of("large").name().to_owned();
     let scaled = |step: &Step| match step {
         Step::Set(SetEdit { name, change: SetChange::Scale { to, .. }, .. }) => Some((*name == new, *to)),
         _ => None,
     };
     let scaled: Vec<(bool, i32)> = fixture.plan().steps.iter().filter_map(scaled).collect();
-    assert_eq!(scaled, [(true, 1), (false, 0)], "whoever stops in between leaves one machine that runs");
+    assert_eq!(scaled, [(true, 1), (false, 0)], "one running Machine remains if the reconcile ends in between");
 }
 
 /// Shows MD-S12.6.
 #[test]
-fn a_pool_that_is_made_smaller_in_mid_roll_out_stays_smaller_while_deletions_are_under_way() {
+fn pool_scaled_down_in_a_rollout_stays_small() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(0, 1));
     fixture.use_class("large");
     while fixture.sets.len() < 2 || fixture.size_of("large") < 3 {
@@ -111,14 +111,18 @@ fn a_pool_that_is_made_smaller_in_mid_roll_out_stays_smaller_while_deletions_are
     fixture.edit(|deployment| deployment.spec.replicas = 3);
     fixture.reconcile();
     assert_eq!((fixture.size_of("large"), fixture.size_of("small")), (2, 1));
-    assert_eq!(large.len(), 3, "the third is still there, and is deleted at this moment");
+    assert_eq!(large.len(), 3, "the third still exists and is being deleted");
     fixture.reconcile();
-    assert_eq!((fixture.size_of("large"), fixture.size_of("small")), (2, 1), "not made anew as the fourth of three");
+    assert_eq!(
+        (fixture.size_of("large"), fixture.size_of("small")),
+        (2, 1),
+        "not created again as the fourth of three"
+    );
 }
 
 /// Shows MD-S12.5.
 #[test]
-fn sets_give_machines_up_before_another_makes_some() {
+fn sets_are_scaled_down_before_others_are_scaled_up() {
     let resized = |step: &Step| match step {
         Step::CreateSet(new) => Some((0, new.set.spec.replicas)),
         Step::Set(SetEdit { change: SetChange::Scale { from, to }, .. }) => Some((*from, *to)),
@@ -139,11 +143,11 @@ fn sets_give_machines_up_before_another_makes_some() {
 
 /// Shows MD-S12.5.
 #[test]
-fn a_machine_that_was_asked_for_and_that_nobody_has_seen_takes_its_place_in_the_surge() {
+fn pending_create_counts_for_the_surge() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.use_class("large");
     fixture.reconcile();
-    fixture.unseen.insert("large".to_owned(), 1); // its create is under way
+    fixture.unseen.insert("large".to_owned(), 1); // its create is pending
     fixture.use_class("larger");
     for _ in 0..4 {
         fixture.reconcile();
@@ -155,7 +159,7 @@ fn a_machine_that_was_asked_for_and_that_nobody_has_seen_takes_its_place_in_the_
 }
 
 #[test]
-fn a_machine_that_nobody_has_seen_holds_up_those_that_are_made_after_all_others_are_gone() {
+fn pending_create_delays_recreate() {
     let mut fixture = DeploymentFixture::settled(2, &json!({ "type": "Recreate" }));
     fixture.use_class("large");
     fixture.unseen.insert("small".to_owned(), 1);
@@ -174,7 +178,7 @@ fn a_machine_that_nobody_has_seen_holds_up_those_that_are_made_after_all_others_
 }
 
 #[test]
-fn a_deployment_of_none_makes_a_set_that_says_so() {
+fn deployment_of_zero_creates_a_set_with_zero_replicas() {
     let fixture = DeploymentFixture::new(0, &rolling(1, 0));
     let plan = fixture.plan();
     let new =
@@ -184,11 +188,11 @@ fn a_deployment_of_none_makes_a_set_that_says_so() {
 
 /// Shows MD-S12.
 #[rstest]
-#[case((8, 8), (5, 0), 8)] // replicas 10, unavailable 2, surge 3: nothing may go before the new ones are available
+#[case((8, 8), (5, 0), 8)] // replicas 10, unavailable 2, surge 3: none may be deleted before the new ones are available
 #[case((8, 6), (5, 0), 8)]
 #[case((8, 8), (5, 2), 6)]
 #[case((8, 8), (2, 2), 6)]
-fn old_machines_go_as_new_ones_become_available(
+fn old_machines_are_deleted_as_new_ones_become_available(
     #[case] old: (i32, i32),
     #[case] new: (i32, i32),
     #[case] expected: i32,
@@ -225,24 +229,24 @@ fn old_machines_go_as_new_ones_become_available(
 }
 
 #[test]
-fn what_does_not_run_goes_first_and_costs_nothing() {
+fn machines_that_are_not_running_are_deleted_first() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(0, 1));
-    let sick: Vec<String> = fixture.machines.keys().take(1).cloned().collect();
-    fixture.set_phase(&sick[0], MachinePhase::Unknown);
+    let unhealthy: Vec<String> = fixture.machines.keys().take(1).cloned().collect();
+    fixture.set_phase(&unhealthy[0], MachinePhase::Unknown);
     fixture.run_sets();
     fixture.use_class("large");
     fixture.reconcile();
     fixture.run_sets();
-    assert!(fixture.machines[&sick[0]].is_deleting());
+    assert!(fixture.machines[&unhealthy[0]].is_deleting());
     assert_eq!(fixture.machines.values().filter(|machine| !machine.is_deleting()).count(), 3);
 }
 
-/// How many machines run and nobody deletes.
+/// Number of Running Machines that are not being deleted.
 fn running(fixture: &DeploymentFixture) -> usize {
     fixture.machines.values().filter(|m| *m.phase() == MachinePhase::Running && !m.is_deleting()).count()
 }
 
-/// Keeps the first `count` machines of the old set as Failed ones.
+/// Preserves the first `count` Machines of the old MachineSet as Failed ones.
 fn preserve_first(fixture: &mut DeploymentFixture, count: usize) -> Vec<String> {
     let names: Vec<String> = fixture.machines.keys().take(count).cloned().collect();
     for name in &names {
@@ -255,13 +259,13 @@ fn preserve_first(fixture: &mut DeploymentFixture, count: usize) -> Vec<String> 
 /// Shows MD-D14.
 #[rstest]
 #[case::surge_of_one(10, 1, rolling(1, 0), 9)]
-#[case::one_may_be_missing(10, 1, rolling(0, 1), 8)]
+#[case::one_may_be_unavailable(10, 1, rolling(0, 1), 8)]
 #[case::more_are_preserved_than_both(10, 3, rolling(1, 1), 7)]
 #[case::half_of_them(4, 2, rolling(1, 0), 2)]
-#[case::enough_may_be_missing(4, 1, rolling(0, 3), 1)]
+#[case::enough_may_be_unavailable(4, 1, rolling(0, 3), 1)]
 #[case::all_but_one(3, 2, rolling(0, 1), 0)]
 #[case::all_of_them(2, 2, rolling(1, 0), 0)]
-fn a_roll_out_goes_on_while_failed_machines_are_preserved(
+fn rollout_continues_while_failed_machines_are_preserved(
     #[case] replicas: i32,
     #[case] preserved: usize,
     #[case] strategy: Value,
@@ -281,7 +285,7 @@ fn a_roll_out_goes_on_while_failed_machines_are_preserved(
         fixture.later(1);
     }
     let updated = (fixture.running_of("large"), fixture.size_of("small"));
-    assert_eq!(updated, (usize::try_from(replicas).unwrap(), 0), "the roll-out does not wait for four days");
+    assert_eq!(updated, (usize::try_from(replicas).unwrap(), 0), "the rollout does not wait for four days");
     assert!(fixture.plan().steps.is_empty());
 }
 
@@ -307,7 +311,7 @@ fn rollout_does_not_count_unhealthy_machines_as_available() {
 
 /// Shows MD-D14.
 #[test]
-fn a_preserved_failed_machine_does_not_cost_a_healthy_one() {
+fn preserved_machine_causes_no_deletion_of_a_healthy_one() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     preserve_first(&mut fixture, 1);
     fixture.use_class("large");
@@ -316,21 +320,21 @@ fn a_preserved_failed_machine_does_not_cost_a_healthy_one() {
     assert_eq!(
         fixture.size_of("small"),
         3,
-        "before a new machine is available, shrinking would delete one of the two that run"
+        "before a new Machine is available, scaling down would delete one of the two Running ones"
     );
     let large = fixture.set_of("large").name().to_owned();
     fixture.run_set(&large);
     fixture.run_machines();
     fixture.run_set(&large);
     fixture.reconcile();
-    assert_eq!(fixture.size_of("small"), 2, "the new one makes up for an old one");
+    assert_eq!(fixture.size_of("small"), 2, "the new one replaces an old one");
     fixture.run_sets();
-    assert_eq!((running(&fixture), fixture.preserved().len()), (2, 1), "as many run as before the roll-out");
+    assert_eq!((running(&fixture), fixture.preserved().len()), (2, 1), "as many are Running as before the rollout");
 }
 
 /// Shows MD-D14.
 #[test]
-fn a_roll_out_deletes_a_preserved_machine_last() {
+fn rollout_deletes_a_preserved_machine_last() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(1, 0));
     let kept = preserve_first(&mut fixture, 1);
     fixture.use_class("middle");
@@ -340,7 +344,7 @@ fn a_roll_out_deletes_a_preserved_machine_last() {
         fixture.run_machines();
         fixture.run_sets();
     }
-    // Now the preserved one's set is not the only old one.
+    // Now the MachineSet of the preserved Machine is not the only old one.
     fixture.use_class("large");
     let mut left = usize::MAX;
     for _ in 0..60 {
@@ -356,14 +360,14 @@ fn a_roll_out_deletes_a_preserved_machine_last() {
         fixture.run_sets();
         fixture.later(1);
     }
-    panic!("the roll-out never came to its end");
+    panic!("the rollout did not complete");
 }
 
 /// Shows MD-D14.
 #[rstest]
 #[case(1)]
 #[case(2)]
-fn a_preserved_failed_machine_of_the_new_set_does_not_hold_up_the_last_old_one(#[case] surge: i32) {
+fn preserved_machine_of_the_new_set_does_not_block_the_rollout(#[case] surge: i32) {
     let mut fixture = DeploymentFixture::settled(3, &rolling(surge, 0));
     fixture.use_class("large");
     fixture.reconcile();
@@ -386,7 +390,7 @@ fn a_preserved_failed_machine_of_the_new_set_does_not_hold_up_the_last_old_one(#
 
 /// Shows MD-S17.
 #[test]
-fn a_template_whose_machines_never_start_halts_and_going_back_heals() {
+fn broken_template_stops_the_rollout_until_a_rollback() {
     let mut fixture = DeploymentFixture::settled(5, &rolling(1, 1));
     fixture.broken.insert("broken".to_owned());
     fixture.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
@@ -398,7 +402,7 @@ fn a_template_whose_machines_never_start_halts_and_going_back_heals() {
         fixture.run_sets();
         fixture.later(10);
     }
-    assert_eq!(fixture.running_of("small"), 4, "no more go than may be missing");
+    assert_eq!(fixture.running_of("small"), 4, "no more are deleted than may be unavailable");
     assert_eq!(fixture.condition("Progressing"), Some(("False".into(), "ProgressDeadlineExceeded".into())));
     assert_eq!(fixture.condition("Available"), Some(("True".into(), "MinimumReplicasAvailable".into())));
     fixture.use_class("small");
@@ -409,7 +413,7 @@ fn a_template_whose_machines_never_start_halts_and_going_back_heals() {
 
 /// Shows MD-S17.
 #[test]
-fn the_deadline_is_met_to_the_second() {
+fn deadline_is_exact_to_the_second() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.broken.insert("broken".to_owned());
     fixture.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
@@ -437,7 +441,7 @@ fn the_deadline_is_met_to_the_second() {
 
 /// Shows MD-D28.
 #[test]
-fn a_finished_roll_out_has_no_deadline_left() {
+fn finished_rollout_has_no_deadline() {
     let mut fixture = DeploymentFixture::settled(2, &rolling(1, 0));
     fixture.edit(|deployment| deployment.spec.progress_deadline_seconds = Some(60));
     fixture.settle();
@@ -450,9 +454,9 @@ fn a_finished_roll_out_has_no_deadline_left() {
     assert_eq!((plan.steps, plan.wake), (vec![], Wake::On(Awaited::Sets)));
 }
 
-/// What one old set gives is no longer there for the next one to give.
+/// The budget that one old MachineSet uses is not available for the next one.
 #[test]
-fn two_old_sets_together_give_no_more_machines_than_can_be_spared() {
+fn old_sets_share_the_budget_for_unavailable_machines() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(2, 0));
     fixture.use_class("large");
     fixture.reconcile();
@@ -466,7 +470,7 @@ fn two_old_sets_together_give_no_more_machines_than_can_be_spared() {
 }
 
 #[test]
-fn two_changes_in_a_row_end_with_the_last() {
+fn two_template_changes_end_with_the_last() {
     let mut fixture = DeploymentFixture::settled(6, &rolling(2, 1));
     fixture.use_class("middle");
     for _ in 0..3 {
@@ -481,22 +485,22 @@ fn two_changes_in_a_row_end_with_the_last() {
 
 /// Shows MD-S12.
 #[test]
-fn recreating_waits_for_the_last_old_machine() {
+fn recreate_waits_for_the_last_old_machine() {
     let mut fixture = DeploymentFixture::settled(3, &json!({ "type": "Recreate" }));
     fixture.use_class("large");
     let plan = fixture.reconcile();
-    assert_eq!(plan.because, Reason::OldMachinesLeave(3));
+    assert_eq!(plan.because, Reason::OldMachinesRemain(3));
     fixture.run_sets();
     assert!(fixture.machines.values().all(Object::is_deleting));
     fixture.reconcile();
-    assert_eq!(fixture.sets.len(), 1, "nothing new while old machines are there");
+    assert_eq!(fixture.sets.len(), 1, "nothing new while old Machines exist");
     fixture.run_machines();
     fixture.run_sets();
     fixture.reconcile();
     assert_eq!((fixture.sets.len(), fixture.size_of("large")), (2, 3));
 }
 
-/// The set of a class that was used before exists already, without replicas.
+/// The MachineSet of the class that was used before exists already, without replicas.
 /// Shows MD-S12.7.
 #[test]
 fn recreate_waits_if_the_set_of_the_new_class_exists() {
@@ -508,7 +512,7 @@ fn recreate_waits_if_the_set_of_the_new_class_exists() {
     fixture.run_sets();
     assert!(fixture.machines.values().all(Object::is_deleting));
     let plan = fixture.reconcile();
-    assert_eq!(plan.because, Reason::OldMachinesLeave(3));
+    assert_eq!(plan.because, Reason::OldMachinesRemain(3));
     assert_eq!((fixture.size_of("small"), fixture.size_of("large")), (0, 0));
     fixture.settle();
     assert_eq!((fixture.size_of("small"), fixture.running_of("small")), (3, 3));
@@ -525,13 +529,13 @@ fn recreate_scales_up_from_zero() {
     }
 }
 
-/// The largest numbers that a manifest can hold.
+/// The largest numbers that a manifest can contain.
 /// Shows MD-S9.1.
 #[rstest]
 #[case(3, rolling(i32::MAX, 0))]
 #[case(3, rolling(i32::MAX, i32::MAX))]
 #[case(3, rolling("2147483647%", "100%"))]
-fn a_surge_without_bounds_rolls_and_scales_like_any_other(#[case] replicas: i32, #[case] strategy: Value) {
+fn unlimited_surge_rolls_and_scales(#[case] replicas: i32, #[case] strategy: Value) {
     let mut fixture = DeploymentFixture::settled(replicas, &strategy);
     fixture.use_class("large");
     fixture.reconcile();
@@ -547,11 +551,11 @@ fn a_surge_without_bounds_rolls_and_scales_like_any_other(#[case] replicas: i32,
 #[case::rolling_with_fewer(rolling(i32::MAX, i32::MAX))]
 #[case::in_place(in_place("Auto", i32::MAX, 1))]
 #[case::recreate(json!({ "type": "Recreate" }))]
-fn sums_of_replicas_stay_at_the_largest_number_instead_of_wrapping(#[case] strategy: Value) {
+fn sums_of_replicas_saturate(#[case] strategy: Value) {
     let mut fixture = DeploymentFixture::settled(2, &strategy);
     fixture.use_class("large");
     fixture.reconcile();
-    // Nobody could make so many machines; the numbers are what the sets and their status say.
+    // Such numbers of Machines cannot exist. The numbers are taken from the MachineSets and their status.
     for set in fixture.sets.values_mut() {
         set.spec.replicas = i32::MAX;
         set.status.replicas = i32::MAX;
@@ -564,8 +568,8 @@ fn sums_of_replicas_stay_at_the_largest_number_instead_of_wrapping(#[case] strat
         fixture.reconcile();
         fixture.reconcile();
         for set in fixture.sets.values() {
-            let noted = set.annotation(api::names::annotations::MAX_REPLICAS).unwrap_or("0");
-            assert!(noted.parse::<i32>().unwrap() >= 0, "max-replicas says {noted}");
+            let recorded = set.annotation(api::names::annotations::MAX_REPLICAS).unwrap_or("0");
+            assert!(recorded.parse::<i32>().unwrap() >= 0, "max-replicas says {recorded}");
             assert!(set.spec.replicas >= 0);
         }
         let status = &fixture.deployment.status;

@@ -1,4 +1,4 @@
-//! Changes of the number of machines.
+//! Scaling.
 
 use rstest::rstest;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::super::*;
 use super::fixture::{DeploymentFixture, in_place, rolling};
 
-/// A fleet in the middle of a roll-out: old1, old2 and new with these sizes, all available.
+/// Returns a MachineDeployment in a rollout: old1, old2 and new with these sizes, all available.
 fn mid_roll(sizes: [i32; 3], noted: (i32, i32)) -> DeploymentFixture {
     let mut fixture = DeploymentFixture::settled(sizes[0], &rolling(2, 0));
     for class in ["middle", "large"] {
@@ -39,7 +39,7 @@ fn mid_roll(sizes: [i32; 3], noted: (i32, i32)) -> DeploymentFixture {
 #[case([1, 3, 5], (7, 9), 3, [1, 2, 2])]
 #[case([1, 3, 6], (8, 10), 5, [1, 2, 4])]
 #[case([1, 3, 5], (7, 9), 0, [0, 0, 0])]
-fn a_change_in_mid_roll_is_shared_in_proportion(
+fn scaling_in_a_rollout_is_divided_in_proportion(
     #[case] sizes: [i32; 3],
     #[case] noted: (i32, i32),
     #[case] replicas: i32,
@@ -58,7 +58,7 @@ fn a_change_in_mid_roll_is_shared_in_proportion(
 
 /// Shows MD-S11.
 #[test]
-fn rounding_takes_machines_that_are_not_available_before_those_that_are() {
+fn rounding_deletes_unavailable_machines_first() {
     let mut fixture = mid_roll([4, 0, 5], (7, 9));
     let new = fixture.set_of("large").metadata.name.clone();
     let machines = fixture.machines_of(&fixture.sets[&new]).map(|seen| seen.machine.name().to_owned());
@@ -71,13 +71,13 @@ fn rounding_takes_machines_that_are_not_available_before_those_that_are() {
 }
 
 #[test]
-fn a_change_at_rest_goes_to_the_one_set_in_one_write() {
+fn scaling_without_a_rollout_is_one_write() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.edit(|deployment| deployment.spec.replicas = 5);
     let plan = fixture.reconcile();
     let writes = plan.steps.iter().filter(|step| matches!(step, Step::Set(_))).count();
     assert_eq!((fixture.size_of("small"), writes), (5, 1));
-    assert!(fixture.told.contains(&format!(
+    assert!(fixture.events.contains(&format!(
         "ScalingMachineSet: Scaled up machine set {} to 5",
         fixture.set_of("small").metadata.name.clone()
     )));
@@ -86,7 +86,7 @@ fn a_change_at_rest_goes_to_the_one_set_in_one_write() {
 }
 
 #[test]
-fn scaling_to_zero_says_zero() {
+fn scaling_to_zero_writes_zero() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));
     fixture.edit(|deployment| deployment.spec.replicas = 0);
     let plan = fixture.plan();
@@ -96,11 +96,11 @@ fn scaling_to_zero_says_zero() {
 }
 
 #[test]
-fn growth_waits_for_machines_that_have_not_been_asked_to_leave_yet() {
+fn scale_up_waits_for_deletions_that_are_not_requested_yet() {
     let mut fixture = DeploymentFixture::settled(4, &rolling(0, 1));
     fixture.use_class("large");
     fixture.settle();
-    // The old set is told to be empty, and its controller has not looked yet.
+    // The old MachineSet has zero replicas, and its controller has not observed that yet.
     let mut fixture = {
         fixture.use_class("small");
         fixture.reconcile();
@@ -118,7 +118,7 @@ fn growth_waits_for_machines_that_have_not_been_asked_to_leave_yet() {
 
 /// Shows MD-D6.
 #[test]
-fn an_in_place_roll_out_goes_on_when_the_replicas_change() {
+fn in_place_rollout_continues_when_the_replicas_change() {
     let mut fixture = DeploymentFixture::settled(3, &in_place("Auto", 0, 1));
     fixture.use_class("large");
     fixture.reconcile();
@@ -135,7 +135,7 @@ fn an_in_place_roll_out_goes_on_when_the_replicas_change() {
 }
 
 #[test]
-fn a_recreating_deployment_makes_no_old_machines_only_to_throw_them_away() {
+fn recreate_does_not_scale_up_old_sets() {
     let mut fixture = DeploymentFixture::settled(3, &json!({ "type": "Recreate" }));
     fixture.use_class("large");
     fixture.settle();
@@ -148,7 +148,7 @@ fn a_recreating_deployment_makes_no_old_machines_only_to_throw_them_away() {
 }
 
 #[test]
-fn a_set_that_an_earlier_roll_out_emptied_has_no_part_in_a_change_of_the_replicas() {
+fn empty_old_set_is_not_scaled() {
     let mut fixture = DeploymentFixture::settled(5, &rolling(1, 0));
     fixture.use_class("large");
     fixture.settle();

@@ -1,4 +1,4 @@
-//! VolumeAttachments of a node whose pods were made to leave.
+//! VolumeAttachments of a Node after a forced drain.
 
 use api::view::{NodeView, VolumeAttachmentView};
 use jiff::Timestamp;
@@ -41,7 +41,7 @@ fn attachments_view<'a>(
 }
 
 #[test]
-fn without_a_node_or_volumes_there_is_nothing_to_do() {
+fn nothing_is_deleted_without_node_or_volumes() {
     let (limits, bare) = (Limits::default(), node(&[]));
     let live = [attachment("a", "n", false)];
     let state = |node| detach(&attachments_view(node, &live, &limits, 0), &Memory::default()).state;
@@ -51,7 +51,7 @@ fn without_a_node_or_volumes_there_is_nothing_to_do() {
 
 /// Shows DR-Q16, MC-W65.
 #[test]
-fn live_attachments_of_the_node_are_deleted_until_all_are_marked() {
+fn live_attachments_are_deleted_until_all_are_marked() {
     let (limits, node) = (Limits::default(), node(&["v"]));
     let mut memory = Memory::default();
     let all = [attachment("a", "n", false), attachment("b", "n", true), attachment("c", "other", false)];
@@ -63,12 +63,12 @@ fn live_attachments_of_the_node_are_deleted_until_all_are_marked() {
 
     let marked = [attachment("a", "n", true)];
     let plan = detach(&attachments_view(Presence::Present(&node), &marked, &limits, 2), &memory);
-    assert_eq!((plan.delete.len(), plan.state), (0, State::NoneLive), "marked is enough");
+    assert_eq!((plan.delete.len(), plan.state), (0, State::NoneLive), "a deletionTimestamp is sufficient");
 }
 
 /// Shows DR-Q16, MC-W65.
 #[test]
-fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_the_drain_timeout() {
+fn failed_deletion_is_retried_until_the_drain_timeout() {
     let (limits, node) = (Limits::default(), node(&["v"]));
     let all = [attachment("a", "n", false)];
     let mut memory = Memory::default();
@@ -92,7 +92,7 @@ fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_t
                 second += 1;
             }
             state => {
-                assert_eq!(state, State::GivenUp { live: 1 });
+                assert_eq!(state, State::TimedOut { live: 1 });
                 break;
             }
         }
@@ -103,7 +103,7 @@ fn a_deletion_that_fails_is_tried_again_with_growing_pauses_and_given_up_after_t
 
 /// Shows MC-W65.
 #[test]
-fn an_attachment_that_is_made_again_is_not_deleted_again_and_not_waited_for() {
+fn recreated_attachment_is_neither_deleted_nor_waited_for() {
     let (limits, node) = (Limits::default(), node(&["v"]));
     let mut memory = Memory::default();
     let all = [attachment("a", "n", false)];
@@ -124,7 +124,7 @@ fn an_attachment_that_is_made_again_is_not_deleted_again_and_not_waited_for() {
 }
 
 #[test]
-fn before_anything_is_seen_nothing_is_concluded() {
+fn nothing_is_concluded_before_attachments_are_listed() {
     let (limits, node) = (Limits::default(), node(&["v"]));
     let mut attachments_view = attachments_view(Presence::Present(&node), &[], &limits, 0);
     attachments_view.attachments = Watched::NotYet;

@@ -1,4 +1,5 @@
-//! One node, its pods, budgets and disks, an API server that answers at once, and a clock that the test turns.
+//! A simulated Node with its pods, PodDisruptionBudgets and disks, an API server that responds immediately, and a clock
+//! that the test advances.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,11 +11,11 @@ use json_patch::merge;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::wake::later;
+use meta::time::later;
 
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 
-/// This many seconds after the beginning.
+/// The start time plus this many seconds.
 pub(super) fn at(seconds: u64) -> Timestamp {
     later(BEGIN.parse().unwrap(), secs(seconds))
 }
@@ -23,19 +24,19 @@ pub(super) fn secs(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// A pod as the cluster knows it.
+/// A pod of the simulated cluster.
 #[derive(Clone, Debug)]
 pub(super) struct Pod {
     pub(super) name: String,
-    /// Merged over what every pod has.
+    /// Merged over the default fields.
     pub(super) more: Value,
-    /// How long it may take to end, and how long it does; `None` is for ever.
+    /// The grace period, and the time that the pod takes to terminate; `None` is never.
     pub(super) grace: u64,
     pub(super) ends_in: Option<u64>,
-    /// The budget that covers it.
+    /// The PodDisruptionBudget that covers the pod.
     pub(super) budget: Option<&'static str>,
     pub(super) claims: Vec<String>,
-    /// Set by the cluster.
+    /// Set by the simulated cluster.
     pub(super) deleted_at: Option<Timestamp>,
     pub(super) granted_grace: u64,
     pub(super) ends_at: Option<Timestamp>,
@@ -101,13 +102,13 @@ impl Pod {
     }
 }
 
-/// A budget over pods here and elsewhere.
+/// A PodDisruptionBudget over pods on this Node and elsewhere.
 #[derive(Clone, Debug)]
 pub(super) struct Budget {
     pub(super) healthy: i32,
     pub(super) needed: i32,
     pub(super) expected: i32,
-    /// How long a replacement takes; `None` is for ever.
+    /// The time that a replacement pod takes to start; `None` is never.
     pub(super) heals_in: Option<u64>,
     heals_at: Vec<Timestamp>,
     version: u64,
@@ -142,7 +143,7 @@ impl Budget {
     }
 }
 
-/// Where a disk is.
+/// The location of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Disk {
     Here,
@@ -151,14 +152,14 @@ pub(super) enum Disk {
     There,
 }
 
-/// Something the cluster was asked to do, and when.
+/// A request and its time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) at: Timestamp,
     pub(super) what: String,
 }
 
-/// A request about a pod as the server saw it, whether or not its answer arrived.
+/// A request for a pod as the server received it, whether or not its response arrived.
 #[derive(Clone, Debug)]
 pub(super) struct Served {
     pub(super) at: Timestamp,
@@ -174,7 +175,7 @@ pub(super) struct Cluster {
     pub(super) machine: Value,
     pub(super) caller: Caller,
     pub(super) node: Option<Value>,
-    /// The node's.
+    /// The conditions of the Node.
     pub(super) spec: Value,
     pub(super) pods: Vec<Pod>,
     pub(super) unreadable: Vec<String>,
@@ -184,17 +185,17 @@ pub(super) struct Cluster {
     pub(super) detach_in: Option<u64>,
     pub(super) attach_in: Option<u64>,
     pub(super) sees_attachments: bool,
-    /// Whether somebody still hopes to see them.
+    /// Whether the list is still pending.
     pub(super) hopes_for_attachments: bool,
     pub(super) sees_pods: bool,
-    /// What the next requests answer instead of doing anything.
+    /// The results of the next requests, which have no effect.
     pub(super) faults: Vec<Answer>,
-    /// Requests that are carried out without an answer.
+    /// Number of requests that are executed without a response.
     pub(super) lost: usize,
     pub(super) memory: Memory,
-    pub(super) diary: Vec<Entry>,
+    pub(super) history: Vec<Entry>,
     pub(super) served: Vec<Served>,
-    /// When each disk left the node.
+    /// When each disk was detached.
     pub(super) left: BTreeMap<String, Timestamp>,
     pub(super) last: Option<Advance>,
 }
@@ -223,7 +224,7 @@ impl Cluster {
             faults: Vec::new(),
             lost: 0,
             memory: Memory::default(),
-            diary: Vec::new(),
+            history: Vec::new(),
             served: Vec::new(),
             left: BTreeMap::new(),
             last: None,
@@ -240,7 +241,7 @@ impl Cluster {
         u64::try_from(self.now.duration_since(begin).as_secs()).unwrap()
     }
 
-    /// Asks what to do, without doing it.
+    /// Plans without executing.
     pub(super) fn plan(&self) -> Advance {
         let machine: Machine = serde_json::from_value(self.machine.clone()).unwrap();
         let node: Option<NodeView> = self.node.as_ref().map(|status| {
@@ -300,12 +301,12 @@ impl Cluster {
         all.into_iter().map(|a| serde_json::from_value(a).unwrap()).collect()
     }
 
-    /// One reconcile: plans, remembers, carries out. Whether anything was to be done.
+    /// One reconcile: plans, records, executes. Returns whether there was anything to do.
     pub(super) fn reconcile(&mut self) -> bool {
         let advance = self.plan();
         self.memory.take(advance.notes.clone());
         for step in &advance.steps {
-            self.diary.push(Entry { at: self.now, what: step.to_string() });
+            self.history.push(Entry { at: self.now, what: step.to_string() });
             self.carry_out(step);
         }
         let busy = advance.steps.iter().any(|step| *step != Step::Watch);
@@ -375,7 +376,7 @@ impl Cluster {
         Answer::Accepted
     }
 
-    /// Lets everything happen that is due.
+    /// Executes all events that are due.
     pub(super) fn come_about(&mut self) {
         let now = self.now;
         let due = |at: Option<Timestamp>| at.is_some_and(|at| at <= now);
@@ -411,7 +412,7 @@ impl Cluster {
         }
     }
 
-    /// When something next happens by itself.
+    /// Returns the time of the next event.
     fn next_event(&self) -> Option<Timestamp> {
         let pods = self.pods.iter().filter_map(|pod| pod.ends_at);
         let disks = self.disks.values().filter_map(|disk| match disk {
@@ -422,7 +423,7 @@ impl Cluster {
         pods.chain(disks).chain(budgets).filter(|at| *at > self.now).min()
     }
 
-    /// Passes until nothing is to be done, then turns the clock to whatever comes next, at most to `limit`.
+    /// Reconciles until nothing is left to do, then advances the clock to the next event, at most to `limit`.
     pub(super) fn turn(&mut self, limit: Timestamp) {
         for _ in 0..50 {
             if !self.reconcile() {
@@ -437,7 +438,7 @@ impl Cluster {
         self.come_about();
     }
 
-    /// Lives until this second after the beginning.
+    /// Runs until this second after the start.
     pub(super) fn until(&mut self, second: u64) -> &Outcome {
         let end = at(second);
         while self.now < end {
@@ -451,39 +452,39 @@ impl Cluster {
         &self.last.as_ref().unwrap().outcome
     }
 
-    /// Lives until the drain has ended.
+    /// Runs until the drain has ended.
     pub(super) fn drain(&mut self) -> Outcome {
         for _ in 0..5_000 {
             self.reconcile();
             let outcome = &self.last.as_ref().unwrap().outcome;
-            if !matches!(outcome, Outcome::Working { .. }) {
+            if !matches!(outcome, Outcome::InProgress { .. }) {
                 return outcome.clone();
             }
             self.turn(at(1_000_000));
         }
-        panic!("it never ends: {:#?}", self.diary);
+        panic!("the drain never ends: {:#?}", self.history);
     }
 
     pub(super) fn waiting(&self) -> Vec<String> {
         match &self.last.as_ref().unwrap().outcome {
-            Outcome::Working { waiting, .. } => waiting.iter().map(ToString::to_string).collect(),
+            Outcome::InProgress { waiting, .. } => waiting.iter().map(ToString::to_string).collect(),
             other => panic!("not waiting: {other:?}"),
         }
     }
 
     pub(super) fn failure(&self) -> Option<&str> {
         match &self.last.as_ref().unwrap().outcome {
-            Outcome::Working { failure, .. } => failure.as_deref(),
-            Outcome::GivenUp { failure } => Some(failure),
+            Outcome::InProgress { failure, .. } => failure.as_deref(),
+            Outcome::Failed { failure } => Some(failure),
             Outcome::Drained(_) => None,
         }
     }
 
-    /// Requests so far, with the second at which they were made.
+    /// Returns the requests so far, with the second of each.
     pub(super) fn requests(&self) -> Vec<(u64, &str)> {
         let begin: Timestamp = BEGIN.parse().unwrap();
         let second = |at: Timestamp| u64::try_from(at.duration_since(begin).as_secs()).unwrap();
-        let pods = self.diary.iter().filter(|entry| entry.what.contains(" pod "));
+        let pods = self.history.iter().filter(|entry| entry.what.contains(" pod "));
         pods.map(|entry| (second(entry.at), entry.what.as_str())).collect()
     }
 }

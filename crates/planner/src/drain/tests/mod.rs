@@ -1,8 +1,8 @@
-//! Drains as scenarios and promises, in a cluster small enough to hold in one hand.
+//! Scenarios and property tests of drains in a small simulated cluster.
 
 mod attachments;
 mod cluster;
-mod forced;
-mod gentle;
+mod evict;
+mod force;
 mod promises;
 mod volumes;

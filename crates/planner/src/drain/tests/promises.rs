@@ -1,4 +1,4 @@
-//! What holds on every node, whatever happens in between.
+//! Properties of all drains under random faults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,22 +9,22 @@ use serde_json::json;
 
 use super::super::*;
 use super::cluster::{Budget, Cluster, Disk, Pod, Served, at, secs};
-use crate::wake::later;
+use meta::time::later;
 
-/// What may happen in mid-drain.
+/// An event during the drain.
 #[derive(Clone, Debug)]
 enum Mishap {
-    /// The process dies.
+    /// The process restarts.
     Forget,
-    /// The next request comes to nothing.
+    /// The next request fails.
     Fault(Answer),
-    /// The next request is carried out, but its answer is lost.
+    /// The next request is executed, but its response is lost.
     Lose,
-    /// A budget is changed.
+    /// A PodDisruptionBudget changes.
     Budget(i32),
-    /// Another pod turns up.
+    /// Another pod is scheduled.
     Late(Pod),
-    /// Somebody wants force.
+    /// A user requests force.
     Label,
 }
 
@@ -52,7 +52,7 @@ fn mishap() -> impl Strategy<Value = (u64, Mishap)> {
     let busy = || Answer::lost("busy".into());
     let answers = vec![
         busy(),
-        Answer::Refused(Refusal::NamespaceEnding),
+        Answer::Refused(Refusal::NamespaceTerminating),
         Answer::Refused(Refusal::Budget { retry_after: Some(secs(10)) }),
         Answer::read(&Reply { code: 403, message: "no", about: "pods", causes: &[], retry_after: None }),
     ];
@@ -87,7 +87,7 @@ prop_compose! {
     }
 }
 
-/// One drain with everything that happened to it.
+/// One drain and its history.
 struct Scenario {
     cluster: Cluster,
     timeout: u64,
@@ -126,7 +126,7 @@ impl Scenario {
 
     fn goes_on(&mut self) -> bool {
         self.cluster.reconcile();
-        matches!(self.cluster.last.as_ref().unwrap().outcome, Outcome::Working { .. })
+        matches!(self.cluster.last.as_ref().unwrap().outcome, Outcome::InProgress { .. })
     }
 
     fn befall(&mut self, mishap: Mishap, i: usize) {
@@ -163,7 +163,7 @@ impl Scenario {
         self.cluster.served.iter().filter(|served| !self.is_forced_at(served.at))
     }
 
-    /// Claims that only one pod ever had and that the driver knows.
+    /// Claims that only one pod has used and that the driver knows.
     fn own(&self, pod: &Pod) -> Vec<String> {
         let everybody: BTreeSet<(String, &Vec<String>)> = self
             .cluster
@@ -183,7 +183,7 @@ proptest! {
 
     /// Shows DR-5.
     #[test]
-    fn no_budget_is_passed_over_unless_force_is_due(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
+    fn budgets_are_respected_unless_the_drain_is_forced(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
         let scenario = Scenario::of(cluster, mishaps);
         let limit = secs(scenario.retries * 20);
         for served in scenario.gentle().filter(|served| served.verb == Verb::Delete) {
@@ -201,7 +201,7 @@ proptest! {
 
     /// Shows DR-9, MC-W63.
     #[test]
-    fn no_pod_with_a_volume_goes_before_the_volumes_of_the_one_before_are_settled(
+    fn pods_with_volumes_are_evicted_one_after_the_other(
         cluster in cluster(),
         mishaps in prop::collection::vec(mishap(), 0..8),
     ) {
@@ -212,14 +212,15 @@ proptest! {
             for before in with[..i].iter().filter(|b| b.answer == Answer::Accepted && b.pod.name != next.pod.name) {
                 let grace = if before.verb == Verb::Evict { before.pod.grace } else { 0 };
                 let forgot = scenario.forgot.iter().rfind(|f| **f >= before.at && **f <= next.at);
-                // Who has forgotten goes by the deletionTimestamp, which has whole seconds.
+                // A restarted process uses the deletionTimestamp, which has whole seconds.
                 let whole_second = Timestamp::from_second(before.at.as_second()).unwrap();
                 let accepted = if forgot.is_some() { whole_second } else { before.at };
                 let over = later(accepted, secs(grace) + limits.detach_timeout);
                 for claim in scenario.own(&before.pod) {
                     let left = scenario.cluster.left.get(&claim).copied();
                     let detached = left.is_some_and(|left| left <= next.at);
-                    // Who has forgotten waits for what is leaving when it looks, where it can look, from then on.
+                    // A restarted process waits for the volumes that are being detached at that time, if the
+                    // attachments are available.
                     let looked_in_vain = |forgot: &Timestamp| {
                         !scenario.cluster.sees_attachments || later(*forgot, limits.detach_timeout) <= next.at
                     };
@@ -238,7 +239,7 @@ proptest! {
 
     /// Shows DR-Q5, DR-Q11, DR-4, MC-W62.
     #[test]
-    fn every_drain_ends_by_its_deadline_and_a_moment_and_then_plans_nothing(
+    fn every_drain_ends_shortly_after_its_deadline(
         cluster in cluster(),
         mishaps in prop::collection::vec(mishap(), 0..8),
     ) {
@@ -248,16 +249,16 @@ proptest! {
         prop_assert!(scenario.cluster.now <= end, "ended at {}", scenario.cluster.now);
         let again = scenario.cluster.plan();
         prop_assert!(again.steps.is_empty() && again.notes.is_empty(), "{again:#?}");
-        if again.outcome == Outcome::Drained(Mode::Gentle) {
+        if again.outcome == Outcome::Drained(Mode::Evict) {
             for pod in &scenario.cluster.pods {
-                prop_assert!(!pod.claims.is_empty() && pod.deleted_at.is_some(), "{pod:#?} was left behind");
+                prop_assert!(!pod.claims.is_empty() && pod.deleted_at.is_some(), "{pod:#?} was not deleted");
             }
         }
     }
 
     /// Shows DR-7.
     #[test]
-    fn nobody_is_asked_in_a_loop(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
+    fn requests_are_not_repeated_in_a_loop(cluster in cluster(), mishaps in prop::collection::vec(mishap(), 0..8)) {
         let scenario = Scenario::of(cluster, mishaps);
         let pods: BTreeSet<&str> = scenario.cluster.served.iter().map(|served| served.pod.name.as_str()).collect();
         let disruptions = scenario.forgot.len() + scenario.budget_changes + 2 * scenario.cluster.served.iter()

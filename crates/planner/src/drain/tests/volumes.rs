@@ -1,11 +1,11 @@
-//! Pods with volumes, one by one.
+//! Pods with volumes are evicted one by one.
 
 use serde_json::json;
 
 use super::super::*;
 use super::cluster::{Budget, Cluster, Disk, Pod, at};
 
-const GENTLE: Outcome = Outcome::Drained(Mode::Gentle);
+const EVICTED: Outcome = Outcome::Drained(Mode::Evict);
 
 fn requests(cluster: &Cluster) -> Vec<(u64, &str)> {
     cluster.requests()
@@ -13,7 +13,7 @@ fn requests(cluster: &Cluster) -> Vec<(u64, &str)> {
 
 /// Shows DR-Q14, MC-W63.
 #[test]
-fn each_waits_until_the_volumes_of_the_one_before_have_arrived() {
+fn pod_waits_until_previous_volumes_are_reattached() {
     let mut cluster = Cluster::new([
         Pod::new("low").claiming(["l"]).with(json!({"spec": {"priority": -1}})),
         Pod::new("b").claiming(["b"]),
@@ -25,31 +25,31 @@ fn each_waits_until_the_volumes_of_the_one_before_have_arrived() {
     assert_eq!(
         cluster.waiting(),
         [
-            "ns/high: volume pv-h is leaving the node",
-            "ns/plain: ending",
+            "ns/high: volume pv-h is being detached from the Node",
+            "ns/plain: terminating",
             "ns/a: waiting for other pods with volumes",
             "ns/b: waiting for other pods with volumes",
             "ns/low: waiting for other pods with volumes",
         ]
     );
     cluster.until(14);
-    assert_eq!(cluster.waiting()[0], "ns/high: volume pv-h is expected on another node");
-    assert_eq!(cluster.drain(), GENTLE);
+    assert_eq!(cluster.waiting()[0], "ns/high: waiting for volume pv-h to be attached to another Node");
+    assert_eq!(cluster.drain(), EVICTED);
     let order = [(0, "evict pod ns/plain"), (0, "evict pod ns/high"), (20, "evict pod ns/a"), (30, "evict pod ns/b")];
     assert_eq!(requests(&cluster)[..4], order);
     assert_eq!(requests(&cluster)[4], (40, "evict pod ns/low"));
-    assert_eq!(cluster.elapsed(), 50, "the last one's volumes are waited for too");
+    assert_eq!(cluster.elapsed(), 50, "the drain also waits for the last volumes");
 }
 
 /// Shows DR-Q15.
 #[test]
-fn a_pod_waits_for_all_of_its_volumes_in_whatever_order_they_arrive() {
+fn pod_waits_for_all_volumes_in_any_order() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x", "y"]), Pod::new("b").claiming(["z"])]);
     cluster.attach_in = None;
     cluster.until(5);
     cluster.disks.insert("y".into(), Disk::There);
     cluster.until(10);
-    assert_eq!(cluster.waiting()[0], "ns/a: volume pv-x is expected on another node");
+    assert_eq!(cluster.waiting()[0], "ns/a: waiting for volume pv-x to be attached to another Node");
     cluster.disks.insert("x".into(), Disk::There);
     cluster.reconcile();
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (10, "evict pod ns/b")]);
@@ -57,26 +57,26 @@ fn a_pod_waits_for_all_of_its_volumes_in_whatever_order_they_arrive() {
 
 /// Shows DR-Q12.
 #[test]
-fn a_volume_that_several_pods_use_is_not_waited_for() {
+fn shared_volume_is_not_waited_for() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["s"]), Pod::new("b").claiming(["s"])]);
-    assert_eq!(cluster.drain(), GENTLE);
+    assert_eq!(cluster.drain(), EVICTED);
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (0, "evict pod ns/b")]);
     assert_eq!(cluster.elapsed(), 0);
 }
 
 #[test]
-fn of_a_shared_and_an_own_volume_only_the_own_one_is_waited_for() {
+fn only_unshared_volumes_are_waited_for() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["own", "s"]), Pod::new("b").claiming(["s"])]);
     cluster.detach_in = Some(5);
     cluster.until(1);
-    assert_eq!(cluster.waiting()[0], "ns/a: volume pv-own is leaving the node");
+    assert_eq!(cluster.waiting()[0], "ns/a: volume pv-own is being detached from the Node");
     cluster.drain();
     assert_eq!(requests(&cluster)[1], (12, "evict pod ns/b"));
     assert_eq!(cluster.elapsed(), 12);
 }
 
 #[test]
-fn a_claim_listed_twice_counts_as_shared() {
+fn claim_listed_twice_counts_as_shared() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x", "x"]), Pod::new("b").claiming(["y"])]);
     cluster.reconcile();
     cluster.reconcile();
@@ -87,7 +87,7 @@ fn a_claim_listed_twice_counts_as_shared() {
 
 /// Shows DR-Q12.
 #[test]
-fn foreign_volumes_and_claims_without_a_volume_are_not_waited_for() {
+fn foreign_volumes_and_unbound_claims_are_not_waited_for() {
     let mut cluster = Cluster::new([
         Pod::new("a").claiming(["nfs"]),
         Pod::new("b").claiming(["gone"]),
@@ -95,91 +95,91 @@ fn foreign_volumes_and_claims_without_a_volume_are_not_waited_for() {
     ]);
     cluster.foreign.insert("nfs".into());
     cluster.disks.remove("gone");
-    assert_eq!(cluster.drain(), GENTLE);
+    assert_eq!(cluster.drain(), EVICTED);
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (0, "evict pod ns/b"), (0, "evict pod ns/c")]);
-    assert_eq!(cluster.elapsed(), 10, "but its own is");
+    assert_eq!(cluster.elapsed(), 10, "but for its own");
 }
 
 /// Shows DR-Q12.
 #[test]
-fn a_pod_without_own_volumes_does_not_hold_up_the_next_but_the_node_is_not_empty_before_it_has_ended() {
+fn pod_with_shared_volumes_delays_only_the_end_of_the_drain() {
     let mut cluster = Cluster::new([
         Pod::new("a").claiming(["s"]).ending_in(Some(20)),
         Pod::new("b").claiming(["s"]).ending_in(Some(5)),
     ]);
-    assert_eq!(cluster.drain(), GENTLE);
+    assert_eq!(cluster.drain(), EVICTED);
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (0, "evict pod ns/b")]);
     assert_eq!(cluster.elapsed(), 20);
 }
 
 #[test]
-fn a_pod_whose_volumes_have_moved_is_let_go_when_its_end_has_had_its_time() {
+fn pod_with_moved_volumes_is_ignored_after_its_timeout() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]).ending_in(None)]);
     cluster.until(10);
     cluster.disks.insert("x".into(), Disk::There);
     cluster.until(59);
-    assert_eq!(cluster.waiting(), ["ns/a: ending"]);
-    assert_eq!(cluster.drain(), GENTLE);
-    assert_eq!(cluster.elapsed(), 60, "its grace and the allowance");
+    assert_eq!(cluster.waiting(), ["ns/a: terminating"]);
+    assert_eq!(cluster.drain(), EVICTED);
+    assert_eq!(cluster.elapsed(), 60, "grace period and allowance");
 }
 
 /// Shows DR-9.
 #[test]
-fn volumes_that_do_not_leave_in_time_fail_their_pod_and_let_the_next_go() {
+fn stuck_volumes_fail_their_pod_and_release_the_next() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]).ending_in(None), Pod::new("b").claiming(["y"])]);
     cluster.until(149);
-    assert_eq!(cluster.waiting()[0], "ns/a: volume pv-x is leaving the node");
+    assert_eq!(cluster.waiting()[0], "ns/a: volume pv-x is being detached from the Node");
     cluster.until(151);
     assert_eq!(requests(&cluster)[1], (150, "evict pod ns/b"));
     assert_eq!(cluster.failure(), Some("timeout while waiting for PVs to detach from node"));
     cluster.pods.retain(|pod| pod.name != "a");
-    assert_eq!(cluster.drain(), GENTLE);
+    assert_eq!(cluster.drain(), EVICTED);
 }
 
 /// Shows DR-9.
 #[test]
-fn volumes_that_arrive_nowhere_are_waited_for_no_longer_than_allowed() {
+fn wait_for_reattachment_is_limited() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
     cluster.attach_in = None;
-    assert_eq!(cluster.drain(), GENTLE);
+    assert_eq!(cluster.drain(), EVICTED);
     assert_eq!(requests(&cluster)[1], (93, "evict pod ns/b"));
     assert_eq!(cluster.elapsed(), 186);
 }
 
 /// Shows DR-9.
 #[test]
-fn where_attachments_cannot_be_seen_the_whole_time_is_waited() {
+fn full_reattach_timeout_applies_without_attachments() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
     cluster.sees_attachments = false;
-    assert_eq!(cluster.drain(), GENTLE);
+    assert_eq!(cluster.drain(), EVICTED);
     assert_eq!(requests(&cluster)[1], (93, "evict pod ns/b"));
 }
 
 /// Shows DR-9.
 #[test]
-fn attachments_that_never_come_in_sight_are_waited_for_no_longer_than_a_detachment() {
+fn wait_for_attachment_list_is_limited() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
     (cluster.sees_attachments, cluster.hopes_for_attachments) = (false, true);
     cluster.until(119);
-    assert_eq!(cluster.waiting()[0], "ns/a: its volumes are being looked up");
+    assert_eq!(cluster.waiting()[0], "ns/a: looking up its volumes");
     cluster.until(121);
     assert_eq!(cluster.requests(), [(120, "evict pod ns/a")]);
     cluster.sees_attachments = true;
     cluster.until(131);
-    assert_eq!(cluster.requests()[1], (130, "evict pod ns/b"), "and are used when they come");
+    assert_eq!(cluster.requests()[1], (130, "evict pod ns/b"), "used when they are available");
 }
 
 /// Shows DR-Q15, MC-W64.
 #[test]
-fn a_volume_that_arrived_before_we_looked_is_not_missed() {
+fn volume_reattached_before_the_check_is_recognized() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
     (cluster.detach_in, cluster.attach_in) = (Some(0), Some(0));
-    assert_eq!(cluster.drain(), GENTLE);
+    assert_eq!(cluster.drain(), EVICTED);
     assert_eq!(cluster.elapsed(), 0);
 }
 
 #[test]
-fn a_refused_pod_does_not_hold_up_the_next() {
+fn refused_pod_does_not_delay_the_next() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]).under("db"), Pod::new("b").claiming(["y"])])
         .budget("db", Budget::new(2, 2, None));
     cluster.budgets.get_mut("db").unwrap().healthy = 1;
@@ -187,24 +187,27 @@ fn a_refused_pod_does_not_hold_up_the_next() {
     assert_eq!(requests(&cluster), [(0, "evict pod ns/a"), (0, "evict pod ns/b")]);
     assert_eq!(
         cluster.waiting(),
-        ["ns/a: pod disruption budget ns/db needs 2 healthy pods and has 1", "ns/b: volume pv-y is leaving the node",]
+        [
+            "ns/a: waiting for PodDisruptionBudget ns/db (requires 2 healthy pods, has 1)",
+            "ns/b: volume pv-y is being detached from the Node",
+        ]
     );
 }
 
 /// Shows DR-10.
 #[test]
-fn a_pod_that_somebody_else_sent_away_holds_up_the_others_as_well() {
+fn pod_evicted_by_another_client_delays_the_next() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
     cluster.pods[1].deleted_at = Some(cluster.now);
     cluster.pods[1].granted_grace = 30;
     cluster.pods[1].ends_at = Some(at(4));
-    assert_eq!(cluster.drain(), GENTLE);
+    assert_eq!(cluster.drain(), EVICTED);
     assert_eq!(requests(&cluster), [(14, "evict pod ns/a")]);
 }
 
 /// Shows DR-10.
 #[test]
-fn a_new_process_waits_for_volumes_that_are_just_leaving() {
+fn restarted_process_waits_for_detaching_volumes() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"]), Pod::new("b").claiming(["y"])]);
     cluster.until(1);
     cluster.memory = Memory::default();
@@ -214,7 +217,7 @@ fn a_new_process_waits_for_volumes_that_are_just_leaving() {
 
 /// Shows DR-Q7.
 #[test]
-fn ephemeral_claims_are_waited_for_where_asked_for_and_not_elsewhere() {
+fn ephemeral_claims_are_waited_for_only_if_configured() {
     let ephemeral = json!({"spec": {"volumes": [{"name": "scratch", "ephemeral": {}}]}});
     let pods = || [Pod::new("a").with(ephemeral.clone()), Pod::new("b").claiming(["y"])];
     let mut usual = Cluster::new(pods());
@@ -229,19 +232,19 @@ fn ephemeral_claims_are_waited_for_where_asked_for_and_not_elsewhere() {
     assert_eq!(requests(&asked), [(0, "evict pod ns/a")]);
     asked.disks.insert("a-scratch".into(), Disk::Away(None));
     asked.reconcile();
-    assert_eq!(requests(&asked)[1], (4, "evict pod ns/b"), "it is expected nowhere");
+    assert_eq!(requests(&asked)[1], (4, "evict pod ns/b"), "not attached to another Node");
 }
 
 /// Shows DR-Q13, MC-W64.
 #[test]
-fn a_disk_is_compared_as_plain_text() {
+fn disk_id_is_compared_as_plain_text() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x(["]), Pod::new("b").claiming(["y"])]);
     cluster.until(1);
-    assert_eq!(cluster.waiting()[0], "ns/a: volume pv-x([ is leaving the node");
+    assert_eq!(cluster.waiting()[0], "ns/a: volume pv-x([ is being detached from the Node");
 }
 
 #[test]
-fn what_cannot_be_read_is_asked_for_three_times_and_then_left_out() {
+fn failed_lookup_is_tried_three_times_then_skipped() {
     let mut cluster = Cluster::new([Pod::new("a").claiming(["x"])]);
     for _ in 0..3 {
         let plan = cluster.plan();

@@ -1,11 +1,11 @@
-//! A Node that does not go, though its VM is gone.
+//! Reports a Node that cannot be removed after its VM was deleted.
 //!
-//! Its Machine waits for it, and nothing in the world shows why: the VM is gone and the Node looks like any other. So what the API
-//! server says is written down in the reference's words, whose marker also says how far the deletion has come, and told as an Event.
-//! The attempt itself is repeated by whoever made it.
+//! The Machine waits for its Node, and nothing else shows why. Therefore the error of the API server is recorded in
+//! MCM's text, which ends with the marker of the deletion's stage, and emitted as an Event. The caller repeats the
+//! attempt.
 
-use api::descriptions::deletion as text;
-use api::names::finalizers;
+use api::names::{events, finalizers};
+use api::texts::deletion as text;
 use api::{Machine, Object};
 use jiff::Timestamp;
 
@@ -13,7 +13,7 @@ use super::super::{StatusWrite, Step};
 use crate::Policy;
 use crate::{Event, EventType};
 
-/// What is to be written and told when a step that removes a Node failed; nothing for any other step, or if it was said before.
+/// Returns the steps that report a failed removal of a Node, or none for any other step or if it was reported before.
 #[must_use]
 pub fn removal_failed(machine: &Machine, step: &Step, why: &str, policy: &Policy, now: Timestamp) -> Vec<Step> {
     let said = match step {
@@ -24,15 +24,15 @@ pub fn removal_failed(machine: &Machine, step: &Step, why: &str, policy: &Policy
         _ => return Vec::new(),
     };
     let write = StatusWrite::deletion_failed(said, now);
-    if !machine.is_deleting() || !write.is_news(machine, policy, now) {
+    if !machine.is_deleting() || !write.is_new(machine, policy, now) {
         return Vec::new();
     }
-    let message = format!("its VM is gone, but its Node is not: failed to {step}: {why}; it is tried again");
-    let event = Event { event_type: EventType::Warning, reason: "NodeNotRemoved", message };
-    vec![Step::Status(write), Step::Tell(event)]
+    let message = format!("VM is deleted, but its Node remains: failed to {step}: {why}; retrying");
+    let event = Event { event_type: EventType::Warning, reason: events::millwright::NODE_NOT_REMOVED, message };
+    vec![Step::Status(write), Step::EmitEvent(event)]
 }
 
-/// Whether our finalizer is not among those that are to be left.
+/// Returns whether these finalizers do not contain the controller's.
 fn releases(left: &[api::Text]) -> bool {
     !left.iter().any(|finalizer| finalizer == finalizers::NODE)
 }

@@ -1,4 +1,4 @@
-//! What a deletion may conclude from a node that nobody has seen.
+//! Deletions of Machines whose Node is not in the cache.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde_json::json;
 
 use super::super::*;
 use super::fixture::MachineFixture;
-use crate::drain::Outlook;
+use crate::drain::Persistence;
 
-const ASKED: &str = "ask for node \"node-1\"";
+const ASKED: &str = "look up node \"node-1\"";
 
-/// A machine whose VM runs and was written down, and of whose node nobody has heard.
+/// Returns a Machine whose VM is running and recorded, and whose Node is not in the cache.
 fn pending() -> MachineFixture {
     let mut fixture = MachineFixture::new();
     fixture.settle();
@@ -20,42 +20,42 @@ fn pending() -> MachineFixture {
 }
 
 fn asked(fixture: &MachineFixture) -> usize {
-    fixture.diary.iter().filter(|line| *line == ASKED).count()
+    fixture.history.iter().filter(|line| *line == ASKED).count()
 }
 
 /// Shows MC-D6a.
 #[test]
-fn a_node_that_joined_unseen_is_found_emptied_and_deleted() {
+fn uncached_node_is_looked_up_drained_and_deleted() {
     let mut fixture = pending();
     fixture.register("True");
     fixture.node_is_unseen = true;
     fixture.add_pod("web-1");
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.node.is_none(), "{:#?}", fixture.diary);
-    assert_eq!(asked(&fixture), 1, "it is not asked for again once we have deleted it");
-    let place = |what: &str| fixture.diary.iter().position(|line| line.starts_with(what)).unwrap();
+    assert!(fixture.machine.is_none() && fixture.node.is_none(), "{:#?}", fixture.history);
+    assert_eq!(asked(&fixture), 1, "no lookup after the deletion");
+    let place = |what: &str| fixture.history.iter().position(|line| line.starts_with(what)).unwrap();
     assert!(place(ASKED) < place("cordon"));
-    assert!(place("cordon") < place("ask the cloud to delete"));
+    assert!(place("cordon") < place("call the driver to delete"));
 }
 
 /// Shows MC-D6a.
 #[test]
-fn a_node_that_joins_after_the_drain_is_found_once_its_vm_is_gone() {
+fn node_joined_after_the_drain_is_found_after_vm_deletion() {
     let mut fixture = pending();
     fixture.delete();
-    while !fixture.diary.iter().any(|line| line.ends_with("Initiate VM deletion")) {
+    while !fixture.history.iter().any(|line| line.ends_with("Initiate VM deletion")) {
         assert!(fixture.reconcile());
     }
     fixture.register("True");
     fixture.node_is_unseen = true;
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.node.is_none(), "{:#?}", fixture.diary);
+    assert!(fixture.machine.is_none() && fixture.node.is_none(), "{:#?}", fixture.history);
 }
 
 /// Shows MC-D6a.
 #[test]
-fn a_node_that_was_seen_costs_no_question() {
+fn cached_node_is_not_looked_up() {
     let mut fixture = MachineFixture::running();
     fixture.delete();
     fixture.settle();
@@ -63,13 +63,13 @@ fn a_node_that_was_seen_costs_no_question() {
 }
 
 #[test]
-fn a_machine_that_never_joined_goes_after_two_questions() {
+fn machine_without_node_is_deleted_after_two_lookups() {
     let mut fixture = pending();
     fixture.delete();
     fixture.settle();
     assert!(fixture.machine.is_none());
     assert_eq!(asked(&fixture), 2);
-    assert_eq!(fixture.told, ["Terminating", "Gone"]);
+    assert_eq!(fixture.emitted, ["Terminating", "Gone"]);
 }
 
 /// Shows MC-D6a.
@@ -78,7 +78,7 @@ fn a_machine_that_never_joined_goes_after_two_questions() {
 #[case::draining("Initiate node drain")]
 #[case::detaching("Force Drain successful. Delete Volume Attachments")]
 #[case::at_its_node("VM deletion was successful. Initiate node object deletion")]
-fn whoever_takes_over_asks_before_it_concludes_anything(#[case] text: &str) {
+fn new_leader_looks_up_the_node_first(#[case] text: &str) {
     let mut fixture = pending();
     fixture.delete();
     fixture.edit(|m| {
@@ -86,13 +86,13 @@ fn whoever_takes_over_asks_before_it_concludes_anything(#[case] text: &str) {
         m["status"]["lastOperation"] = json!({ "description": text, "state": "Processing", "type": "Delete" });
     });
     fixture.reconcile();
-    assert_eq!(fixture.diary, [ASKED]);
+    assert_eq!(fixture.history, [ASKED]);
 }
 
 #[test]
-fn what_cannot_be_said_is_asked_again_every_few_seconds_and_told_once() {
+fn failed_lookup_is_retried_and_reported_once() {
     let mut fixture = pending();
-    fixture.mute = Some(Outlook::Passing);
+    fixture.mute = Some(Persistence::Transient);
     fixture.delete();
     fixture.settle();
     assert_eq!(
@@ -104,7 +104,7 @@ fn what_cannot_be_said_is_asked_again_every_few_seconds_and_told_once() {
     fixture.forget();
     fixture.now = at;
     fixture.settle();
-    assert_eq!(fixture.diary, [ASKED], "it is still so, and was said");
+    assert_eq!(fixture.history, [ASKED], "reported once");
     fixture.mute = None;
     fixture.wait(Duration::from_secs(5));
     fixture.settle();
@@ -113,17 +113,17 @@ fn what_cannot_be_said_is_asked_again_every_few_seconds_and_told_once() {
 
 /// Shows MC-D6a.
 #[rstest]
-#[case::a_refusal_is_an_answer(Some(Outlook::Lasting), false, Duration::ZERO)]
-#[case::force_waits_for_nobody(Some(Outlook::Passing), true, Duration::ZERO)]
-#[case::nobody_waits_for_ever(Some(Outlook::Passing), false, Duration::from_hours(2))]
-fn a_machine_goes_though_nobody_can_say_and_tells_it(
-    #[case] mute: Option<Outlook>,
+#[case::a_refusal_is_an_answer(Some(Persistence::Permanent), false, Duration::ZERO)]
+#[case::force_waits_for_nobody(Some(Persistence::Transient), true, Duration::ZERO)]
+#[case::nobody_waits_for_ever(Some(Persistence::Transient), false, Duration::from_hours(2))]
+fn deletion_continues_when_lookups_fail_for_too_long(
+    #[case] mute: Option<Persistence>,
     #[case] force: bool,
     #[case] patience: Duration,
 ) {
     let mut fixture = pending();
     fixture.delete();
-    while !fixture.diary.iter().any(|line| line.ends_with("Initiate VM deletion")) {
+    while !fixture.history.iter().any(|line| line.ends_with("Initiate VM deletion")) {
         assert!(fixture.reconcile());
     }
     fixture.mute = mute;
@@ -134,22 +134,22 @@ fn a_machine_goes_though_nobody_can_say_and_tells_it(
     if !patience.is_zero() {
         fixture.wait(patience.saturating_sub(Duration::from_secs(1)));
         fixture.settle();
-        assert!(fixture.machine.is_some(), "not before its time");
+        assert!(fixture.machine.is_some(), "not before the timeout");
         fixture.wait(Duration::from_secs(1));
         fixture.settle();
     }
-    assert!(fixture.machine.is_none(), "{:#?}", fixture.diary);
-    assert_eq!(fixture.told, ["Terminating", "NodeMayBeLeft"]);
+    assert!(fixture.machine.is_none(), "{:#?}", fixture.history);
+    assert_eq!(fixture.emitted, ["Terminating", "NodeMayBeLeft"]);
     assert_eq!(
-        fixture.said.last().unwrap(),
-        "its VM is gone, but whether node \"node-1\" is registered could not be found out: boom; if it is, delete it by hand"
+        fixture.messages.last().unwrap(),
+        "VM is deleted, but the lookup of node \"node-1\" failed: boom; if the Node still exists, delete it manually"
     );
 }
 
 #[test]
-fn the_token_of_a_machine_whose_node_is_uncertain_goes_too() {
+fn token_is_deleted_when_the_node_is_unknown() {
     let mut fixture = pending();
-    (fixture.mute, fixture.token) = (Some(Outlook::Lasting), TokenRecord::Made);
+    (fixture.mute, fixture.token) = (Some(Persistence::Permanent), TokenRecord::Made);
     fixture.delete();
     fixture.settle();
     assert!(fixture.machine.is_none());
@@ -157,7 +157,7 @@ fn the_token_of_a_machine_whose_node_is_uncertain_goes_too() {
 }
 
 #[test]
-fn without_a_name_there_is_nothing_to_ask_for() {
+fn no_lookup_is_made_without_a_node_name() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.delete();
@@ -166,12 +166,12 @@ fn without_a_name_there_is_nothing_to_ask_for() {
     assert_eq!(asked(&fixture), 0);
 }
 
-/// The cache shows the Node, and nothing can be written to the API server of the target cluster.
+/// The Node is in the cache, and writes to the target cluster fail.
 /// Shows MC-D6c.
 #[rstest]
 #[case::for_as_long_as_a_drain_may_take(false, Duration::from_hours(2))]
 #[case::twice_if_force_is_asked_for(true, Duration::from_secs(5))]
-fn machine_goes_without_its_node_if_removal_keeps_failing(#[case] force: bool, #[case] after: Duration) {
+fn machine_is_deleted_when_node_removal_keeps_failing(#[case] force: bool, #[case] after: Duration) {
     let mut fixture = MachineFixture::running();
     fixture.delete();
     while fixture.vms == 1 {
@@ -193,8 +193,8 @@ fn machine_goes_without_its_node_if_removal_keeps_failing(#[case] force: bool, #
     fixture.wait(Duration::from_secs(1));
     fixture.reconcile();
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.node.is_some(), "{:#?}", fixture.diary);
-    assert_eq!(fixture.told.last(), Some(&"NodeMayBeLeft"));
-    let said = "VM is deleted, but deletion of node \"node-1\" failed: unreachable; if the Node still exists, delete it by hand";
-    assert_eq!(fixture.said.last().unwrap(), said);
+    assert!(fixture.machine.is_none() && fixture.node.is_some(), "{:#?}", fixture.history);
+    assert_eq!(fixture.emitted.last(), Some(&"NodeMayBeLeft"));
+    let said = "VM is deleted, but deletion of node \"node-1\" failed: unreachable; if the Node still exists, delete it manually";
+    assert_eq!(fixture.messages.last().unwrap(), said);
 }

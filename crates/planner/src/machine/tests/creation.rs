@@ -1,4 +1,4 @@
-//! From nothing to a VM that is waited for.
+//! Creation of VMs.
 
 use std::time::Duration;
 
@@ -11,28 +11,28 @@ use super::fixture::MachineFixture;
 
 /// Shows THR-2.
 #[test]
-fn a_machine_comes_up_in_this_order() {
+fn machine_is_created_in_this_order() {
     let mut fixture = MachineFixture::new();
     fixture.settle();
     assert_eq!(
-        fixture.diary,
+        fixture.history,
         [
-            "add our finalizer",
-            "ask the cloud to look up its VM",
-            "ask the cloud to create its VM",
-            "write down its VM vm:///m-1",
-            "tell: VMCreated",
-            "ask the cloud to initialize its VM",
-            "set its phase to Pending",
+            "add the finalizer",
+            "call the driver to look up the VM",
+            "call the driver to create the VM",
+            "record VM vm:///m-1",
+            "emit Event VMCreated",
+            "call the driver to initialize the VM",
+            "set the phase to Pending",
         ]
     );
-    assert_eq!(fixture.plan().because, Reason::NodeNotThere("node-1".into()));
+    assert_eq!(fixture.plan().because, Reason::NodeNotRegistered("node-1".into()));
 }
 
 #[test]
-fn a_vm_left_by_a_lost_answer_is_adopted_and_not_made_twice() {
+fn vm_of_a_lost_response_is_adopted() {
     let mut fixture = MachineFixture::new();
-    fixture.vms = 1; // an earlier process created it and died before it could write it down
+    fixture.vms = 1; // an earlier process created it and stopped before it was recorded
     fixture.settle();
     assert_eq!(fixture.created, 0);
     assert_eq!(fixture.machine().spec.provider_id, "vm:///m-1");
@@ -40,7 +40,7 @@ fn a_vm_left_by_a_lost_answer_is_adopted_and_not_made_twice() {
 }
 
 #[test]
-fn without_a_target_cluster_a_machine_is_available_once_its_vm_runs() {
+fn machine_is_available_without_target_cluster() {
     let mut fixture = MachineFixture::new();
     fixture.joins = false;
     fixture.settle();
@@ -53,15 +53,15 @@ fn without_a_target_cluster_a_machine_is_available_once_its_vm_runs() {
 
 /// Shows MC-W10.
 #[test]
-fn a_failed_machine_makes_no_further_vm() {
+fn failed_machine_creates_no_further_vm() {
     let mut fixture = MachineFixture::new().with_status("Failed", "");
     fixture.settle();
     assert_eq!(fixture.created, 0);
-    assert_eq!(fixture.diary, ["add our finalizer"]);
+    assert_eq!(fixture.history, ["add the finalizer"]);
 }
 
 #[test]
-fn a_priority_someone_set_is_left_alone() {
+fn existing_priority_is_kept() {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| m["metadata"]["annotations"] = json!({ (api::names::annotations::PRIORITY): "1" }));
     fixture.settle();
@@ -78,7 +78,7 @@ fn a_priority_someone_set_is_left_alone() {
 #[case(Code::InvalidArgument, 180)]
 #[case(Code::PermissionDenied, 180)]
 #[case(Code::Internal, 180)]
-fn a_failed_creation_is_tried_again_after_a_while_that_depends_on_the_code(#[case] code: Code, #[case] seconds: u64) {
+fn creation_is_retried_after_a_backoff_by_code(#[case] code: Code, #[case] seconds: u64) {
     let mut fixture = MachineFixture::new();
     fixture.failures = vec![code, Code::NotFound];
     fixture.settle();
@@ -96,19 +96,19 @@ fn a_failed_creation_is_tried_again_after_a_while_that_depends_on_the_code(#[cas
 }
 
 #[test]
-fn after_a_failure_the_cloud_is_asked_before_anything_is_created_again() {
+fn driver_is_queried_before_creation_is_retried() {
     let mut fixture = MachineFixture::new();
     fixture.failures = vec![Code::DeadlineExceeded, Code::NotFound];
     fixture.settle();
-    fixture.diary.clear();
+    fixture.history.clear();
     fixture.wait(Duration::from_secs(5));
     fixture.reconcile();
-    assert_eq!(fixture.diary, ["ask the cloud to look up its VM"]);
+    assert_eq!(fixture.history, ["call the driver to look up the VM"]);
 }
 
 /// Shows MC-W10.
 #[test]
-fn a_failure_past_the_creation_timeout_is_final() {
+fn failure_after_the_creation_timeout_is_final() {
     let mut fixture = MachineFixture::new();
     fixture.failures = vec![Code::Internal, Code::NotFound];
     fixture.wait(Duration::from_secs(20 * 60 + 1));
@@ -119,15 +119,15 @@ fn a_failure_past_the_creation_timeout_is_final() {
 
 /// Shows MC-W2.
 #[test]
-fn the_same_failure_is_written_again_only_after_half_an_hour() {
+fn same_failure_is_written_again_after_half_an_hour() {
     let mut fixture = MachineFixture::new();
     fixture.policy.creation_timeout = Duration::from_hours(24);
     let mut writes = 0;
     for _ in 0..100 {
         fixture.failures = vec![Code::Unavailable];
-        fixture.diary.clear();
+        fixture.history.clear();
         fixture.settle();
-        writes += fixture.diary.iter().filter(|step| step.starts_with("set its phase")).count();
+        writes += fixture.history.iter().filter(|step| step.starts_with("set the phase")).count();
         fixture.wait(Duration::from_secs(30));
     }
     assert_eq!(writes, 2, "50 minutes of the same failure: once at the beginning, once after 30 minutes");
@@ -136,17 +136,14 @@ fn the_same_failure_is_written_again_only_after_half_an_hour() {
 /// Shows THR-7.
 #[rstest]
 #[case::absent(Presence::Absent, "MachineClass \"c\" does not exist")]
-#[case::unreadable(Presence::Undecodable, "MachineClass \"c\" exists but cannot be read")]
-fn without_its_class_a_machine_says_so_and_waits_for_it(
-    #[case] class: Presence<api::MachineClass>,
-    #[case] sentence: &str,
-) {
+#[case::unreadable(Presence::Undecodable(()), "MachineClass \"c\" exists but cannot be decoded")]
+fn machine_reports_and_awaits_its_missing_class(#[case] class: Presence<api::MachineClass>, #[case] sentence: &str) {
     let mut fixture = MachineFixture::new();
     let good = std::mem::replace(&mut fixture.class, class);
     fixture.settle();
     assert_eq!(fixture.machine().status.last_operation.description, sentence);
     assert_eq!(
-        fixture.told,
+        fixture.emitted,
         [if sentence.ends_with("exist") { "MachineClassNotFound" } else { "MachineClassUnreadable" }]
     );
     assert!(matches!(fixture.plan().wake, Wake::By { awaited: Awaited::Class, .. }));
@@ -166,25 +163,25 @@ fn status_is_bounded_when_a_class_name_has_900_kilobytes() {
     fixture.settle();
     let text = fixture.text();
     assert!(text.starts_with("MachineClass \"xxx") && text.ends_with("xxx\" does not exist"), "{text}");
-    assert!(text.len() <= api::descriptions::LONGEST_TEXT, "{}", text.len());
-    fixture.diary.clear();
+    assert!(text.len() <= api::texts::LONGEST_TEXT, "{}", text.len());
+    fixture.history.clear();
     fixture.settle();
-    assert_eq!(fixture.diary, [""; 0], "the same text is not written again");
+    assert_eq!(fixture.history, [""; 0], "the same text is not written again");
 }
 
 /// Shows THR-7.
 #[test]
-fn an_invalid_spec_is_told_with_its_field_and_waits_for_a_change() {
+fn invalid_spec_is_reported_with_its_field() {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| m["spec"]["class"]["name"] = json!(""));
     fixture.settle();
     assert!(fixture.machine().status.last_operation.description.contains("spec.class.name: Required value"));
-    assert_eq!(fixture.told, ["Invalid"]);
+    assert_eq!(fixture.emitted, ["Invalid"]);
     assert_eq!(fixture.created, 0);
 }
 
 #[test]
-fn while_a_call_is_under_way_nothing_is_planned() {
+fn nothing_is_planned_during_a_driver_call() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     let until = super::super::facts::later(fixture.now, Duration::from_mins(1));
@@ -208,22 +205,22 @@ fn answer(fixture: &MachineFixture, provider_id: &str, node_name: &str, unusable
 
 /// Shows LIM-15.
 #[test]
-fn a_vm_whose_node_name_cannot_be_used_is_an_error_and_its_id_is_written_down() {
+fn vm_without_node_name_fails_and_its_id_is_recorded() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.vm = answer(&fixture, "p", "", "the node name is too long");
-    assert_eq!(fixture.plan().because, Reason::NamelessVm);
+    assert_eq!(fixture.plan().because, Reason::VmUnnamed);
     fixture.reconcile();
     fixture.reconcile();
-    assert_eq!(fixture.machine().spec.provider_id, "p", "whoever deletes the machine must know of the VM");
+    assert_eq!(fixture.machine().spec.provider_id, "p", "the deletion needs the ID");
     assert_eq!(fixture.machine().status.last_operation.error_code, "Internal");
     assert!(fixture.text().contains("the node name is too long"), "{}", fixture.text());
-    assert!(fixture.said.iter().any(|said| said.contains("the node name is too long")), "{:?}", fixture.said);
+    assert!(fixture.messages.iter().any(|said| said.contains("the node name is too long")), "{:?}", fixture.messages);
 }
 
 /// Shows LIM-15.
 #[test]
-fn a_vm_whose_id_cannot_be_used_is_an_error_and_the_machine_is_deleted_by_its_name() {
+fn vm_without_id_fails_and_is_deleted_by_machine_name() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.vms = 1;
@@ -233,12 +230,12 @@ fn a_vm_whose_id_cannot_be_used_is_an_error_and_the_machine_is_deleted_by_its_na
     assert!(fixture.text().contains("the provider id holds control characters"), "{}", fixture.text());
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.diary);
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.history);
 }
 
 /// Shows LIM-15.
 #[test]
-fn a_machine_whose_vm_cannot_be_used_is_marked_failed_at_its_creation_timeout() {
+fn machine_with_unusable_vm_fails_at_creation_timeout() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.vms = 1;
@@ -251,7 +248,7 @@ fn a_machine_whose_vm_cannot_be_used_is_marked_failed_at_its_creation_timeout() 
     assert_eq!(*fixture.phase(), MachinePhase::Failed);
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.diary);
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.history);
 }
 
 /// Shows MC-M2.
@@ -268,14 +265,14 @@ fn status_names_the_provider_id_when_it_leads_to_no_vm() {
 
 /// Shows MC-W12.
 #[test]
-fn a_vm_that_was_written_down_is_trusted_though_the_cloud_does_not_show_it() {
+fn recorded_vm_is_trusted_when_the_driver_reports_none() {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| {
         m["spec"]["providerID"] = json!("vm:///m-1");
         m["metadata"]["labels"] = json!({ "node": "node-1" });
     });
     fixture.settle();
-    assert_eq!(fixture.created, 0, "clouds show new VMs late, and a second one would be worse");
+    assert_eq!(fixture.created, 0, "drivers report new VMs late, and a second VM would be worse");
     assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
 }
 
@@ -283,10 +280,7 @@ fn a_vm_that_was_written_down_is_trusted_though_the_cloud_does_not_show_it() {
 #[rstest]
 #[case::pending(vec![], MachinePhase::Pending)]
 #[case::refused(vec![Code::Internal, Code::NotFound], MachinePhase::CrashLoopBackOff)]
-fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
-    #[case] failures: Vec<Code>,
-    #[case] phase: MachinePhase,
-) {
+fn preservation_expiry_survives_status_writes_until_deletion(#[case] failures: Vec<Code>, #[case] phase: MachinePhase) {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| {
         m["metadata"]["annotations"][api::names::annotations::PRESERVE] = json!("now");
@@ -311,7 +305,7 @@ fn an_expiry_survives_every_status_write_until_the_machine_is_deleted(
 #[case(Code::ResourceExhausted)]
 #[case(Code::InvalidArgument)]
 #[case(Code::Internal)]
-fn a_failed_create_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] code: Code) {
+fn failed_create_keeps_the_last_known_state(#[case] code: Code) {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
     fixture.failures = vec![code, Code::NotFound];
@@ -325,13 +319,13 @@ fn a_failed_create_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] c
 #[case(Code::Unavailable)]
 #[case(Code::PermissionDenied)]
 #[case(Code::NotFound)]
-fn a_failed_initialization_is_tried_again_in_seconds_and_keeps_what_the_driver_noted(#[case] code: Code) {
+fn failed_initialization_is_retried_and_keeps_known_state(#[case] code: Code) {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| m["status"]["lastKnownState"] = json!("step 2"));
     for _ in 0..4 {
         fixture.reconcile();
     }
-    assert_eq!(fixture.diary.last().unwrap(), "tell: VMCreated");
+    assert_eq!(fixture.history.last().unwrap(), "emit Event VMCreated");
     fixture.failures = vec![code];
     fixture.settle();
     assert_eq!(
@@ -347,53 +341,59 @@ fn a_failed_initialization_is_tried_again_in_seconds_and_keeps_what_the_driver_n
     assert_eq!((fixture.phase(), fixture.created), (&MachinePhase::Pending, 1));
 }
 
+/// Shows LIM-19.
 #[test]
-fn a_time_of_the_next_try_that_would_not_be_kept_is_not_told() {
+fn next_attempt_is_reported_only_when_it_is_certain() {
     let mut fixture = MachineFixture::new();
     fixture.failures = vec![Code::ResourceExhausted, Code::NotFound];
     fixture.settle();
-    assert!(!fixture.said[0].contains("next try at"), "any machine of the class may try: {:?}", fixture.said);
+    assert!(
+        !fixture.messages[0].contains("next attempt at"),
+        "any machine of the class may try: {:?}",
+        fixture.messages
+    );
 
     let mut fixture = MachineFixture::new();
     fixture.now = super::super::facts::later(fixture.now, Duration::from_mins(18));
     fixture.failures = vec![Code::InvalidArgument, Code::NotFound];
     fixture.settle();
-    let outlook = "it is marked Failed at 00:20:00 UTC, when its creation timeout has passed";
-    assert_eq!(fixture.said, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
+    let outlook = "the Machine is marked Failed at 00:20:00 UTC, when its creation timeout has passed";
+    assert_eq!(fixture.messages, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
 }
 
+/// Shows LIM-18.
 #[test]
-fn nothing_is_concluded_from_a_class_that_was_not_looked_for() {
+fn uncached_class_is_awaited() {
     let mut fixture = MachineFixture::new();
     fixture.class = Presence::Absent;
     fixture.class_looked_for = LookedFor::NotYet;
     fixture.settle();
-    assert_eq!((fixture.told.len(), fixture.text()), (0, ""), "it may exist");
+    assert_eq!((fixture.emitted.len(), fixture.text()), (0, ""), "the class may exist");
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_some(), "somebody may have made a VM of that class");
+    assert!(fixture.machine.is_some(), "a VM of that class may exist");
     fixture.class_looked_for = LookedFor::Yes;
     fixture.settle();
-    assert!(fixture.machine.is_none(), "no VM can have been made");
+    assert!(fixture.machine.is_none(), "no VM can exist");
 }
 
-/// Shows MC-W44.
+/// Shows MC-W44, LIM-19.
 #[test]
-fn a_failure_is_told_with_what_was_tried_what_was_said_and_when_it_is_tried_again() {
+fn event_of_a_failure_names_method_error_and_next_attempt() {
     let mut fixture = MachineFixture::new();
     fixture.failures = vec![Code::InvalidArgument, Code::NotFound];
     fixture.settle();
-    let outlook = "next try at 00:03:00 UTC, or when its MachineClass or Secret changes";
-    assert_eq!(fixture.said, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
+    let outlook = "next attempt at 00:03:00 UTC, or when its MachineClass or Secret changes";
+    assert_eq!(fixture.messages, [format!("CreateMachine failed: InvalidArgument: no luck; {outlook}")]);
     fixture.failures = vec![Code::InvalidArgument, Code::NotFound];
     fixture.wait(Duration::from_mins(3));
     fixture.settle();
-    assert_eq!(fixture.said.len(), 1, "the same failure is not told again");
+    assert_eq!(fixture.messages.len(), 1, "the same failure is reported once");
 }
 
 /// Shows MC-H7.
 #[test]
-fn a_creation_that_keeps_failing_is_marked_failed_at_its_deadline_and_makes_no_vm_after_it() {
+fn failing_creation_is_marked_failed_at_its_deadline() {
     let mut fixture = MachineFixture::new();
     fixture.policy.creation_timeout = Duration::from_mins(12);
     fixture.failures = vec![Code::ResourceExhausted, Code::NotFound, Code::ResourceExhausted, Code::NotFound];
@@ -401,7 +401,7 @@ fn a_creation_that_keeps_failing_is_marked_failed_at_its_deadline_and_makes_no_v
     fixture.wait(Duration::from_mins(10));
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::CrashLoopBackOff);
-    let Wake::By { awaited: Awaited::Retry, at } = fixture.plan().wake else { panic!("it must look again") };
+    let Wake::By { awaited: Awaited::Retry, at } = fixture.plan().wake else { panic!("no wake-up") };
     assert_eq!(
         at,
         super::super::facts::later(super::fixture::BEGIN.parse().unwrap(), Duration::from_secs(12 * 60 + 1))
@@ -410,17 +410,17 @@ fn a_creation_that_keeps_failing_is_marked_failed_at_its_deadline_and_makes_no_v
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::Failed);
     assert_eq!(fixture.machine().status.last_operation.error_code, "ResourceExhausted");
-    assert!(fixture.said.last().unwrap().ends_with("its creation timeout has passed"), "{:?}", fixture.said);
+    assert!(fixture.messages.last().unwrap().ends_with("its creation timeout has passed"), "{:?}", fixture.messages);
     assert_eq!(fixture.created, 0);
     assert_eq!(fixture.plan().because, Reason::AwaitsReplacement);
 }
 
 #[test]
-fn a_process_that_comes_back_after_the_deadline_gives_a_failing_creation_up_too() {
+fn restarted_process_marks_a_failing_creation_failed() {
     let mut fixture = MachineFixture::new();
     fixture.failures = vec![Code::Unavailable, Code::NotFound];
     fixture.settle();
-    fixture.vm = VmState::Unasked;
+    fixture.vm = VmState::Unknown;
     fixture.wait(Duration::from_mins(21));
     fixture.settle();
     assert_eq!((fixture.phase(), fixture.created), (&MachinePhase::Failed, 0));
@@ -428,7 +428,7 @@ fn a_process_that_comes_back_after_the_deadline_gives_a_failing_creation_up_too(
 }
 
 #[test]
-fn a_machine_that_waited_for_a_controller_longer_than_its_timeout_still_gets_its_vm() {
+fn machine_older_than_its_timeout_still_gets_a_vm() {
     let mut fixture = MachineFixture::new();
     fixture.wait(Duration::from_hours(2));
     fixture.settle();
@@ -440,7 +440,7 @@ fn a_machine_that_waited_for_a_controller_longer_than_its_timeout_still_gets_its
 
 /// Shows MC-W56.
 #[test]
-fn an_answer_without_a_name_is_asked_for_again() {
+fn response_without_name_is_queried_again() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.vms = 1;
@@ -454,7 +454,7 @@ fn an_answer_without_a_name_is_asked_for_again() {
         at: fixture.now,
     });
     fixture.settle();
-    let Wake::By { awaited: Awaited::Retry, at } = fixture.plan().wake else { panic!("it must try again") };
+    let Wake::By { awaited: Awaited::Retry, at } = fixture.plan().wake else { panic!("no wake-up") };
     fixture.now = at;
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::Pending);
@@ -462,13 +462,13 @@ fn an_answer_without_a_name_is_asked_for_again() {
 
 /// Shows MC-W11.
 #[test]
-fn what_the_driver_noted_while_it_made_the_vm_is_kept_without_a_write_of_its_own() {
+fn known_state_of_a_created_vm_needs_no_separate_write() {
     let mut fixture = MachineFixture::new();
     fixture.note = Some("disk 7".into());
     fixture.settle();
     assert_eq!(fixture.machine().status.last_known_state, "disk 7");
-    let writes = fixture.diary.iter().filter(|step| step.starts_with("set ") || step.starts_with("write ")).count();
-    assert_eq!(writes, 2, "{:?}", fixture.diary);
+    let writes = fixture.history.iter().filter(|step| step.starts_with("set ") || step.starts_with("record ")).count();
+    assert_eq!(writes, 2, "{:?}", fixture.history);
 }
 
 fn node_of_another(provider_id: &str) -> api::view::NodeView {
@@ -481,23 +481,23 @@ fn node_of_another(provider_id: &str) -> api::view::NodeView {
 #[rstest]
 #[case::says_nothing("")]
 #[case::is_another("vm:///m-0")]
-fn a_vm_that_took_over_anothers_node_is_given_back_and_no_second_one_is_made(#[case] provider_id: &str) {
+fn vm_with_a_stale_node_is_deleted_and_not_replaced(#[case] provider_id: &str) {
     let mut fixture = MachineFixture::new();
     fixture.namesake = Some(node_of_another(provider_id));
     fixture.settle();
     assert_eq!((fixture.phase(), fixture.text()), (&MachinePhase::Failed, "VM using old node obj"));
     assert_eq!((fixture.created, fixture.vms), (1, 0));
-    assert_eq!(fixture.told, ["GivenUp"]);
+    assert_eq!(fixture.emitted, ["GivenUp"]);
     assert!(fixture.machine().spec.provider_id.is_empty() && fixture.machine().node_name().is_none());
 
-    fixture.vm = VmState::Unasked; // another process
+    fixture.vm = VmState::Unknown; // a restarted process
     fixture.settle();
     assert_eq!((fixture.created, fixture.plan().because), (1, Reason::AwaitsReplacement));
 }
 
 /// Shows MC-W66.
 #[test]
-fn a_vm_whose_node_came_before_the_answer_is_kept() {
+fn vm_is_kept_when_its_node_precedes_the_response() {
     let mut fixture = MachineFixture::new();
     fixture.namesake = Some(node_of_another("vm:///somewhere/m-1"));
     fixture.settle();
@@ -506,7 +506,7 @@ fn a_vm_whose_node_came_before_the_answer_is_kept() {
 
 /// Shows MC-W66.
 #[test]
-fn a_process_that_dies_before_the_vm_was_given_back_leaves_that_to_the_next() {
+fn next_process_deletes_the_vm_with_a_stale_node() {
     let mut fixture = MachineFixture::new();
     fixture.namesake = Some(node_of_another(""));
     while fixture.vms == 0 {
@@ -515,14 +515,14 @@ fn a_process_that_dies_before_the_vm_was_given_back_leaves_that_to_the_next() {
     fixture.failures = vec![Code::Unavailable];
     fixture.reconcile();
     assert_eq!((fixture.phase(), fixture.vms), (&MachinePhase::Failed, 1));
-    fixture.vm = VmState::Unasked;
+    fixture.vm = VmState::Unknown;
     fixture.settle();
     assert_eq!((fixture.created, fixture.vms), (1, 0));
 }
 
 /// Shows MC-H2.
 #[test]
-fn a_creation_that_keeps_failing_though_its_node_is_well_counts_as_joined() {
+fn machine_with_failing_creation_joins_with_a_healthy_node() {
     let mut fixture = MachineFixture::new();
     fixture.settle();
     fixture.edit(|m| {
@@ -535,11 +535,11 @@ fn a_creation_that_keeps_failing_though_its_node_is_well_counts_as_joined() {
 }
 
 #[test]
-fn while_we_are_disconnected_nothing_is_made() {
+fn nothing_is_created_while_frozen() {
     let mut fixture = MachineFixture::new();
     fixture.connectivity = Connectivity::Frozen;
     fixture.settle();
-    assert_eq!(fixture.diary, ["add our finalizer"]);
+    assert_eq!(fixture.history, ["add the finalizer"]);
     assert_eq!(fixture.plan().because, Reason::Frozen);
     fixture.connectivity = Connectivity::Connected;
     fixture.settle();
@@ -548,7 +548,7 @@ fn while_we_are_disconnected_nothing_is_made() {
 
 /// Shows MC-W56.
 #[test]
-fn a_label_left_from_a_time_with_a_target_cluster_does_no_harm_without_one() {
+fn old_node_label_is_harmless_without_target_cluster() {
     let mut fixture = MachineFixture::new();
     fixture.joins = false;
     fixture.edit(|m| m["metadata"]["labels"] = json!({ "node": "node-1" }));
@@ -561,31 +561,31 @@ fn a_label_left_from_a_time_with_a_target_cluster_does_no_harm_without_one() {
 
 /// Shows MC-S1.
 #[test]
-fn a_node_label_that_a_machine_was_created_with_gives_way_to_the_name_its_vm_has() {
+fn initial_node_label_is_replaced_by_the_name_of_the_vm() {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| m["metadata"]["labels"]["node"] = json!("node-of-another"));
     fixture.settle();
-    assert_eq!(fixture.machine().node_name().unwrap(), "node-1", "{:#?}", fixture.diary);
+    assert_eq!(fixture.machine().node_name().unwrap(), "node-1", "{:#?}", fixture.history);
     assert_eq!(*fixture.phase(), MachinePhase::Pending);
 }
 
 /// Shows MC-S1.
 #[test]
-fn a_node_label_that_somebody_changes_later_is_left_alone() {
+fn later_change_of_the_node_label_is_kept() {
     let mut fixture = MachineFixture::new();
     fixture.settle();
     fixture.edit(|m| {
         m["metadata"]["labels"]["node"] = json!("node-2");
         m["status"]["currentStatus"]["phase"] = json!("CrashLoopBackOff");
     });
-    fixture.vm = VmState::Unasked;
+    fixture.vm = VmState::Unknown;
     fixture.settle();
     assert_eq!(fixture.machine().node_name().unwrap(), "node-2");
 }
 
 /// Shows MC-S1.
 #[test]
-fn a_creation_that_keeps_failing_does_not_count_as_joined_because_of_the_node_of_another_machine() {
+fn failing_creation_does_not_join_by_a_foreign_node() {
     let mut fixture = MachineFixture::new().with_status("CrashLoopBackOff", "Cloud provider message - no luck");
     fixture.edit(|m| m["metadata"]["labels"]["node"] = json!("node-1"));
     fixture.register("True");
@@ -599,7 +599,7 @@ fn a_creation_that_keeps_failing_does_not_count_as_joined_because_of_the_node_of
 
 /// Shows MC-S2.
 #[test]
-fn without_a_target_cluster_the_addresses_of_every_answer_are_kept() {
+fn addresses_of_all_responses_are_kept_without_cluster() {
     let mut fixture = MachineFixture::new();
     fixture.joins = false;
     fixture.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2"), (Call::Status, "10.0.0.3")].into();
@@ -612,11 +612,11 @@ fn without_a_target_cluster_the_addresses_of_every_answer_are_kept() {
 
 /// Shows MC-S2.
 #[test]
-fn addresses_that_were_told_outlive_a_cloud_that_does_not_show_its_new_vm_yet() {
+fn addresses_are_kept_when_the_driver_reports_no_vm() {
     let mut fixture = MachineFixture::new();
     fixture.joins = false;
     fixture.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2")].into();
-    while !fixture.diary.iter().any(|step| step.contains("initialize")) {
+    while !fixture.history.iter().any(|step| step.contains("initialize")) {
         fixture.reconcile();
     }
     fixture.failures = vec![Code::NotFound];
@@ -628,24 +628,24 @@ fn addresses_that_were_told_outlive_a_cloud_that_does_not_show_its_new_vm_yet() 
 
 /// Shows MC-S2.
 #[test]
-fn with_a_target_cluster_addresses_are_left_to_the_node_and_nothing_more_is_asked() {
+fn addresses_are_not_queried_with_a_target_cluster() {
     let mut fixture = MachineFixture::new();
     fixture.reached = [(Call::Create, "10.0.0.1"), (Call::Initialize, "10.0.0.2")].into();
     fixture.settle();
     assert!(fixture.machine().status.addresses.is_empty());
-    assert_eq!(fixture.diary.iter().filter(|step| step.contains("look up")).count(), 1);
+    assert_eq!(fixture.history.iter().filter(|step| step.contains("look up")).count(), 1);
 }
 
 /// Shows MC-W73.
 #[test]
-fn a_provider_that_nobody_serves_is_told_and_no_cloud_is_asked() {
+fn provider_without_driver_is_reported_without_a_call() {
     let mut fixture = MachineFixture::new();
     fixture.driver = DriverState::Missing("no driver serves \"mars\"; this process has virtual".into());
     fixture.settle();
     assert_eq!((fixture.phase(), fixture.created), (&MachinePhase::New, 0));
     assert!(fixture.text().contains("no driver serves \"mars\""), "{}", fixture.text());
-    assert_eq!(fixture.told, ["DriverNotFound"]);
-    assert!(!fixture.diary.iter().any(|step| step.contains("ask the cloud")), "{:?}", fixture.diary);
+    assert_eq!(fixture.emitted, ["DriverNotFound"]);
+    assert!(!fixture.history.iter().any(|step| step.contains("call the driver")), "{:?}", fixture.history);
     fixture.driver = DriverState::Served;
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::Pending);

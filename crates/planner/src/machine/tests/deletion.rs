@@ -1,4 +1,4 @@
-//! From a machine that must go to nothing left of it.
+//! Deletion of Machines.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use serde_json::json;
 
 use super::super::*;
 use super::fixture::MachineFixture;
-use crate::drain::{self, Answer, Outlook};
-use crate::node::Departure;
+use crate::drain::{self, Answer, Persistence};
+use crate::node::TerminationReason;
 
 pub(super) fn running() -> MachineFixture {
     MachineFixture::running()
@@ -18,32 +18,32 @@ pub(super) fn running() -> MachineFixture {
 
 /// Shows THR-2, MC-D1, MC-D6, MC-D7, MC-W6.
 #[test]
-fn a_machine_goes_in_this_order_and_leaves_nothing() {
+fn machine_is_deleted_in_this_order_without_leftovers() {
     let mut fixture = running();
     fixture.delete();
     fixture.settle();
     assert_eq!(
-        fixture.diary,
+        fixture.history,
         [
-            "set its phase to Terminating",
-            "tell: Terminating",
-            "say Terminating True (ScaleDown) on node \"node-1\"",
+            "set the phase to Terminating",
+            "emit Event Terminating",
+            "set condition Terminating=True (ScaleDown) on node \"node-1\"",
             "cordon node \"node-1\"",
             "watch the pods of node \"node-1\"",
-            "note: Drain successful. Initiate VM deletion",
-            "note that its node is empty",
-            "ask the cloud to delete its VM",
-            "let go of node \"node-1\"",
+            "report: Drain successful. Initiate VM deletion",
+            "record that the Node is drained",
+            "call the driver to delete the VM",
+            "remove the finalizer from node \"node-1\"",
             "delete node \"node-1\"",
-            "tell: Gone",
-            "remove our finalizer",
+            "emit Event Gone",
+            "remove the finalizer",
         ]
     );
     assert!(fixture.machine.is_none() && fixture.node.is_none());
     assert_eq!(fixture.vms, 0);
 }
 
-/// A machine that goes, whose node another machine names too, with a pod on it.
+/// Returns a Machine that is being deleted and whose Node another Machine also names, with a pod on it.
 fn disputed(on_node: &str) -> MachineFixture {
     let mut fixture = running();
     let rival = json!({ "metadata": { "name": "m-2" }, "spec": { "providerID": "vm:///zone/m-2" } });
@@ -54,48 +54,55 @@ fn disputed(on_node: &str) -> MachineFixture {
     fixture
 }
 
-/// Whether anything was done to the node, its pods or its volumes.
+/// Returns whether the Node, its pods or its volumes were changed.
 pub(super) fn touched(fixture: &MachineFixture) -> bool {
     let touches = |line: &String| {
-        ["cordon", "say ", "watch", "evict", "delete pod", "delete node", "let go of", "delete 1 Vol"]
-            .iter()
-            .any(|deed| line.starts_with(deed))
+        [
+            "cordon",
+            "set condition",
+            "watch",
+            "evict",
+            "delete pod",
+            "delete node",
+            "remove the finalizer from",
+            "delete 1 Vol",
+        ]
+        .iter()
+        .any(|deed| line.starts_with(deed))
     };
-    fixture.diary.iter().any(touches)
+    fixture.history.iter().any(touches)
 }
 
 /// Shows MC-W43.
 #[test]
-fn a_machine_whose_node_is_another_machines_goes_without_it() {
+fn machine_is_deleted_without_the_node_of_another() {
     let mut fixture = disputed("vm:///m-2");
     fixture.settle();
     assert!(fixture.machine.is_none() && fixture.vms == 0);
-    assert!(fixture.node.is_some() && !touched(&fixture), "the node is left to the other one: {:?}", fixture.diary);
+    assert!(fixture.node.is_some() && !touched(&fixture), "the node is left to the other one: {:?}", fixture.history);
 }
 
 /// Shows MC-W43.
 #[rstest]
 #[case::nothing("")]
 #[case::an_id_that_proves_nothing("m-3")]
-fn a_node_of_which_nobody_knows_whose_it_is_is_never_drained_and_its_machine_waits_until_force_is_due(
-    #[case] on_node: &str,
-) {
+fn disputed_node_is_never_drained_and_delays_the_deletion(#[case] on_node: &str) {
     let mut fixture = disputed(on_node);
     fixture.settle();
-    assert_eq!(fixture.vms, 1, "{:?}", fixture.diary);
-    let expected = "Drain failed due to - node \"node-1\" is named by machine m-2 too, and does not say on whose VM it runs. \
+    assert_eq!(fixture.vms, 1, "{:?}", fixture.history);
+    let expected = "Drain failed due to - node \"node-1\" is also named by Machine m-2, and its VM is unknown. \
                     Will retry in next sync. Initiate node drain";
     assert_eq!(fixture.text(), expected);
-    assert_eq!(fixture.told, ["Terminating", "NodeDisputed"]);
+    assert_eq!(fixture.emitted, ["Terminating", "NodeDisputed"]);
     fixture.wait(Duration::from_secs(2 * 60 * 60 + 1));
     fixture.settle();
     assert!(fixture.machine.is_none() && fixture.vms == 0);
-    assert!(fixture.node.is_some() && !touched(&fixture), "{:?}", fixture.diary);
+    assert!(fixture.node.is_some() && !touched(&fixture), "{:?}", fixture.history);
 }
 
 /// Shows MC-W43.
 #[test]
-fn a_dispute_that_ends_lets_the_drain_begin() {
+fn drain_begins_when_the_dispute_ends() {
     let mut fixture = disputed("");
     fixture.settle();
     fixture.rivals.clear();
@@ -105,18 +112,18 @@ fn a_dispute_that_ends_lets_the_drain_begin() {
 
 /// Shows MC-W43.
 #[test]
-fn force_passes_a_dispute_and_takes_no_volume_from_the_node() {
+fn forced_deletion_keeps_volumes_of_a_disputed_node() {
     let mut fixture = disputed("");
     fixture.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("True"));
     fixture.edit_node(|node| node["status"]["volumesAttached"] = json!([{ "name": "v", "devicePath": "" }]));
     fixture.settle();
     assert!(fixture.machine.is_none() && fixture.vms == 0 && fixture.node.is_some());
-    assert!(!touched(&fixture), "{:?}", fixture.diary);
+    assert!(!touched(&fixture), "{:?}", fixture.history);
 }
 
 /// Shows MC-W43.
 #[test]
-fn volumes_of_a_node_that_is_another_machines_are_left_to_it() {
+fn volumes_of_a_foreign_node_are_not_detached() {
     let mut fixture = disputed("vm:///m-2");
     fixture.edit_node(|node| node["status"]["volumesAttached"] = json!([{ "name": "v", "devicePath": "" }]));
     fixture.edit(|m| {
@@ -126,11 +133,11 @@ fn volumes_of_a_node_that_is_another_machines_are_left_to_it() {
     });
     fixture.settle();
     assert!(fixture.machine.is_none() && fixture.node.is_some());
-    assert!(!touched(&fixture), "{:?}", fixture.diary);
+    assert!(!touched(&fixture), "{:?}", fixture.history);
 }
 
 #[test]
-fn a_machine_that_never_had_a_vm_goes_too() {
+fn machine_without_vm_is_deleted() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.delete();
@@ -141,53 +148,53 @@ fn a_machine_that_never_had_a_vm_goes_too() {
 
 /// Shows MC-W19.
 #[test]
-fn a_machine_that_is_deleted_before_we_saw_it_is_left_to_others() {
+fn deleting_machine_without_finalizer_is_ignored() {
     let mut fixture = MachineFixture::new();
     fixture.edit(|m| m["metadata"]["finalizers"] = json!(["someone/else"]));
     fixture.delete();
     let plan = fixture.plan();
     assert!(plan.steps.is_empty(), "the API server refuses new finalizers, and there is no VM to care for");
-    assert_eq!(plan.because, Reason::NotOurs);
+    assert_eq!(plan.because, Reason::OtherFinalizer);
 }
 
 /// Shows MC-W3.
 #[rstest]
-fn a_machine_that_nobody_deleted_is_not_taken_apart_whatever_its_status_says(
+fn status_alone_never_starts_a_deletion(
     #[values("Initiate node drain", "Initiate VM deletion", "Initiate machine object finalizer removal")] step: &str,
 ) {
     let mut fixture = running();
-    fixture.vm = VmState::Unasked;
+    fixture.vm = VmState::Unknown;
     fixture.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] = json!({ "description": step, "state": "Processing", "type": "Delete" });
     });
     fixture.settle();
-    assert_eq!((fixture.vms, fixture.node.is_some()), (1, true), "{:?}", fixture.diary);
+    assert_eq!((fixture.vms, fixture.node.is_some()), (1, true), "{:?}", fixture.history);
     assert!(fixture.machine().metadata.finalizers.len() == 1);
 }
 
 /// Shows MC-D2.
 #[rstest]
-#[case::marked("Set machine status to termination. Now, getting VM Status", &["say Terminating True (ScaleDown) on node \"node-1\"", "cordon node \"node-1\""])]
-#[case::by_the_manager("Deleting machine from cloud provider", &["set its phase to Terminating"])]
-#[case::draining("Drain failed due to - boom. Will retry in next sync. Initiate node drain", &["say Terminating True (ScaleDown) on node \"node-1\"", "cordon node \"node-1\""])]
-#[case::attachments("Force Drain successful. Delete Volume Attachments", &["note: Node Volumes for node: node-1 are already detached. Moving to VM Deletion. Initiate VM deletion"])]
-#[case::vm("Drain successful. Initiate VM deletion", &["ask the cloud to delete its VM"])]
-#[case::node("VM deletion was successful. Initiate node object deletion", &["let go of node \"node-1\"", "delete node \"node-1\""])]
-#[case::last("Deletion of Node Object \"n\" is successful. Initiate machine object finalizer removal", &["tell: Gone", "remove our finalizer"])]
-fn a_deletion_begun_by_the_reference_is_finished_from_its_text(#[case] text: &str, #[case] next: &[&str]) {
+#[case::marked("Set machine status to termination. Now, getting VM Status", &["set condition Terminating=True (ScaleDown) on node \"node-1\"", "cordon node \"node-1\""])]
+#[case::by_the_manager("Deleting machine from cloud provider", &["set the phase to Terminating"])]
+#[case::draining("Drain failed due to - boom. Will retry in next sync. Initiate node drain", &["set condition Terminating=True (ScaleDown) on node \"node-1\"", "cordon node \"node-1\""])]
+#[case::attachments("Force Drain successful. Delete Volume Attachments", &["report: Node Volumes for node: node-1 are already detached. Moving to VM Deletion. Initiate VM deletion"])]
+#[case::vm("Drain successful. Initiate VM deletion", &["call the driver to delete the VM"])]
+#[case::node("VM deletion was successful. Initiate node object deletion", &["remove the finalizer from node \"node-1\"", "delete node \"node-1\""])]
+#[case::last("Deletion of Node Object \"n\" is successful. Initiate machine object finalizer removal", &["emit Event Gone", "remove the finalizer"])]
+fn deletion_started_by_mcm_is_finished_from_its_text(#[case] text: &str, #[case] next: &[&str]) {
     let mut fixture = running();
     if Stage::from_description(text) >= Some(Stage::DeleteNode) {
         fixture.vms = 0;
     }
     fixture.delete();
-    fixture.vm = VmState::Unasked;
+    fixture.vm = VmState::Unknown;
     fixture.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] = json!({ "description": text, "state": "Processing", "type": "Delete" });
     });
     fixture.reconcile();
-    assert_eq!(fixture.diary.iter().filter(|s| !s.starts_with("tell: Term")).collect::<Vec<_>>(), next);
+    assert_eq!(fixture.history.iter().filter(|s| !s.starts_with("emit Event Term")).collect::<Vec<_>>(), next);
     fixture.settle();
     assert!(fixture.machine.is_none());
 }
@@ -196,7 +203,7 @@ fn a_deletion_begun_by_the_reference_is_finished_from_its_text(#[case] text: &st
 #[rstest]
 #[case(Code::Unavailable, 5, ". However, will re-try in the next resync. ")]
 #[case(Code::PermissionDenied, 600, ". Aborting operation. ")]
-fn a_vm_that_cannot_be_deleted_is_told_and_tried_again(#[case] code: Code, #[case] seconds: u64, #[case] words: &str) {
+fn failed_vm_deletion_is_reported_and_retried(#[case] code: Code, #[case] seconds: u64, #[case] words: &str) {
     let mut fixture = running();
     fixture.delete();
     fixture.failures = vec![code];
@@ -213,7 +220,7 @@ fn a_vm_that_cannot_be_deleted_is_told_and_tried_again(#[case] code: Code, #[cas
 
 /// Shows MC-D5.
 #[test]
-fn a_vm_that_is_already_gone_counts_as_deleted() {
+fn missing_vm_counts_as_deleted() {
     let mut fixture = running();
     fixture.delete();
     fixture.vms = 0;
@@ -224,7 +231,7 @@ fn a_vm_that_is_already_gone_counts_as_deleted() {
 
 /// Shows MC-W73.
 #[test]
-fn without_its_class_the_vm_cannot_be_deleted_and_the_machine_says_so() {
+fn missing_class_blocks_the_deletion_and_is_reported() {
     let mut fixture = running();
     let class = std::mem::replace(&mut fixture.class, Presence::Absent);
     fixture.delete();
@@ -241,7 +248,7 @@ fn without_its_class_the_vm_cannot_be_deleted_and_the_machine_says_so() {
 
 /// Shows MC-W4, MC-W5.
 #[test]
-fn a_creation_under_way_is_waited_for_before_the_deletion_begins() {
+fn deletion_waits_for_a_create_call_in_progress() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.delete();
@@ -252,7 +259,7 @@ fn a_creation_under_way_is_waited_for_before_the_deletion_begins() {
 
 /// Shows MC-D6.
 #[test]
-fn a_node_held_by_someone_else_does_not_hold_the_machine() {
+fn foreign_node_finalizer_does_not_block_the_machine() {
     let mut fixture = running();
     fixture.delete();
     let mut node = serde_json::to_value(fixture.node.as_ref().unwrap()).unwrap();
@@ -265,14 +272,14 @@ fn a_node_held_by_someone_else_does_not_hold_the_machine() {
 
 /// Shows MC-D2.
 #[test]
-fn a_node_that_nobody_had_written_down_is_found_by_asking_and_goes_too() {
+fn unrecorded_node_is_queried_and_deleted() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
-    fixture.vms = 1; // created by a process that died before it could write anything down
+    fixture.vms = 1; // created by a process that stopped before it was recorded
     fixture.register("True");
     fixture.delete();
     fixture.settle();
-    assert!(fixture.diary.contains(&"link it to node \"node-1\"".to_owned()), "{:#?}", fixture.diary);
+    assert!(fixture.history.contains(&"record node \"node-1\"".to_owned()), "{:#?}", fixture.history);
     assert!(fixture.machine.is_none() && fixture.node.is_none());
     assert_eq!(fixture.vms, 0);
 }
@@ -281,11 +288,7 @@ fn a_node_that_nobody_had_written_down_is_found_by_asking_and_goes_too() {
 #[rstest]
 #[case(Code::Unavailable, 5, "aborting with retry.")]
 #[case(Code::PermissionDenied, 180, "machine code: machine codes error: code = [PermissionDenied] message = [no luck]")]
-fn a_cloud_that_cannot_say_which_node_it_became_is_asked_again(
-    #[case] code: Code,
-    #[case] seconds: u64,
-    #[case] words: &str,
-) {
+fn failed_query_for_the_node_name_is_retried(#[case] code: Code, #[case] seconds: u64, #[case] words: &str) {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.delete();
@@ -301,7 +304,7 @@ fn a_cloud_that_cannot_say_which_node_it_became_is_asked_again(
 }
 
 #[test]
-fn a_creation_that_failed_does_not_hold_up_the_question_for_the_node() {
+fn failed_creation_does_not_delay_the_node_query() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.vm = VmState::Failed(failed(Call::Create, None, &fixture));
@@ -318,29 +321,29 @@ fn failed(call: Call, note: Option<&str>, fixture: &MachineFixture) -> Failure {
 
 /// Shows MC-W1.
 #[test]
-fn what_a_cloud_says_does_not_skip_the_drain() {
+fn markers_in_driver_errors_do_not_skip_the_drain() {
     let mut fixture = running();
     fixture.add_pod("web-1");
-    let (text, outlook) = ("Initiate VM deletion".to_owned(), Outlook::Lasting);
-    fixture.decision = Answer::Failed(drain::Failure { text, outlook, retry_after: None });
+    let (text, persistence) = ("Initiate VM deletion".to_owned(), Persistence::Permanent);
+    fixture.decision = Answer::Failed(drain::Failure { text, persistence, retry_after: None });
     fixture.delete();
     fixture.settle();
     assert!(fixture.text().contains("Initiate VM deletion") && fixture.text().ends_with("Initiate node drain"));
-    fixture.diary.clear();
+    fixture.history.clear();
     fixture.wait(Duration::from_mins(1));
     fixture.settle();
-    assert_eq!(fixture.vms, 1, "{:?}", fixture.diary);
+    assert_eq!(fixture.vms, 1, "{:?}", fixture.history);
 }
 
 /// Shows MC-W73.
 #[test]
-fn a_machine_of_a_class_that_never_existed_can_be_deleted() {
+fn machine_whose_class_never_existed_can_be_deleted() {
     let mut fixture = MachineFixture::new();
     fixture.class = Presence::Absent;
     fixture.settle();
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none(), "{:?}", fixture.diary);
+    assert!(fixture.machine.is_none(), "{:?}", fixture.history);
 }
 
 /// Shows MC-W73.
@@ -348,7 +351,7 @@ fn a_machine_of_a_class_that_never_existed_can_be_deleted() {
 #[case::written_down(json!({ "spec": { "providerID": "vm:///m-1" } }))]
 #[case::linked(json!({ "metadata": { "labels": { "node": "node-1" } } }))]
 #[case::tried(json!({ "status": { "currentStatus": { "phase": "CrashLoopBackOff" }, "lastOperation": { "errorCode": "DeadlineExceeded" } } }))]
-fn without_its_class_a_machine_that_may_have_a_vm_stays(#[case] evidence: serde_json::Value) {
+fn machine_that_may_have_a_vm_stays_without_its_class(#[case] evidence: serde_json::Value) {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.class = Presence::Absent;
@@ -357,17 +360,17 @@ fn without_its_class_a_machine_that_may_have_a_vm_stays(#[case] evidence: serde_
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::Terminating);
     assert!(fixture.text().starts_with("MachineClass \"c\" does not exist."), "{}", fixture.text());
-    assert_eq!(fixture.told, ["Terminating", "DeletionBlocked"]);
+    assert_eq!(fixture.emitted, ["Terminating", "DeletionBlocked"]);
     assert!(
-        !fixture.diary.iter().any(|step| step.contains("ask the cloud")),
-        "nobody can be asked: {:?}",
-        fixture.diary
+        !fixture.history.iter().any(|step| step.contains("call the driver")),
+        "no driver call is possible: {:?}",
+        fixture.history
     );
 }
 
 /// Shows MC-W73.
 #[test]
-fn neither_an_invalid_class_nor_an_unusable_secret_stops_a_deletion() {
+fn invalid_class_or_secret_does_not_block_a_deletion() {
     let mut fixture = running();
     fixture.class = Presence::Present(super::fixture::read(json!({
         "metadata": { "name": "c", "namespace": "ns" }, "providerSpec": {}, "nodeTemplate": { "capacity": {}, "instanceType": "", "region": "", "zone": "" },
@@ -376,12 +379,12 @@ fn neither_an_invalid_class_nor_an_unusable_secret_stops_a_deletion() {
     fixture.edit(|m| m["spec"]["drainTimeout"] = json!("soon"));
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.diary);
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:?}", fixture.history);
 }
 
 /// Shows MC-W8.
 #[test]
-fn deleting_a_machine_that_a_manager_has_marked_already_ends_its_preservation() {
+fn deletion_ends_the_preservation() {
     let mut fixture = running();
     fixture.edit(|m| {
         m["status"]["currentStatus"] = json!({ "phase": "Terminating", "preserveExpiryTime": "2026-01-05T00:00:00Z" });
@@ -395,11 +398,15 @@ fn deleting_a_machine_that_a_manager_has_marked_already_ends_its_preservation() 
 
 /// Shows MC-W14.
 #[rstest]
-#[case::no_longer_wanted("Running", "True", Departure::ScaleDown)]
-#[case::failed("Failed", "True", Departure::Unhealthy)]
-#[case::marked_while_ill("Terminating", "Unknown", Departure::Unhealthy)]
-#[case::marked_while_well("Terminating", "True", Departure::ScaleDown)]
-fn a_node_learns_why_its_machine_goes(#[case] phase: &str, #[case] ready: &str, #[case] departure: Departure) {
+#[case::no_longer_wanted("Running", "True", TerminationReason::ScaleDown)]
+#[case::failed("Failed", "True", TerminationReason::Unhealthy)]
+#[case::marked_while_ill("Terminating", "Unknown", TerminationReason::Unhealthy)]
+#[case::marked_while_well("Terminating", "True", TerminationReason::ScaleDown)]
+fn node_condition_names_the_reason_of_the_deletion(
+    #[case] phase: &str,
+    #[case] ready: &str,
+    #[case] departure: TerminationReason,
+) {
     let mut fixture = running();
     fixture.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!(phase);
@@ -410,10 +417,10 @@ fn a_node_learns_why_its_machine_goes(#[case] phase: &str, #[case] ready: &str, 
 
 /// Shows MC-D6.
 #[test]
-fn a_node_that_cannot_be_read_is_not_left_behind() {
+fn undecodable_node_blocks_the_deletion() {
     let mut fixture = running();
     fixture.delete();
-    (fixture.vm, fixture.vms) = (VmState::Gone { last_known_state: None }, 0);
+    (fixture.vm, fixture.vms) = (VmState::Deleted { last_known_state: None }, 0);
     fixture.edit(|m| {
         m["status"]["currentStatus"]["phase"] = json!("Terminating");
         m["status"]["lastOperation"] =
@@ -423,7 +430,7 @@ fn a_node_that_cannot_be_read_is_not_left_behind() {
     fixture.settle();
     assert_eq!(
         fixture.text(),
-        "Retrieval of Node Object \"node-1\" failed due to error: it cannot be read, Retrying. Initiate node object deletion"
+        "Retrieval of Node Object \"node-1\" failed due to error: the Node cannot be decoded, Retrying. Initiate node object deletion"
     );
     fixture.node_is_unreadable = false;
     fixture.settle();
@@ -431,7 +438,7 @@ fn a_node_that_cannot_be_read_is_not_left_behind() {
 }
 
 #[test]
-fn a_deletion_that_was_asked_for_goes_on_though_we_are_frozen() {
+fn deletion_continues_while_frozen() {
     let mut fixture = running();
     fixture.connectivity = Connectivity::Frozen;
     fixture.delete();
@@ -447,24 +454,22 @@ fn unserved() -> DriverState {
 #[rstest]
 #[case::new(json!({}))]
 #[case::marked_by_a_manager(json!({ "currentStatus": { "phase": "Terminating" }, "lastOperation": { "description": "Deleting machine from cloud provider", "type": "Delete" } }))]
-fn a_machine_of_a_provider_that_nobody_serves_goes_if_no_vm_was_ever_asked_for(#[case] status: serde_json::Value) {
+fn machine_without_driver_or_vm_request_is_deleted(#[case] status: serde_json::Value) {
     let mut fixture = MachineFixture::new();
     fixture.driver = unserved();
     fixture.settle();
     fixture.edit(|m| json_patch::merge(&mut m["status"], &status));
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none(), "{:?}", fixture.diary);
-    assert!(!fixture.diary.iter().any(|step| step.contains("ask the cloud")), "{:?}", fixture.diary);
+    assert!(fixture.machine.is_none(), "{:?}", fixture.history);
+    assert!(!fixture.history.iter().any(|step| step.contains("call the driver")), "{:?}", fixture.history);
 }
 
 /// Shows MC-W73.
 #[rstest]
 #[case::written_down(json!({ "spec": { "providerID": "vm:///m-1" } }))]
 #[case::tried(json!({ "status": { "currentStatus": { "phase": "CrashLoopBackOff" }, "lastOperation": { "errorCode": "DeadlineExceeded" } } }))]
-fn a_machine_that_may_have_a_vm_of_a_provider_that_nobody_serves_stays_and_is_told_what_to_do(
-    #[case] evidence: serde_json::Value,
-) {
+fn machine_that_may_have_a_vm_stays_without_its_driver(#[case] evidence: serde_json::Value) {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.edit(|m| json_patch::merge(m, &evidence));
@@ -474,13 +479,13 @@ fn a_machine_that_may_have_a_vm_of_a_provider_that_nobody_serves_stays_and_is_to
     fixture.delete();
     fixture.settle();
     assert!(
-        !fixture.diary.iter().any(|step| step.contains("ask the cloud")),
-        "nobody can be asked: {:?}",
-        fixture.diary
+        !fixture.history.iter().any(|step| step.contains("call the driver")),
+        "no driver call is possible: {:?}",
+        fixture.history
     );
     assert_eq!(fixture.text(), "no driver serves \"mars\"; this process has virtual. Initiate VM deletion");
-    assert_eq!(fixture.told.last(), Some(&"DeletionBlocked"));
-    let said = fixture.said.last().unwrap();
+    assert_eq!(fixture.emitted.last(), Some(&"DeletionBlocked"));
+    let said = fixture.messages.last().unwrap();
     for fix in ["start a driver", "correct the provider of its MachineClass", "remove the finalizer"] {
         assert!(said.contains(fix), "{said}");
     }
@@ -491,7 +496,7 @@ fn a_machine_that_may_have_a_vm_of_a_provider_that_nobody_serves_stays_and_is_to
 
 /// Shows MC-D2.
 #[test]
-fn a_vm_that_is_uninitialized_and_that_nobody_names_does_not_hold_up_a_deletion() {
+fn uninitialized_unnamed_vm_does_not_block_a_deletion() {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();
     fixture.vms = 1;
@@ -503,7 +508,7 @@ fn a_vm_that_is_uninitialized_and_that_nobody_names_does_not_hold_up_a_deletion(
 
 /// Shows MC-D6.
 #[test]
-fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they_change() {
+fn failed_node_removal_is_reported_with_the_text_of_mcm() {
     let mut fixture = running();
     fixture.delete();
     fixture.keeps_node = Some("nodes \"node-1\" is forbidden: no");
@@ -518,10 +523,10 @@ fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they
         (fixture.text(), &fixture.machine().status.last_operation.state),
         (finalizer, &api::OperationState::Failed)
     );
-    assert_eq!(fixture.told, ["NodeNotRemoved"]);
+    assert_eq!(fixture.emitted, ["NodeNotRemoved"]);
     fixture.wait(Duration::from_secs(5));
     fixture.reconcile();
-    assert_eq!(fixture.told.len(), 1, "the same is not said again");
+    assert_eq!(fixture.emitted.len(), 1, "reported once");
 
     fixture.keeps_node = Some("timed out");
     fixture.edit_node(|n| n["metadata"]["finalizers"] = json!([]));
@@ -531,7 +536,7 @@ fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they
         "Deletion of Node Object \"node-1\" failed due to error: timed out. Initiate node object deletion"
     );
     fixture.keeps_node = None;
-    fixture.vm = VmState::Unasked; // another process goes on from the text
+    fixture.vm = VmState::Unknown; // a restarted process continues from the text
     fixture.settle();
     assert!(fixture.machine.is_none() && fixture.node.is_none());
 }
@@ -540,7 +545,7 @@ fn a_node_that_cannot_be_removed_is_told_in_the_reference_s_words_each_time_they
 #[rstest]
 #[case(Code::Unavailable)]
 #[case(Code::PermissionDenied)]
-fn a_failed_delete_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] code: Code) {
+fn failed_delete_keeps_the_last_known_state(#[case] code: Code) {
     let mut fixture = running();
     fixture.edit(|m| m["status"]["lastKnownState"] = json!("disk 7 detached"));
     fixture.failures = vec![code];
@@ -551,7 +556,7 @@ fn a_failed_delete_without_a_note_leaves_the_drivers_last_one_as_it_is(#[case] c
 }
 
 #[test]
-fn the_note_of_a_failed_delete_is_kept() {
+fn known_state_of_a_failed_delete_is_recorded() {
     let mut fixture = running();
     fixture.delete();
     while fixture.text() != "Initiate VM deletion" && !fixture.text().ends_with(". Initiate VM deletion") {
@@ -564,16 +569,16 @@ fn the_note_of_a_failed_delete_is_kept() {
 
 /// Shows MC-W11.
 #[test]
-fn what_the_driver_noted_when_it_deleted_the_vm_is_kept_as_long_as_the_machine() {
+fn known_state_of_a_delete_is_kept_with_the_machine() {
     let mut fixture = running();
     fixture.note = Some("address 9 is still reserved".into());
     fixture.delete();
     while fixture.machine().status.last_known_state.is_empty() {
-        assert!(fixture.reconcile(), "nothing is left to do, and the note is not kept: {:?}", fixture.diary);
+        assert!(fixture.reconcile(), "nothing is left to do, and the note is not kept: {:?}", fixture.history);
     }
     assert_eq!(fixture.machine().status.last_known_state, "address 9 is still reserved");
     assert_eq!(fixture.text(), "VM deletion was successful. Initiate node object deletion");
-    assert!(fixture.node.is_some(), "before the machine can go");
+    assert!(fixture.node.is_some(), "before the Machine is deleted");
     fixture.settle();
     assert!(fixture.machine.is_none() && fixture.node.is_none());
 }
@@ -594,10 +599,10 @@ fn machine_with_two_vms_and_no_provider_id_is_deleted() {
     let mut fixture = unrecorded(2);
     fixture.failures = vec![Code::OutOfRange];
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:#?}", fixture.diary);
-    assert_eq!(fixture.told, ["Terminating", "NodeMayBeLeft", "Gone"]);
-    let note = "note: Driver failed to name the Node: OutOfRange: no luck. Initiate VM deletion";
-    assert!(fixture.diary.contains(&note.to_owned()), "{:#?}", fixture.diary);
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:#?}", fixture.history);
+    assert_eq!(fixture.emitted, ["Terminating", "NodeMayBeLeft", "Gone"]);
+    let note = "report: Driver failed to name the Node: OutOfRange: no luck. Initiate VM deletion";
+    assert!(fixture.history.contains(&note.to_owned()), "{:#?}", fixture.history);
 }
 
 /// Shows MC-D2a.
@@ -621,15 +626,15 @@ fn machine_is_deleted_by_name_if_its_status_call_keeps_failing(
         fixture.wait(after.saturating_sub(Duration::from_secs(1)));
         fixture.failures = vec![code];
         fixture.settle();
-        assert!(fixture.vms == 1, "not before the drain timeout: {:#?}", fixture.diary);
+        assert!(fixture.vms == 1, "not before the drain timeout: {:#?}", fixture.history);
         fixture.wait(Duration::from_secs(1));
         fixture.settle();
     }
-    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:#?}", fixture.diary);
-    assert!(fixture.told.contains(&"NodeMayBeLeft"));
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:#?}", fixture.history);
+    assert!(fixture.emitted.contains(&"NodeMayBeLeft"));
 }
 
-/// The class was removed by force, and the process that sent the create call is gone.
+/// The MachineClass was deleted without its finalizer, and the process that sent the create call has stopped.
 /// Shows MC-S9.
 #[rstest]
 #[case::deleted_at_once(false)]
@@ -642,13 +647,13 @@ fn machine_stays_if_a_lost_create_may_have_left_a_vm(#[case] seen_before: bool) 
     fixture.now = "2026-01-01T01:00:00Z".parse().unwrap();
     if seen_before {
         fixture.settle();
-        fixture.outages.led_until("2025-01-01T00:00:00Z".parse().unwrap()); // the status is what is left of it
+        fixture.outages.led_until("2025-01-01T00:00:00Z".parse().unwrap()); // only the status shows it
     }
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_some(), "{:#?}", fixture.diary);
+    assert!(fixture.machine.is_some(), "{:#?}", fixture.history);
     assert_eq!(fixture.text(), "MachineClass \"c\" does not exist. Initiate VM deletion");
-    let said = fixture.said.last().unwrap();
+    let said = fixture.messages.last().unwrap();
     assert!(said.contains("create the MachineClass again"), "{said}");
 }
 
@@ -667,5 +672,5 @@ fn machine_goes_if_no_create_can_have_been_sent(#[case] led_until: &str, #[case]
     fixture.outages.led_until(led_until.parse().unwrap());
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none(), "{:#?}", fixture.diary);
+    assert!(fixture.machine.is_none(), "{:#?}", fixture.history);
 }

@@ -5,18 +5,18 @@ use serde_json::json;
 
 use super::super::*;
 use super::fixture::{MachineFixture, Webhook};
-use crate::drain::{Answer, Failure, Outlook, Refusal, Watched};
+use crate::drain::{Answer, Failure, Persistence, Refusal, Watched};
 
 const BUDGET: Answer = Answer::Refused(Refusal::Budget { retry_after: None });
 
-/// A machine that runs, with one pod on its node.
+/// Returns a Running Machine with one pod on its Node.
 fn occupied() -> MachineFixture {
     let mut fixture = super::deletion::running();
     fixture.add_pod("web-1");
     fixture
 }
 
-/// Adds a budget that covers the pod.
+/// Adds a PodDisruptionBudget that covers the pod.
 fn guard(fixture: &mut MachineFixture, expected: i32, healthy: i32) {
     let budget = json!({
         "metadata": { "name": "b", "namespace": "shop", "generation": 1, "resourceVersion": "1" },
@@ -36,33 +36,33 @@ fn says(fixture: &MachineFixture) -> (&str, OperationState) {
 
 /// Shows MC-D3.
 #[test]
-fn pods_leave_before_the_vm_goes() {
+fn pods_are_evicted_before_the_vm_is_deleted() {
     let mut fixture = occupied();
     fixture.delete();
     fixture.settle();
-    let place = |what: &str| fixture.diary.iter().position(|step| step.contains(what)).unwrap();
-    assert!(place("cordon") < place("watch the pods"), "who looks first may overlook who comes last");
+    let place = |what: &str| fixture.history.iter().position(|step| step.contains(what)).unwrap();
+    assert!(place("cordon") < place("watch the pods"), "a pod that is scheduled after the list would be missed");
     assert!(place("evict pod shop/web-1") < place("Drain successful"));
-    assert!(place("Drain successful") < place("delete its VM"));
+    assert!(place("Drain successful") < place("delete the VM"));
     assert!(fixture.machine.is_none());
 }
 
 #[test]
-fn a_budget_that_refuses_is_told_at_once_and_is_no_failure() {
+fn refusing_budget_is_reported_at_once_as_no_failure() {
     let mut fixture = occupied();
     fixture.delete();
     guard(&mut fixture, 3, 2);
-    assert_eq!(fixture.vms, 1, "its VM stays");
+    assert_eq!(fixture.vms, 1, "the VM stays");
     fixture.wait(Duration::from_secs(30));
     fixture.settle();
-    let expected = "Drain in progress: 1 pod left. shop/web-1: pod disruption budget shop/b needs 2 healthy pods and has 2. \
+    let expected = "Drain in progress: 1 pod left. shop/web-1: waiting for PodDisruptionBudget shop/b (requires 2 healthy pods, has 2). \
                     Initiate node drain";
     assert_eq!(says(&fixture), (expected, OperationState::Processing));
-    assert!(fixture.told.contains(&"DrainBlocked"));
+    assert!(fixture.emitted.contains(&"DrainBlocked"));
 }
 
 #[test]
-fn a_misconfigured_budget_is_a_failure_in_the_reference_s_words() {
+fn misconfigured_budget_fails_with_the_text_of_mcm() {
     let mut fixture = occupied();
     fixture.delete();
     guard(&mut fixture, 2, 2);
@@ -72,9 +72,10 @@ fn a_misconfigured_budget_is_a_failure_in_the_reference_s_words() {
 }
 
 #[test]
-fn what_only_takes_its_time_is_not_written_at_once() {
+fn normal_progress_is_not_written_immediately() {
     let mut fixture = occupied();
-    fixture.decision = Answer::Failed(Failure { text: "busy".into(), outlook: Outlook::Passing, retry_after: None });
+    fixture.decision =
+        Answer::Failed(Failure { text: "busy".into(), persistence: Persistence::Transient, retry_after: None });
     fixture.delete();
     fixture.settle();
     assert_eq!(says(&fixture).0, "Set machine status to termination. Now, getting VM Status");
@@ -85,31 +86,32 @@ fn what_only_takes_its_time_is_not_written_at_once() {
 
 /// Shows MC-W31.
 #[test]
-fn a_force_label_set_in_mid_drain_is_obeyed() {
+fn force_label_set_during_the_drain_takes_effect() {
     let mut fixture = occupied();
     fixture.delete();
     guard(&mut fixture, 3, 2);
     fixture.decision = Answer::Accepted;
     fixture.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("True"));
-    fixture.diary.clear();
+    fixture.history.clear();
     fixture.settle();
-    assert!(fixture.diary.contains(&"delete pod shop/web-1".to_owned()), "{:#?}", fixture.diary);
-    assert!(fixture.diary.contains(&"note: Force Drain successful. Delete Volume Attachments".to_owned()));
+    assert!(fixture.history.contains(&"delete pod shop/web-1".to_owned()), "{:#?}", fixture.history);
+    assert!(fixture.history.contains(&"report: Force Drain successful. Delete Volume Attachments".to_owned()));
     assert!(fixture.machine.is_none());
 }
 
 /// Shows MC-W21.
 #[test]
-fn a_forced_drain_that_fails_does_not_hold_up_the_deletion() {
+fn failed_forced_drain_does_not_block_the_deletion() {
     let mut fixture = occupied();
     fixture.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("true"));
-    fixture.decision = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
+    fixture.decision =
+        Answer::Failed(Failure { text: "no".into(), persistence: Persistence::Permanent, retry_after: None });
     fixture.delete();
     fixture.settle();
     assert!(
-        fixture.diary.contains(&"delete pod shop/web-1".to_owned()),
-        "it is drained all the same: {:#?}",
-        fixture.diary
+        fixture.history.contains(&"delete pod shop/web-1".to_owned()),
+        "pods are drained nevertheless: {:#?}",
+        fixture.history
     );
     fixture.wait(Duration::from_secs(59));
     fixture.settle();
@@ -127,14 +129,14 @@ fn a_forced_drain_that_fails_does_not_hold_up_the_deletion() {
 
 /// Shows DR-Q4.
 #[test]
-fn a_node_that_cannot_be_cordoned_is_told_and_tried_again() {
+fn failed_cordon_is_reported_and_retried() {
     let mut fixture = occupied();
     fixture.barred = Some("no permission");
     fixture.delete();
     fixture.settle();
     let expected = "Drain failed due to - no permission. Will retry in next sync. Initiate node drain";
     assert_eq!(says(&fixture), (expected, OperationState::Failed));
-    assert!(!fixture.diary.iter().any(|step| step.contains("evict")));
+    assert!(!fixture.history.iter().any(|step| step.contains("evict")));
     fixture.barred = None;
     fixture.wait(Duration::from_secs(6));
     fixture.settle();
@@ -143,35 +145,36 @@ fn a_node_that_cannot_be_cordoned_is_told_and_tried_again() {
 
 /// Shows DR-Q2.
 #[test]
-fn a_forced_drain_goes_on_although_the_node_cannot_be_cordoned() {
+fn forced_drain_continues_without_the_cordon() {
     let mut fixture = occupied();
     fixture.barred = Some("no permission");
     fixture.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("1"));
     fixture.delete();
     fixture.settle();
-    assert!(fixture.diary.contains(&"delete pod shop/web-1".to_owned()), "{:#?}", fixture.diary);
+    assert!(fixture.history.contains(&"delete pod shop/web-1".to_owned()), "{:#?}", fixture.history);
 }
 
 /// Shows DR-Q2.
 #[test]
-fn a_forced_drain_tries_again_to_cordon_the_node_so_that_no_pod_comes_back() {
+fn forced_drain_retries_the_cordon() {
     let mut fixture = occupied();
     fixture.barred = Some("the server is overloaded");
     fixture.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("true"));
-    fixture.decision = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
+    fixture.decision =
+        Answer::Failed(Failure { text: "no".into(), persistence: Persistence::Permanent, retry_after: None });
     fixture.delete();
     fixture.settle();
     fixture.barred = None;
     fixture.settle();
-    assert!(!fixture.node.as_ref().unwrap().spec.unschedulable, "not at once: the server said no a moment ago");
+    assert!(!fixture.node.as_ref().unwrap().spec.unschedulable, "not immediately after a failure");
     fixture.wait(Duration::from_secs(6));
     fixture.settle();
-    assert!(fixture.node.as_ref().unwrap().spec.unschedulable, "{:#?}", fixture.diary);
+    assert!(fixture.node.as_ref().unwrap().spec.unschedulable, "{:#?}", fixture.history);
 }
 
 /// Shows DR-Q3, MC-W14.
 #[test]
-fn the_node_of_a_machine_that_had_failed_says_so() {
+fn node_condition_shows_that_the_machine_failed() {
     let mut fixture = occupied();
     fixture.edit(|m| m["status"]["conditions"] = json!([{ "type": "Ready", "status": "Unknown" }]));
     fixture.delete();
@@ -186,7 +189,7 @@ fn the_node_of_a_machine_that_had_failed_says_so() {
 
 /// Shows DR-Q16, MC-D4, MC-W65.
 #[test]
-fn attachments_are_deleted_after_force_and_waited_for_until_they_are_marked() {
+fn attachments_are_deleted_after_a_forced_drain() {
     let mut fixture = super::deletion::running();
     fixture.delete();
     fixture.edit(|m| {
@@ -198,7 +201,7 @@ fn attachments_are_deleted_after_force_and_waited_for_until_they_are_marked() {
     });
     fixture.edit_node(|node| node["status"]["volumesAttached"] = json!([{ "name": "v", "devicePath": "" }]));
     fixture.reconcile();
-    assert_eq!(fixture.diary.last().unwrap(), "watch budgets and attachments");
+    assert_eq!(fixture.history.last().unwrap(), "watch PodDisruptionBudgets and VolumeAttachments");
     let attachment = |deleted: bool| {
         let mut value = json!({ "metadata": { "name": "a", "uid": "u" }, "spec": { "nodeName": "node-1" } });
         if deleted {
@@ -208,18 +211,18 @@ fn attachments_are_deleted_after_force_and_waited_for_until_they_are_marked() {
     };
     fixture.drain_view.attachments = attachment(false);
     fixture.reconcile();
-    assert_eq!(fixture.diary.last().unwrap(), "delete 1 VolumeAttachments");
+    assert_eq!(fixture.history.last().unwrap(), "delete 1 VolumeAttachments");
     assert!(!fixture.reconcile(), "it waits");
-    assert_eq!(fixture.plan().drain, DrainNeed::Going);
+    assert_eq!(fixture.plan().drain, DrainNeed::InProgress);
     fixture.drain_view.attachments = attachment(true);
     fixture.reconcile();
-    let expected = "note: No Live VolumeAttachments for node: node-1. Moving to VM Deletion. Initiate VM deletion";
-    assert_eq!(fixture.diary.last().unwrap(), expected);
+    let expected = "report: No Live VolumeAttachments for node: node-1. Moving to VM Deletion. Initiate VM deletion";
+    assert_eq!(fixture.history.last().unwrap(), expected);
 }
 
 /// Shows DR-Q16.
 #[test]
-fn attachments_that_cannot_be_deleted_hold_up_the_vm_no_longer_than_a_drain_may_take() {
+fn attachments_delay_the_vm_deletion_for_the_drain_timeout() {
     let mut fixture = super::deletion::running();
     fixture.delete();
     fixture.edit(|m| {
@@ -235,9 +238,9 @@ fn attachments_that_cannot_be_deleted_hold_up_the_vm_no_longer_than_a_drain_may_
     fixture.settle();
     fixture.wait(Duration::from_hours(3));
     fixture.reconcile();
-    let expected = "note: 1 VolumeAttachments of node: node-1 could not be deleted in time. Moving to VM Deletion. \
+    let expected = "report: 1 VolumeAttachments of node: node-1 could not be deleted in time. Moving to VM Deletion. \
                     Initiate VM deletion";
-    assert_eq!(fixture.diary.last().unwrap(), expected);
+    assert_eq!(fixture.history.last().unwrap(), expected);
 }
 
 fn fixture_begin() -> &'static str {
@@ -246,20 +249,20 @@ fn fixture_begin() -> &'static str {
 
 /// Shows MC-S3.
 #[test]
-fn a_cordon_that_a_webhook_reverts_is_told_and_tried_less_and_less_often() {
+fn reverted_cordon_is_reported_and_retried_with_backoff() {
     let mut fixture = occupied();
     fixture.webhook = Webhook::RevertsSpec;
     fixture.delete();
     fixture.settle();
     let expected = format!("Drain failed due to - {NOT_KEPT}. Will retry in next sync. Initiate node drain");
     assert_eq!(says(&fixture), (expected.as_str(), OperationState::Failed));
-    assert!(!fixture.diary.iter().any(|step| step.contains("evict")), "who cannot keep pods away drains nobody");
+    assert!(!fixture.history.iter().any(|step| step.contains("evict")), "no eviction without the cordon");
     let mut attempts = Vec::new();
     for minute in 0..30 {
-        fixture.diary.clear();
+        fixture.history.clear();
         fixture.wait(Duration::from_mins(1));
         fixture.settle();
-        if fixture.diary.iter().any(|step| step.starts_with("cordon")) {
+        if fixture.history.iter().any(|step| step.starts_with("cordon")) {
             attempts.push(minute);
         }
     }
@@ -272,19 +275,19 @@ fn a_cordon_that_a_webhook_reverts_is_told_and_tried_less_and_less_often() {
 
 /// Shows MC-S3.
 #[test]
-fn a_forced_deletion_passes_a_cordon_that_a_webhook_reverts() {
+fn forced_deletion_continues_with_a_reverted_cordon() {
     let mut fixture = occupied();
     fixture.webhook = Webhook::RevertsSpec;
     fixture.delete();
     fixture.settle();
     fixture.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("True"));
     fixture.settle();
-    assert!(fixture.machine.is_none(), "{:#?}", fixture.diary);
+    assert!(fixture.machine.is_none(), "{:#?}", fixture.history);
 }
 
 /// Shows MC-S3.
 #[test]
-fn a_cordon_that_a_webhook_reverts_holds_up_a_deletion_no_longer_than_a_drain_may_take() {
+fn reverted_cordon_delays_deletion_for_the_drain_timeout() {
     let mut fixture = occupied();
     fixture.webhook = Webhook::RevertsSpec;
     fixture.now = "2026-01-01T01:00:00Z".parse().unwrap();
@@ -294,7 +297,7 @@ fn a_cordon_that_a_webhook_reverts_holds_up_a_deletion_no_longer_than_a_drain_ma
         if fixture.machine.is_none() {
             break;
         }
-        let Wake::By { at, .. } = fixture.plan().wake else { panic!("it must wake itself: {:?}", fixture.plan()) };
+        let Wake::By { at, .. } = fixture.plan().wake else { panic!("no wake-up: {:?}", fixture.plan()) };
         fixture.now = at;
     }
     assert!(fixture.machine.is_none());

@@ -1,4 +1,4 @@
-//! DrainView the node of a machine that stays.
+//! Drains of Nodes whose Machine stays.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use serde_json::json;
 
 use super::super::*;
 use super::fixture::{MachineFixture, Webhook};
-use crate::drain::{Answer, Failure, Outlook};
+use crate::drain::{Answer, Failure, Persistence};
 
 fn refusal() -> Answer {
-    Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None })
+    Answer::Failed(Failure { text: "no".into(), persistence: Persistence::Permanent, retry_after: None })
 }
 
-/// A machine that failed and is to be preserved, with a pod on its node.
+/// Returns a Failed Machine that is to be preserved, with a pod on its Node.
 fn preserved() -> MachineFixture {
     let mut fixture = MachineFixture::running();
     fixture.add_pod("web-1");
@@ -28,42 +28,42 @@ fn preserved() -> MachineFixture {
     fixture
 }
 
-/// What the node says of its preservation.
+/// Returns the preservation condition of the Node.
 fn says(fixture: &MachineFixture) -> (String, String) {
     let condition = fixture.node.as_ref().unwrap().condition("Preserved").unwrap();
     (condition.status.to_string(), condition.message.to_string())
 }
 
 #[test]
-fn a_preserved_machine_s_node_is_emptied_once_and_says_so() {
+fn node_of_a_preserved_machine_is_drained_once() {
     let mut fixture = preserved();
     fixture.settle();
-    assert!(fixture.pods_there.is_empty(), "{:#?}", fixture.diary);
+    assert!(fixture.pods_there.is_empty(), "{:#?}", fixture.history);
     let (status, message) = says(&fixture);
     assert_eq!(status, "True");
     assert!(message.starts_with("Preserved node drained successfully. Machine preserved until "), "{message}");
     assert!(!fixture.node.as_ref().unwrap().spec.unschedulable, "a taint keeps pods away, not a cordon");
-    assert_eq!(fixture.plan().drain, DrainNeed::Over, "nothing is watched any more");
+    assert_eq!(fixture.plan().drain, DrainNeed::NotNeeded, "the drain state is not needed any more");
 }
 
 /// Shows DR-Q17, MC-W50.
 #[test]
-fn a_preservation_drain_that_fails_says_so_and_is_tried_again() {
+fn failed_preservation_drain_is_reported_and_retried() {
     let mut fixture = preserved();
     fixture.decision = refusal();
     fixture.settle();
     let (status, message) = says(&fixture);
     assert_eq!(status, "False");
     assert!(message.starts_with("Preserved node could not be drained. Machine preserved until "), "{message}");
-    assert_eq!(fixture.plan().drain, DrainNeed::Going);
+    assert_eq!(fixture.plan().drain, DrainNeed::InProgress);
     fixture.decision = Answer::Accepted;
     fixture.wait(Duration::from_secs(6));
     fixture.settle();
-    assert_eq!(says(&fixture).0, "True", "{:#?}", fixture.diary);
+    assert_eq!(says(&fixture).0, "True", "{:#?}", fixture.history);
 }
 
 #[test]
-fn a_node_is_emptied_before_it_is_said_to_be_ready_for_its_update() {
+fn node_is_drained_before_it_is_ready_for_update() {
     let mut fixture = MachineFixture::running();
     fixture.add_pod("web-1");
     fixture.edit_node(|n| {
@@ -89,7 +89,7 @@ fn a_node_is_emptied_before_it_is_said_to_be_ready_for_its_update() {
 
 /// Shows MC-S3.
 #[test]
-fn a_cordon_for_an_update_that_a_webhook_reverts_is_told_and_backed_off_from_and_force_passes_it() {
+fn reverted_cordon_delays_an_update_until_force() {
     let mut fixture = MachineFixture::running();
     fixture.add_pod("web-1");
     fixture.webhook = Webhook::RevertsSpec;
@@ -100,24 +100,24 @@ fn a_cordon_for_an_update_that_a_webhook_reverts_is_told_and_backed_off_from_and
     fixture.settle();
     let text = format!("Drain failed due to - {NOT_KEPT}. Will retry in next sync. Initiate node drain");
     assert_eq!((fixture.text(), fixture.pods_there.len()), (text.as_str(), 1));
-    assert_eq!(fixture.told, ["InPlaceUpdateFailed"]);
+    assert_eq!(fixture.emitted, ["InPlaceUpdateFailed"]);
     assert!(matches!(fixture.plan().wake, Wake::By { awaited: Awaited::Retry, .. }));
-    assert_eq!(fixture.plan().drain, DrainNeed::Going, "what was learned is kept");
-    fixture.diary.clear();
+    assert_eq!(fixture.plan().drain, DrainNeed::InProgress, "the drain state is kept");
+    fixture.history.clear();
     fixture.wait(Duration::from_secs(6));
     fixture.settle();
-    assert_eq!(fixture.diary.iter().filter(|step| step.contains("cordon")).count(), 1, "{:#?}", fixture.diary);
+    assert_eq!(fixture.history.iter().filter(|step| step.contains("cordon")).count(), 1, "{:#?}", fixture.history);
     fixture.edit(|m| m["metadata"]["labels"]["force-drain"] = json!("True"));
     fixture.settle();
-    assert!(fixture.pods_there.is_empty(), "{:#?}", fixture.diary);
+    assert!(fixture.pods_there.is_empty(), "{:#?}", fixture.history);
     assert_eq!(*fixture.phase(), MachinePhase::InPlaceUpdating);
 }
 
 /// Shows MC-S3.
 #[test]
-fn a_taint_of_a_preserved_node_that_a_webhook_reverts_is_told_and_backed_off_from_and_force_passes_it() {
+fn reverted_taint_delays_a_preservation_drain_until_force() {
     let mut fixture = preserved();
-    // Not ready for a moment only: a node that has been for long is emptied by force anyway.
+    // Not ready only for a moment: after a longer time the drain is forced anyway.
     fixture.edit_node(|n| n["status"]["conditions"][0]["lastTransitionTime"] = json!(super::fixture::BEGIN));
     fixture.webhook = Webhook::RevertsSpec;
     fixture.settle();
@@ -126,12 +126,12 @@ fn a_taint_of_a_preserved_node_that_a_webhook_reverts_is_told_and_backed_off_fro
     assert!(message.starts_with("Preserved node could not be drained. Machine preserved until "), "{message}");
     let remarks = fixture.plan().remarks;
     assert!(remarks.iter().any(|remark| remark.message.contains(NOT_KEPT)), "{remarks:?}");
-    fixture.diary.clear();
+    fixture.history.clear();
     fixture.wait(Duration::from_secs(6));
     fixture.settle();
-    assert!(fixture.diary.len() < 5, "{:#?}", fixture.diary);
+    assert!(fixture.history.len() < 5, "{:#?}", fixture.history);
     fixture.edit(|m| m["metadata"]["labels"]["force-drain"] = json!("True"));
     fixture.settle();
-    assert!(fixture.pods_there.is_empty(), "{:#?}", fixture.diary);
+    assert!(fixture.pods_there.is_empty(), "{:#?}", fixture.history);
     assert_eq!(says(&fixture).0, "True");
 }

@@ -1,4 +1,4 @@
-//! What the planner is tried on: one machine, one cloud, one node, and a clock that the test turns.
+//! A simulated environment for the planner: one Machine, one provider, one Node, and a clock that the test advances.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::node::NodeWrite;
 
 pub(super) const BEGIN: &str = "2026-01-01T00:00:00Z";
 
-/// One machine and everything around it.
+/// One Machine and its environment.
 pub(super) struct MachineFixture {
     pub(super) machine: Option<Machine>,
     pub(super) class: Presence<MachineClass>,
@@ -25,64 +25,64 @@ pub(super) struct MachineFixture {
     pub(super) secret: SecretState,
     pub(super) node: Option<NodeView>,
     pub(super) drain_view: DrainView,
-    /// Who is really on the node.
+    /// The pods that exist on the Node.
     pub(super) pods_there: Vec<Arc<PodView>>,
-    /// What the API server answers to evictions and deletions.
+    /// The results of evictions and deletions.
     pub(super) decision: Answer,
-    /// What it answers to writes on the node, where it does not take them.
+    /// The error of writes to the Node, if they fail.
     pub(super) barred: Option<&'static str>,
-    /// Who else has a say in writes to the node.
+    /// The admission webhook for writes to the Node.
     pub(super) webhook: Webhook,
-    /// What the API server answers to the removal of the node, where it does not do it.
+    /// The error of the removal of the Node, if it fails.
     pub(super) keeps_node: Option<&'static str>,
-    /// Where the VM can be reached, as each call says; nowhere else.
+    /// The addresses that each driver call returns.
     pub(super) reached: std::collections::BTreeMap<Call, &'static str>,
     pub(super) node_is_unreadable: bool,
-    /// The cache has not heard of the node, though it is there.
+    /// Whether the Node exists and is not in the cache.
     pub(super) node_is_unseen: bool,
-    /// What the API server said when it was asked for it.
+    /// The last lookup of the Node.
     pub(super) node_lookup: NodeLookup,
-    /// Why it cannot say.
-    pub(super) mute: Option<drain::Outlook>,
+    /// The error of lookups.
+    pub(super) mute: Option<drain::Persistence>,
     pub(super) joins: bool,
-    /// A node of the name that the VM is about to take.
+    /// A Node with the name that the VM will get.
     pub(super) namesake: Option<NodeView>,
     pub(super) rivals: Vec<std::sync::Arc<Machine>>,
     /// The other Machines that name its VM.
     pub(super) vm_rivals: Vec<std::sync::Arc<Machine>>,
-    pub(super) rollout: RollOut,
+    pub(super) rollout: Rollout,
     pub(super) siblings: crate::replacement_limit::Siblings,
     pub(super) connectivity: Connectivity,
-    /// What the process remembers.
+    /// The state of the VM in the memory of the process.
     pub(super) vm: VmState,
     pub(super) call_under_way: Option<CallUnderWay>,
-    /// How many VMs really exist.
+    /// Number of VMs that exist.
     pub(super) vms: usize,
     pub(super) created: usize,
-    /// What the driver notes for itself when it has made or deleted a VM.
+    /// The last known state that the driver returns for create and delete calls.
     pub(super) note: Option<String>,
-    /// What the next driver calls answer instead of doing anything.
+    /// The errors of the next driver calls, which have no effect.
     pub(super) failures: Vec<Code>,
-    /// The refusal that holds back the machines of its class.
+    /// The failure that delays the Machines of the MachineClass.
     pub(super) refusal: Option<Refusal>,
     pub(super) token: TokenRecord,
-    /// How many more times the API server refuses to delete the token's Secret.
+    /// Number of further failures of the deletion of the token.
     pub(super) refused_removals: usize,
     pub(super) outages: Outages,
     pub(super) policy: Policy,
     pub(super) now: Timestamp,
-    pub(super) diary: Vec<String>,
-    pub(super) told: Vec<&'static str>,
-    /// The sentences that went with it.
-    pub(super) said: Vec<String>,
+    pub(super) history: Vec<String>,
+    pub(super) emitted: Vec<&'static str>,
+    /// The messages of these Events.
+    pub(super) messages: Vec<String>,
 }
 
 /// An admission webhook for Nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Webhook {
-    /// There is none.
+    /// No webhook.
     Absent,
-    /// It puts back whatever would keep pods away, and lets the write succeed.
+    /// It reverts all barriers and lets the write succeed.
     RevertsSpec,
 }
 
@@ -106,7 +106,7 @@ impl MachineFixture {
             pods_there: Vec::new(),
             node_is_unreadable: false,
             node_is_unseen: false,
-            node_lookup: NodeLookup::Unasked,
+            node_lookup: NodeLookup::NotRequested,
             mute: None,
             decision: Answer::Accepted,
             barred: None,
@@ -118,9 +118,9 @@ impl MachineFixture {
             siblings: crate::replacement_limit::Siblings::default(),
             rivals: Vec::new(),
             vm_rivals: Vec::new(),
-            rollout: RollOut::NotKnown,
+            rollout: Rollout::Unknown,
             connectivity: Connectivity::Connected,
-            vm: VmState::Unasked,
+            vm: VmState::Unknown,
             call_under_way: None,
             vms: 0,
             created: 0,
@@ -132,14 +132,14 @@ impl MachineFixture {
             outages: Outages::NONE,
             policy: Policy::default(),
             now: BEGIN.parse().unwrap(),
-            diary: Vec::new(),
-            told: Vec::new(),
-            said: Vec::new(),
+            history: Vec::new(),
+            emitted: Vec::new(),
+            messages: Vec::new(),
         }
     }
 
     pub(super) fn machine(&self) -> &Machine {
-        self.machine.as_ref().expect("the machine is there")
+        self.machine.as_ref().expect("the Machine exists")
     }
 
     pub(super) fn plan(&self) -> Plan {
@@ -188,19 +188,19 @@ impl MachineFixture {
     fn visible(&self) -> Presence<&NodeView> {
         match self.visible_node() {
             None => Presence::Absent,
-            Some(_) if self.node_is_unreadable => Presence::Undecodable,
+            Some(_) if self.node_is_unreadable => Presence::Undecodable(()),
             Some(node) => Presence::Present(node),
         }
     }
 
-    /// The node as the controller finds it: by the machine's label, else by the node's own.
+    /// Returns the Node as the controller selects it: by the Machine's label, else by the Node's own.
     fn visible_node(&self) -> Option<&NodeView> {
         let linked = self.machine().node_name().is_some_and(|name| name == "node-1");
         let heard_of = self.node.as_ref().filter(|_| !self.node_is_unseen);
         heard_of.filter(|node| linked || node.label(api::names::labels::MACHINE_NAME) == Some("m-1"))
     }
 
-    /// Changes the machine as a user or another controller would.
+    /// Changes the Machine as a user or another controller would.
     pub(super) fn edit(&mut self, change: impl FnOnce(&mut Value)) {
         let mut value = serde_json::to_value(self.machine()).unwrap();
         change(&mut value);
@@ -219,7 +219,7 @@ impl MachineFixture {
         self
     }
 
-    /// A pod that somebody would miss.
+    /// Adds a pod that must be drained.
     pub(super) fn add_pod(&mut self, name: &str) {
         let pod = json!({
             "metadata": { "name": name, "namespace": "shop", "uid": format!("uid-{name}"), "labels": { "app": "web" } },
@@ -228,7 +228,7 @@ impl MachineFixture {
         self.pods_there.push(Arc::new(serde_json::from_value(pod).unwrap()));
     }
 
-    /// The node registers.
+    /// Registers the Node.
     pub(super) fn register(&mut self, ready: &str) {
         self.node = Some(read(json!({
             "metadata": { "name": "node-1", "uid": "n-1", "resourceVersion": "1", "finalizers": ["someone/else"] },
@@ -236,14 +236,14 @@ impl MachineFixture {
         })));
     }
 
-    /// The node reports these conditions, as pairs of type and status.
+    /// Sets conditions of the Node, as pairs of type and status.
     pub(super) fn report(&mut self, conditions: &[(&str, &str)]) {
         let list: Vec<Value> =
             conditions.iter().map(|(kind, status)| json!({ "type": kind, "status": status })).collect();
         self.edit_node(|node| node["status"]["conditions"] = json!(list));
     }
 
-    /// The node says this of Ready, and everything else as before.
+    /// Sets the Ready condition of the Node and keeps the others.
     pub(super) fn report_ready(&mut self, ready: &str) {
         self.edit_node(|node| {
             let list = node["status"]["conditions"].as_array_mut().unwrap();
@@ -251,14 +251,14 @@ impl MachineFixture {
         });
     }
 
-    /// Changes the node as its kubelet or a person would.
+    /// Changes the Node as its kubelet or a user would.
     pub(super) fn edit_node(&mut self, change: impl FnOnce(&mut Value)) {
-        let mut value = serde_json::to_value(self.node.as_ref().expect("the node is there")).unwrap();
+        let mut value = serde_json::to_value(self.node.as_ref().expect("the Node exists")).unwrap();
         change(&mut value);
         self.node = Some(read(value));
     }
 
-    /// A machine whose node has joined, with an empty diary.
+    /// Returns a Machine whose Node has joined, with an empty history.
     pub(super) fn running() -> Self {
         let mut fixture = Self::new();
         fixture.settle();
@@ -268,18 +268,18 @@ impl MachineFixture {
         fixture
     }
 
-    /// Empties the diary.
+    /// Clears the history.
     pub(super) fn forget(&mut self) {
-        self.diary.clear();
-        self.told.clear();
-        self.said.clear();
+        self.history.clear();
+        self.emitted.clear();
+        self.messages.clear();
     }
 
     pub(super) fn phase(&self) -> &api::MachinePhase {
         self.machine().phase()
     }
 
-    /// The text of its last operation.
+    /// Returns the description of the last operation.
     pub(super) fn text(&self) -> &str {
         &self.machine().status.last_operation.description
     }
@@ -288,14 +288,14 @@ impl MachineFixture {
         self.now = super::super::facts::later(self.now, by);
     }
 
-    /// Plans and carries out; false once there was nothing to do.
+    /// Plans and executes; returns false if there was nothing to do.
     pub(super) fn reconcile(&mut self) -> bool {
         if self.machine.is_none() {
             return false;
         }
         let plan = self.plan();
         for step in &plan.steps {
-            self.diary.push(step.to_string());
+            self.history.push(step.to_string());
             let removes = match step {
                 Step::PatchNode(write) => write.finalizers.is_some() && self.machine().is_deleting(),
                 Step::DeleteNode { .. } => true,
@@ -305,49 +305,36 @@ impl MachineFixture {
                 self.carry_out(step);
                 continue;
             };
-            self.node_lookup = self.node_lookup.not_removed(why.to_owned(), self.now);
+            self.node_lookup = self.node_lookup.removal_failed(why.to_owned(), self.now);
             for step in removal_failed(self.machine(), step, why, &self.policy, self.now) {
                 self.carry_out(&step);
             }
             break;
         }
-        if plan.drain == DrainNeed::Over {
-            self.drain_view = DrainView::default(); // what was held for the drain is let go of
+        if plan.drain == DrainNeed::NotNeeded {
+            self.drain_view = DrainView::default(); // the drain state is dropped
         }
         !plan.steps.is_empty()
     }
 
-    /// Passes until nothing is left to do.
+    /// Reconciles until nothing is left to do.
     pub(super) fn settle(&mut self) -> &[String] {
         for _ in 0..50 {
             if !self.reconcile() {
-                return &self.diary;
+                return &self.history;
             }
         }
-        panic!("it never comes to rest: {:#?}", self.diary);
+        panic!("the planner does not converge: {:#?}", self.history);
     }
 
     fn carry_out(&mut self, step: &Step) {
         match step {
-            Step::Patch(MachinePatch { finalizers, node_label, annotations, provider_id }) => {
-                let gone = finalizers.as_ref().is_some_and(Vec::is_empty) && self.machine().is_deleting();
-                self.edit(|m| {
-                    if let Some(list) = finalizers {
-                        m["metadata"]["finalizers"] = json!(list);
-                    }
-                    if let Some(node) = node_label {
-                        m["metadata"]["labels"]["node"] = json!(node);
-                    }
-                    if !annotations.is_empty() {
-                        merge(&mut m["metadata"]["annotations"], &json!(annotations));
-                    }
-                    if let Some(id) = provider_id {
-                        m["spec"]["providerID"] = json!(id);
-                    }
-                });
+            Step::Patch(patch) => {
+                let gone = patch.finalizers.as_ref().is_some_and(Vec::is_empty) && self.machine().is_deleting();
+                self.edit(|m| merge(m, &patch.to_json()));
                 if gone {
                     let left = self.vms == 0 || !self.vm_rivals.is_empty();
-                    assert!(left, "a machine goes only after its VM: {:#?}", self.diary);
+                    assert!(left, "a machine goes only after its VM: {:#?}", self.history);
                     self.machine = None;
                 }
             }
@@ -356,18 +343,18 @@ impl MachineFixture {
                 self.edit(|m| merge(&mut m["status"], &patch["status"]));
             }
             Step::PatchNode(patch) => self.write_node(patch),
-            Step::KeepPodsAway { part, write } => match self.barred {
+            Step::Cordon { barrier: part, write } => match self.barred {
                 Some(why) => self.obstruct(*part, why),
                 None => self.write_node(write),
             },
             Step::DeleteMachine => self.delete(),
             Step::DeleteNode { .. } => {
-                assert_eq!(self.vms, 0, "a node goes only after its VM: {:#?}", self.diary);
+                assert_eq!(self.vms, 0, "a node goes only after its VM: {:#?}", self.history);
                 (self.node, self.node_lookup) = (None, NodeLookup::Absent);
             }
-            Step::LookForNode { name } => self.node_lookup = self.look_for(name),
+            Step::LookUpNode { name } => self.node_lookup = self.look_for(name),
             Step::Watch { what: Watching::Pods(_), .. } => self.look_at_pods(),
-            Step::Watch { what: Watching::Surroundings, .. } => {
+            Step::Watch { what: Watching::BudgetsAndAttachments, .. } => {
                 (self.drain_view.budgets, self.drain_view.attachments) = (Watched::Seen(vec![]), Watched::Seen(vec![]));
             }
             Step::Drain { notes, requests } => {
@@ -378,24 +365,24 @@ impl MachineFixture {
                 self.look_at_pods();
             }
             Step::Detach { notes, .. } => self.drain_view.memory.take(notes.clone()),
-            Step::Emptied => {}
-            Step::TellNode { event, .. } => self.told.push(event.reason),
+            Step::RecordDrained => {}
+            Step::EmitNodeEvent { event, .. } => self.emitted.push(event.reason),
             Step::RemoveToken if self.refused_removals > 0 => {
                 self.refused_removals -= 1;
                 self.token = self.token.not_removed(self.now);
             }
             Step::RemoveToken => self.token = TokenRecord::Gone,
             Step::Driver(call) => self.vm = self.answer(*call),
-            Step::Tell(event) => {
-                self.told.push(event.reason);
-                self.said.push(event.message.clone());
+            Step::EmitEvent(event) => {
+                self.emitted.push(event.reason);
+                self.messages.push(event.message.clone());
             }
         }
     }
 
     fn obstruct(&mut self, part: Barrier, why: &str) {
-        let before = self.drain_view.obstruction.as_ref();
-        self.drain_view.obstruction = Some(Obstruction::after(before, part, why.to_owned(), self.now));
+        let before = self.drain_view.barrier_failure.as_ref();
+        self.drain_view.barrier_failure = Some(BarrierFailure::after(before, part, why.to_owned(), self.now));
     }
 
     fn write_node(&mut self, write: &NodeWrite) {
@@ -418,11 +405,11 @@ impl MachineFixture {
     fn look_for(&mut self, name: &str) -> NodeLookup {
         assert_eq!(name, "node-1");
         match self.mute {
-            Some(outlook) => self.node_lookup.in_vain("boom".into(), outlook, self.now),
+            Some(persistence) => self.node_lookup.failed("boom".into(), persistence, self.now),
             None if self.node.is_none() => NodeLookup::Absent,
             None => {
                 self.node_is_unseen = false;
-                NodeLookup::Unasked
+                NodeLookup::NotRequested
             }
         }
     }
@@ -459,7 +446,7 @@ impl MachineFixture {
                 initialized,
                 unusable: None,
                 origin: match call {
-                    Call::Create => Origin::Made { last_known_state: self.note.clone() },
+                    Call::Create => Origin::Created { last_known_state: self.note.clone() },
                     _ => Origin::Found,
                 },
                 at: self.now,
@@ -480,7 +467,7 @@ impl MachineFixture {
             Call::Status => known(Initialized::Yes),
             Call::Initialize => match &self.vm {
                 VmState::Known(vm) => VmState::Known(vm.clone().initialized_with(&addresses)),
-                _ => VmState::Unasked,
+                _ => VmState::Unknown,
             },
             Call::Create => {
                 self.vms += 1;
@@ -489,19 +476,19 @@ impl MachineFixture {
             }
             Call::Delete => {
                 let in_use = self.machine().node_name().is_some() && !self.pods_there.is_empty();
-                assert!(!in_use, "a VM goes only after its pods: {:#?}", self.diary);
-                (self.vms, self.node_lookup) = (0, NodeLookup::Unasked);
-                VmState::Gone { last_known_state: self.note.clone() }
+                assert!(!in_use, "a VM goes only after its pods: {:#?}", self.history);
+                (self.vms, self.node_lookup) = (0, NodeLookup::NotRequested);
+                VmState::Deleted { last_known_state: self.note.clone() }
             }
         }
     }
 }
 
 pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
-    serde_json::from_value(value).expect("a readable object")
+    serde_json::from_value(value).expect("a valid object")
 }
 
-/// A strategic merge patch of a Node's status, as far as we write one: conditions are merged by type.
+/// Applies a strategic merge patch of a Node's status, as far as the controller uses it: conditions are merged by type.
 fn merge_status(into: &mut Value, patch: &Value) {
     let mut patch = patch.clone();
     if let Some(Value::Array(ours)) = patch.as_object_mut().unwrap().remove("conditions") {

@@ -1,4 +1,4 @@
-//! The table of health transitions, row by row.
+//! The rows of the table of health transitions.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn operation(fixture: &MachineFixture) -> (&OperationType, &OperationState) {
     (&last.kind, &last.state)
 }
 
-/// A machine whose node has fallen ill.
+/// Returns a Machine whose Node has become unhealthy.
 fn ill() -> MachineFixture {
     let mut fixture = MachineFixture::running();
     fixture.wait(Duration::from_mins(30));
@@ -45,7 +45,7 @@ fn critical_components() -> serde_json::Value {
 
 /// Shows MC-H2.
 #[test]
-fn h7_a_node_whose_critical_components_never_start_is_given_up_for_good() {
+fn h7_machine_fails_when_critical_components_never_start() {
     let mut fixture = MachineFixture::new();
     fixture.settle();
     fixture.register("True");
@@ -55,27 +55,27 @@ fn h7_a_node_whose_critical_components_never_start_is_given_up_for_good() {
     assert_eq!(*fixture.phase(), MachinePhase::Failed);
     fixture.edit_node(|n| n["spec"] = json!({}));
     fixture.settle();
-    assert_eq!(*fixture.phase(), MachinePhase::Running, "unless they do while nobody has replaced it");
+    assert_eq!(*fixture.phase(), MachinePhase::Running, "unless they become ready before the replacement");
 }
 
 /// Shows MC-H1.
 #[test]
-fn h1_a_running_machine_whose_node_is_gone_becomes_unknown() {
+fn h1_running_machine_without_node_becomes_unknown() {
     let mut fixture = MachineFixture::running();
     let node = fixture.node.take();
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::Unknown);
     assert_eq!(fixture.text(), "Node object went missing. Machine m-1 is unhealthy - changing MachinePhase to Unknown");
     assert_eq!(operation(&fixture), (&OperationType::HealthCheck, &OperationState::Processing));
-    assert_eq!(fixture.told, ["Unhealthy"]);
+    assert_eq!(fixture.emitted, ["Unhealthy"]);
     fixture.node = node;
     fixture.settle();
-    assert_eq!(*fixture.phase(), MachinePhase::Running, "and back it is");
+    assert_eq!(*fixture.phase(), MachinePhase::Running, "running again");
 }
 
 /// Shows MC-H1.
 #[test]
-fn h1_a_running_machine_that_never_heard_of_its_node_does_not_miss_it() {
+fn h1_machine_that_never_had_a_node_stays_running() {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["status"]["conditions"] = json!([]));
     fixture.node = None;
@@ -91,7 +91,7 @@ fn h1_a_running_machine_that_never_heard_of_its_node_does_not_miss_it() {
 #[case::without_target_before("Available", "Create", "Successful", "re-joined")]
 #[case::updated("InPlaceUpdateSuccessful", "InPlaceUpdate", "Successful", "re-joined")]
 #[case::given_up_later("Failed", "HealthCheck", "Failed", "re-joined")]
-fn h2_h3_a_node_that_is_well_makes_its_machine_run_from_wherever_it_stood(
+fn h2_h3_machine_runs_when_its_node_is_healthy(
     #[case] phase: &str,
     #[case] kind: &str,
     #[case] state: &str,
@@ -103,14 +103,14 @@ fn h2_h3_a_node_that_is_well_makes_its_machine_run_from_wherever_it_stood(
         m["status"]["lastOperation"] = json!({ "type": kind, "state": state });
     });
     if verb == "re-joined" {
-        // The taint holds back only those that have never joined.
+        // The taint affects only Machines that have never joined.
         fixture.edit_node(|n| n["spec"] = critical_components());
     }
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::Running);
     assert!(fixture.text().starts_with(&format!("Machine m-1 successfully {verb} the cluster")), "{}", fixture.text());
     assert_eq!(operation(&fixture).1, &OperationState::Successful);
-    assert_eq!(fixture.told, [if verb == "joined" { "Joined" } else { "Rejoined" }]);
+    assert_eq!(fixture.emitted, [if verb == "joined" { "Joined" } else { "Rejoined" }]);
 }
 
 /// Shows MC-H4, MC-W17.
@@ -123,12 +123,12 @@ fn h2_h3_a_node_that_is_well_makes_its_machine_run_from_wherever_it_stood(
 #[case::fine(&[("Ready", "True"), ("KernelDeadlock", "False")], false)]
 #[case::says_nothing(&[], true)]
 #[case::says_nothing_of_ready(&[("MemoryPressure", "False")], false)]
-fn h4_a_running_machine_is_unknown_when_its_node_is_unhealthy(#[case] conditions: &[(&str, &str)], #[case] ill: bool) {
+fn h4_running_machine_is_unknown_when_node_is_unhealthy(#[case] conditions: &[(&str, &str)], #[case] ill: bool) {
     let mut fixture = MachineFixture::running();
     fixture.report(conditions);
     fixture.settle();
     assert_eq!(*fixture.phase(), if ill { MachinePhase::Unknown } else { MachinePhase::Running });
-    assert_eq!(fixture.machine().status.conditions.len(), conditions.len(), "and shows what its node says");
+    assert_eq!(fixture.machine().status.conditions.len(), conditions.len(), "and copies the conditions");
 }
 
 /// Shows MC-H4, MC-W44.
@@ -146,16 +146,20 @@ fn h4_shows_the_conditions_as_go_prints_them() {
         fixture.text(),
         "Machine m-1 is unhealthy - changing MachinePhase to Unknown. Node conditions: [{Type:Ready Status:Unknown LastHeartbeatTime:2025-01-31 12:00:00 +0000 UTC LastTransitionTime:2025-01-31 12:01:00 +0000 UTC Reason:NodeStatusUnknown Message:Kubelet stopped posting}]"
     );
-    assert_eq!(fixture.diary, ["set its phase to Unknown", "tell: Unhealthy"], "phase and conditions in one write");
     assert_eq!(
-        fixture.said,
-        ["its node is not healthy: Ready is Unknown; it is marked Failed after 10m0s unless that changes"]
+        fixture.history,
+        ["set the phase to Unknown", "emit Event Unhealthy"],
+        "phase and conditions in one write"
+    );
+    assert_eq!(
+        fixture.messages,
+        ["Node is not healthy: Ready is Unknown; the Machine is marked Failed after 10m0s unless the Node recovers"]
     );
 }
 
 /// Shows MC-W17.
 #[test]
-fn a_node_that_never_said_ready_can_be_held_for_ill() {
+fn node_without_ready_condition_can_count_as_unhealthy() {
     let mut fixture = MachineFixture::running();
     fixture.policy.missing_ready = crate::policy::MissingReady::Unhealthy;
     fixture.report(&[("MemoryPressure", "False")]);
@@ -165,7 +169,7 @@ fn a_node_that_never_said_ready_can_be_held_for_ill() {
 
 /// Shows MC-H4.
 #[test]
-fn the_machines_own_list_of_harmful_conditions_counts() {
+fn conditions_in_the_spec_override_the_flag() {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["spec"]["nodeConditions"] = json!("MemoryPressure,PIDPressure"));
     fixture.report(&[("Ready", "True"), ("DiskPressure", "True")]);
@@ -180,7 +184,7 @@ fn the_machines_own_list_of_harmful_conditions_counts() {
 #[rstest]
 #[case::updating("InPlaceUpdating")]
 #[case::failed_before("InPlaceUpdateFailed")]
-fn h5_an_update_that_the_node_reports_done_is_done(#[case] phase: &str) {
+fn h5_update_succeeds_when_the_node_reports_success(#[case] phase: &str) {
     let mut fixture = updating();
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!(phase));
     fixture.report(&[("Ready", "False")]);
@@ -195,7 +199,7 @@ fn h5_an_update_that_the_node_reports_done_is_done(#[case] phase: &str) {
 
 /// Shows MC-H6.
 #[test]
-fn h6_an_update_that_the_node_reports_failed_is_failed_with_its_reason() {
+fn h6_update_fails_with_the_reason_of_the_node() {
     let mut fixture = updating();
     fixture.edit_node(|n| {
         n["metadata"]["labels"][labels::UPDATE_RESULT] = json!("failed");
@@ -209,9 +213,9 @@ fn h6_an_update_that_the_node_reports_failed_is_failed_with_its_reason() {
 
 /// Shows MC-H8, MC-H11, MC-W9.
 #[test]
-fn h8_an_update_that_takes_too_long_is_failed() {
+fn h8_update_fails_at_its_timeout() {
     let mut fixture = updating();
-    let Wake::By { awaited: Awaited::Node, at } = fixture.plan().wake else { panic!("it must wake itself") };
+    let Wake::By { awaited: Awaited::Node, at } = fixture.plan().wake else { panic!("no wake-up") };
     fixture.now = at;
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::InPlaceUpdateFailed);
@@ -220,14 +224,14 @@ fn h8_an_update_that_takes_too_long_is_failed() {
 
 /// Shows MC-H9, MC-H11.
 #[test]
-fn h9_a_machine_that_stays_ill_is_marked_failed_at_its_deadline_and_not_before() {
+fn h9_unhealthy_machine_fails_at_its_deadline_not_before() {
     let mut fixture = ill();
     fixture.wait(HEALTH);
-    assert!(fixture.plan().steps.is_empty(), "at the very instant there is still time");
-    let Wake::By { awaited: Awaited::Node, at } = fixture.plan().wake else { panic!("it must wake itself") };
+    assert!(fixture.plan().steps.is_empty(), "not at the deadline itself");
+    let Wake::By { awaited: Awaited::Node, at } = fixture.plan().wake else { panic!("no wake-up") };
     assert!(at > fixture.now && at <= super::super::facts::later(fixture.now, Duration::from_secs(1)));
     fixture.now = at;
-    assert_eq!(fixture.plan().exclusive_in, None, "it is of no deployment");
+    assert_eq!(fixture.plan().exclusive_in, None, "no MachineDeployment");
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::Failed);
     assert_eq!(
@@ -235,12 +239,12 @@ fn h9_a_machine_that_stays_ill_is_marked_failed_at_its_deadline_and_not_before()
         "Machine m-1 health checks failing since last 10m0s minutes. Updating machine phase to Failed. Node Conditions: [{Type:Ready Status:Unknown LastHeartbeatTime:0001-01-01 00:00:00 +0000 UTC LastTransitionTime:0001-01-01 00:00:00 +0000 UTC Reason: Message:}]"
     );
     assert_eq!(operation(&fixture), (&OperationType::HealthCheck, &OperationState::Failed));
-    assert_eq!(fixture.told, ["GivenUp"]);
+    assert_eq!(fixture.emitted, ["GivenUp"]);
 }
 
 /// Shows MC-H9, MC-W72.
 #[test]
-fn h9_waits_while_others_of_the_deployment_are_on_their_way_and_does_the_rest_of_its_work() {
+fn h9_waits_while_other_machines_are_replaced() {
     let mut fixture = ill();
     fixture.edit(|m| m["metadata"]["labels"]["name"] = json!("pool"));
     fixture.siblings = Siblings { machines: 5, in_progress: 1 };
@@ -248,11 +252,14 @@ fn h9_waits_while_others_of_the_deployment_are_on_their_way_and_does_the_rest_of
     let plan = fixture.plan();
     assert!(plan.steps.is_empty());
     assert_eq!(plan.because, Reason::ReplacementsInProgress { in_progress: 1, limit: 1 });
-    assert!(matches!(plan.wake, Wake::By { awaited: Awaited::Sibling, .. }), "a sibling wakes it, not a poll");
+    assert!(
+        matches!(plan.wake, Wake::By { awaited: Awaited::Sibling, .. }),
+        "woken by another Machine, not by polling"
+    );
     fixture.report(&[("Ready", "False")]);
     fixture.edit_node(|n| n["metadata"]["labels"] = json!({}));
     fixture.settle();
-    assert_eq!(fixture.diary, ["copy the conditions of its node", "mark node \"node-1\" as its own"]);
+    assert_eq!(fixture.history, ["copy the conditions of the Node", "label node \"node-1\" with its Machine"]);
 
     fixture.siblings.in_progress = 0;
     assert_eq!(fixture.plan().exclusive_in.as_deref(), Some("pool"));
@@ -262,7 +269,7 @@ fn h9_waits_while_others_of_the_deployment_are_on_their_way_and_does_the_rest_of
 
 /// Shows MC-H9.
 #[test]
-fn h9_an_update_that_failed_is_given_up_too() {
+fn h9_machine_with_failed_update_is_marked_failed() {
     let mut fixture = updating();
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!("InPlaceUpdateFailed"));
     fixture.wait(HEALTH + Duration::from_secs(1));
@@ -272,7 +279,7 @@ fn h9_an_update_that_failed_is_given_up_too() {
 
 /// Shows MC-H10.
 #[test]
-fn h10_who_disables_the_health_timeout_is_never_given_up() {
+fn h10_machine_stays_when_health_timeout_is_disabled() {
     let mut fixture = ill();
     fixture.edit(|m| m["spec"]["disableHealthTimeout"] = json!(true));
     fixture.wait(Duration::from_hours(100));
@@ -283,7 +290,7 @@ fn h10_who_disables_the_health_timeout_is_never_given_up() {
 
 /// Shows MC-W9.
 #[test]
-fn preserving_a_machine_does_not_give_it_more_time() {
+fn preservation_does_not_extend_the_health_timeout() {
     let mut fixture = ill();
     fixture.wait(Duration::from_mins(9));
     let now = fixture.now.to_string();
@@ -295,7 +302,7 @@ fn preserving_a_machine_does_not_give_it_more_time() {
 
 /// Shows MC-H9.
 #[test]
-fn the_machines_own_health_timeout_beats_the_flag() {
+fn health_timeout_of_the_machine_overrides_the_flag() {
     let mut fixture = ill();
     fixture.edit(|m| m["spec"]["healthTimeout"] = json!("1h"));
     fixture.wait(Duration::from_mins(59));
@@ -310,7 +317,7 @@ fn the_machines_own_health_timeout_beats_the_flag() {
 #[case::running("Running")]
 #[case::pending("Pending")]
 #[case::ill("Unknown")]
-fn a_node_that_cannot_be_read_changes_nothing(#[case] phase: &str) {
+fn undecodable_node_changes_nothing(#[case] phase: &str) {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!(phase));
     fixture.node_is_unreadable = true;
@@ -323,7 +330,7 @@ fn a_node_that_cannot_be_read_changes_nothing(#[case] phase: &str) {
 #[case::pending("Pending")]
 #[case::ill("Unknown")]
 #[case::updating("InPlaceUpdating")]
-fn while_we_are_disconnected_nobody_is_marked_failed(#[case] phase: &str) {
+fn no_machine_is_marked_failed_while_frozen(#[case] phase: &str) {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!(phase));
     fixture.node = None;
@@ -335,7 +342,7 @@ fn while_we_are_disconnected_nobody_is_marked_failed(#[case] phase: &str) {
 }
 
 #[test]
-fn time_in_which_we_were_disconnected_counts_against_no_creation() {
+fn outage_does_not_count_towards_the_creation_timeout() {
     let mut fixture = MachineFixture::new();
     fixture.settle();
     fixture.outages.begin(fixture.now);
@@ -350,7 +357,7 @@ fn time_in_which_we_were_disconnected_counts_against_no_creation() {
 
 /// Shows MC-W8.
 #[test]
-fn an_expiry_survives_the_whole_way_to_failed() {
+fn preservation_expiry_survives_until_failed() {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| {
         m["metadata"]["annotations"][api::names::annotations::PRESERVE] = json!("now");
@@ -367,7 +374,7 @@ fn an_expiry_survives_the_whole_way_to_failed() {
 
 /// Shows MC-H4.
 #[test]
-fn an_empty_list_of_harmful_conditions_means_none_and_not_those_of_the_flag() {
+fn empty_condition_list_means_none() {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["spec"]["nodeConditions"] = json!(""));
     fixture.report(&[("Ready", "True"), ("DiskPressure", "True")]);
@@ -375,12 +382,12 @@ fn an_empty_list_of_harmful_conditions_means_none_and_not_those_of_the_flag() {
     assert_eq!(*fixture.phase(), MachinePhase::Running);
     fixture.report(&[("Ready", "False"), ("DiskPressure", "True")]);
     fixture.settle();
-    assert_eq!(*fixture.phase(), MachinePhase::Unknown, "Ready counts whatever the list says");
+    assert_eq!(*fixture.phase(), MachinePhase::Unknown, "Ready always counts");
 }
 
 /// Shows MC-H9.
 #[test]
-fn h9_a_machine_of_a_deployment_whose_update_failed_is_kept_unless_the_flag_says_otherwise() {
+fn h9_machine_with_failed_update_is_kept_by_default() {
     let mut fixture = updating();
     fixture.edit(|m| {
         m["metadata"]["labels"]["name"] = json!("pool");

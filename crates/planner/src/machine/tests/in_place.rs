@@ -1,4 +1,4 @@
-//! Updating in place: labels, condition, phase.
+//! In-place updates: labels, condition, phase.
 
 use std::sync::Arc;
 
@@ -19,7 +19,8 @@ const READY: (&str, &str) = ("ReadyForUpdate", "Node is ready for in-place updat
 const SUCCESSFUL: (&str, &str) = ("UpdateSuccessful", "Node in-place update successful");
 const FAILED: (&str, &str) = ("UpdateFailed", "Node in-place update failed: disk full");
 
-/// A running machine whose node says `reason`, with these labels (`c`andidate, `s`elected, `+` or `-` for its result).
+/// Returns a Running Machine whose Node has the reason `reason` and these labels (`c`andidate, `s`elected, `+` or `-`
+/// for its result).
 fn fixture(reason: &str, labels: &str) -> MachineFixture {
     let mut fixture = MachineFixture::running();
     fixture.edit_node(|n| {
@@ -47,7 +48,7 @@ fn condition(reason: &str) -> Option<Value> {
     })
 }
 
-/// What the first reconcile writes into the condition.
+/// Returns the condition after the first reconcile.
 fn written(fixture: &MachineFixture) -> Option<(String, String)> {
     fixture.plan().steps.iter().find_map(|step| match step {
         Step::PatchNode(write) => write.conditions.get(TYPE).map(|c| (c.reason.to_string(), c.message.to_string())),
@@ -72,14 +73,14 @@ fn written(fixture: &MachineFixture) -> Option<(String, String)> {
 #[case::succeeded_and_said_so("UpdateSuccessful", "cs+", None)]
 #[case::failed_and_said_so("UpdateFailed", "cs-", None)]
 #[case::no_longer_a_candidate("ReadyForUpdate", "s+", None)]
-fn labels_lead_the_condition_on(#[case] reason: &str, #[case] labels: &str, #[case] said: Option<(&str, &str)>) {
+fn labels_advance_the_condition(#[case] reason: &str, #[case] labels: &str, #[case] said: Option<(&str, &str)>) {
     let fixture = fixture(reason, labels);
     let said = said.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
     assert_eq!(written(&fixture), said);
 }
 
 #[test]
-fn a_selected_node_is_cordoned_in_the_write_that_says_so() {
+fn selected_node_is_cordoned_with_its_condition() {
     let fixture = fixture("", "cs");
     let plan = fixture.plan();
     let [Step::PatchNode(write)] = plan.steps.as_slice() else { panic!("{plan:#?}") };
@@ -89,7 +90,7 @@ fn a_selected_node_is_cordoned_in_the_write_that_says_so() {
 
 /// Shows MC-W15.
 #[test]
-fn a_result_is_the_machine_s_phase_before_it_is_the_node_s_condition() {
+fn result_is_written_to_the_machine_before_the_node() {
     let mut fixture = fixture("ReadyForUpdate", "cs+");
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!("InPlaceUpdating"));
     let plan = fixture.plan();
@@ -106,11 +107,11 @@ fn a_result_is_the_machine_s_phase_before_it_is_the_node_s_condition() {
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::Running);
     let copied = fixture.machine().status.conditions.iter().find(|c| &*c.kind == TYPE).unwrap();
-    assert_eq!(&*copied.reason, "UpdateSuccessful", "the manager reads the machine's copy");
+    assert_eq!(&*copied.reason, "UpdateSuccessful", "the manager reads the copy on the Machine");
     assert!(fixture.plan().steps.is_empty());
 }
 
-/// A budget that covers the pod of [`MachineFixture::add_pod`] and never opens.
+/// A PodDisruptionBudget that covers the pod of [`MachineFixture::add_pod`] and never allows an eviction.
 fn shut_budget(fixture: &mut MachineFixture) {
     fixture.decision = Answer::Refused(Refusal::Budget { retry_after: None });
     fixture.settle();
@@ -125,35 +126,35 @@ fn shut_budget(fixture: &mut MachineFixture) {
 
 /// Shows MC-W15.
 #[test]
-fn a_drained_node_is_ready_only_after_its_machine_says_so() {
+fn drained_node_is_ready_only_after_its_machine() {
     let mut fixture = fixture("", "cs");
     fixture.add_pod("web-1");
     fixture.settle();
-    let place = |what: &str| fixture.diary.iter().position(|step| step.contains(what)).expect(what);
+    let place = |what: &str| fixture.history.iter().position(|step| step.contains(what)).expect(what);
     assert!(place("cordon") < place("watch the pods"));
-    assert!(place("evict pod shop/web-1") < place("set its phase to InPlaceUpdating"));
-    assert!(place("set its phase to InPlaceUpdating") < place("ReadyForUpdate"));
+    assert!(place("evict pod shop/web-1") < place("set the phase to InPlaceUpdating"));
+    assert!(place("set the phase to InPlaceUpdating") < place("ReadyForUpdate"));
     assert_eq!(*fixture.phase(), MachinePhase::InPlaceUpdating);
     assert_eq!(fixture.text(), "Machine m-1 is undergoing an in-place update");
-    assert_eq!(fixture.told, ["ReadyForUpdate"]);
+    assert_eq!(fixture.emitted, ["ReadyForUpdate"]);
     assert_eq!(fixture.vms, 1);
-    assert!(fixture.plan().steps.is_empty(), "now the agent has its turn");
+    assert!(fixture.plan().steps.is_empty(), "waiting for the node agent");
 }
 
 /// Shows MC-W15.
 #[test]
-fn whoever_dies_in_between_is_followed() {
+fn restarted_process_continues_the_update() {
     let mut fixture = fixture("SelectedForUpdate", "cs");
     fixture.edit_node(|n| n["spec"]["unschedulable"] = json!(true));
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!("InPlaceUpdating"));
     fixture.settle();
-    assert!(!fixture.diary.iter().any(|step| step.contains("phase")), "that was written: {:#?}", fixture.diary);
+    assert!(!fixture.history.iter().any(|step| step.contains("phase")), "that was written: {:#?}", fixture.history);
     let node = fixture.node.as_ref().unwrap();
     assert_eq!(&*node.condition(TYPE).unwrap().reason, "ReadyForUpdate");
 }
 
 #[test]
-fn a_drain_that_does_not_get_on_is_told_in_the_reference_s_words_and_the_phase_stays() {
+fn failed_drain_is_reported_with_the_text_of_mcm() {
     let mut fixture = fixture("", "cs");
     fixture.add_pod("web-1");
     shut_budget(&mut fixture);
@@ -165,13 +166,13 @@ fn a_drain_that_does_not_get_on_is_told_in_the_reference_s_words_and_the_phase_s
         "Drain failed due to - error while evicting pod \"web-1\": pod disruption budget shop/b is misconfigured and \
          requires zero voluntary evictions. Will retry in next sync. Initiate node drain"
     );
-    assert_eq!(fixture.told, ["InPlaceUpdateFailed"]);
+    assert_eq!(fixture.emitted, ["InPlaceUpdateFailed"]);
 }
 
 #[rstest]
 #[case::success("+", MachinePhase::Running, "UpdateSuccessful")]
 #[case::failure("-", MachinePhase::InPlaceUpdateFailed, "UpdateFailed")]
-fn an_update_from_its_label_to_its_result(#[case] result: &str, #[case] phase: MachinePhase, #[case] reason: &str) {
+fn update_runs_from_label_to_result(#[case] result: &str, #[case] phase: MachinePhase, #[case] reason: &str) {
     let mut fixture = fixture("", "cs");
     fixture.add_pod("web-1");
     fixture.settle();
@@ -180,16 +181,16 @@ fn an_update_from_its_label_to_its_result(#[case] result: &str, #[case] phase: M
     fixture.settle();
     assert_eq!(*fixture.phase(), phase);
     let copied = fixture.machine().status.conditions.iter().find(|c| &*c.kind == TYPE).unwrap();
-    assert_eq!(&*copied.reason, reason, "the manager reads the machine's copy");
+    assert_eq!(&*copied.reason, reason, "the manager reads the copy on the Machine");
     assert!(fixture.node.as_ref().unwrap().spec.unschedulable, "the manager uncordons it");
     assert!(fixture.plan().steps.is_empty());
 }
 
 #[test]
-fn an_agent_that_never_answers_makes_the_update_fail_when_its_time_is_up() {
+fn update_fails_at_its_timeout_without_a_result() {
     let mut fixture = fixture("", "cs");
     fixture.settle();
-    let Wake::By { at, .. } = fixture.plan().wake else { panic!("it must wake itself") };
+    let Wake::By { at, .. } = fixture.plan().wake else { panic!("no wake-up") };
     fixture.now = at;
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::InPlaceUpdateFailed);

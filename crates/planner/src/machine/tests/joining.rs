@@ -1,4 +1,4 @@
-//! From a VM that runs to a node that has joined.
+//! Machines whose VM is running and whose Node joins.
 
 use std::time::Duration;
 
@@ -13,19 +13,22 @@ use super::fixture::{BEGIN, MachineFixture, read};
 fn pending() -> MachineFixture {
     let mut fixture = MachineFixture::new();
     fixture.settle();
-    fixture.diary.clear();
-    fixture.told.clear();
+    fixture.history.clear();
+    fixture.emitted.clear();
     fixture
 }
 
 /// Shows MC-H2, MC-W13, MC-W32, MC-W74.
 #[test]
-fn a_healthy_node_makes_the_machine_run_and_is_marked_as_ours() {
+fn machine_runs_and_marks_its_healthy_node() {
     let mut fixture = pending();
     fixture.wait(Duration::from_secs(42));
     fixture.register("True");
     fixture.settle();
-    assert_eq!(fixture.diary, ["set its phase to Running", "tell: Joined", "mark node \"node-1\" as its own"]);
+    assert_eq!(
+        fixture.history,
+        ["set the phase to Running", "emit Event Joined", "label node \"node-1\" with its Machine"]
+    );
     assert_eq!(
         fixture.machine().status.last_operation.description,
         "Machine m-1 successfully joined the cluster in 42s"
@@ -50,51 +53,53 @@ fn join_duration_is_zero_when_the_api_server_clock_is_ahead() {
 
 /// Shows MC-H2.
 #[test]
-fn a_node_that_is_not_ready_is_waited_for() {
+fn machine_waits_for_a_node_that_is_not_ready() {
     let mut fixture = pending();
     fixture.register("False");
     fixture.settle();
     assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
     assert_eq!(fixture.plan().because, Reason::NodeNotHealthy("Ready is False".into()));
-    assert_eq!(fixture.machine().status.conditions.len(), 1, "the machine shows what its node says");
+    assert_eq!(fixture.machine().status.conditions.len(), 1, "the Machine has a copy of the conditions");
 }
 
+/// Shows MC-H1a.
 #[test]
-fn a_node_that_has_just_registered_is_not_ready_by_one_write_with_what_follows() {
+fn first_conditions_are_written_together_with_the_phase() {
     let mut fixture = pending();
     fixture.register("False");
     fixture.edit_node(|node| node["metadata"]["creationTimestamp"] = json!(BEGIN));
     fixture.settle();
-    assert_eq!(fixture.diary, ["mark node \"node-1\" as its own"], "nothing is written that is over in a second");
-    fixture.diary.clear();
+    assert_eq!(fixture.history, ["label node \"node-1\" with its Machine"], "no write for a state that lasts a second");
+    fixture.history.clear();
     fixture.wait(Duration::from_secs(2));
     fixture.report_ready("True");
     fixture.settle();
-    assert_eq!(fixture.diary, ["set its phase to Running", "tell: Joined"]);
-    assert_eq!(fixture.machine().status.conditions.len(), 1, "its conditions came along");
+    assert_eq!(fixture.history, ["set the phase to Running", "emit Event Joined"]);
+    assert_eq!(fixture.machine().status.conditions.len(), 1, "the conditions are in the same write");
 }
 
+/// Shows MC-H1a.
 #[rstest]
 #[case::it_stays_so(BEGIN)]
 #[case::the_servers_clock_is_ahead("2026-01-01T00:00:15Z")]
-fn a_node_that_registered_and_is_still_not_ready_is_told_after_ten_seconds(#[case] registered: &str) {
+fn conditions_are_copied_after_ten_seconds_when_not_ready(#[case] registered: &str) {
     let mut fixture = pending();
     fixture.register("False");
     fixture.edit_node(|node| node["metadata"]["creationTimestamp"] = json!(registered));
     fixture.settle();
     if fixture.machine().status.conditions.is_empty() {
-        let Wake::By { awaited: Awaited::Node, at } = fixture.plan().wake else { panic!("it must wake itself") };
+        let Wake::By { awaited: Awaited::Node, at } = fixture.plan().wake else { panic!("no wake-up") };
         assert_eq!(at, "2026-01-01T00:00:10Z".parse().unwrap());
         fixture.now = at;
         fixture.settle();
     }
-    assert_eq!(fixture.machine().status.conditions.len(), 1, "the machine shows what its node says");
+    assert_eq!(fixture.machine().status.conditions.len(), 1, "the Machine has a copy of the conditions");
     assert_eq!(*fixture.machine().phase(), MachinePhase::Pending);
 }
 
 /// Shows MC-H2.
 #[test]
-fn a_node_whose_critical_components_have_not_started_is_waited_for() {
+fn machine_waits_for_critical_components() {
     let mut fixture = pending();
     fixture.register("True");
     let mut node = serde_json::to_value(fixture.node.as_ref().unwrap()).unwrap();
@@ -108,11 +113,11 @@ fn a_node_whose_critical_components_have_not_started_is_waited_for() {
 
 /// Shows MC-H7, MC-H11, MC-W44.
 #[test]
-fn a_node_that_does_not_come_in_time_makes_the_machine_failed() {
+fn machine_fails_when_its_node_does_not_join_in_time() {
     let mut fixture = pending();
     fixture.wait(Duration::from_mins(20));
-    assert!(fixture.plan().steps.is_empty(), "at the very instant there is still time");
-    let Wake::By { awaited: Awaited::Node, at } = fixture.plan().wake else { panic!("it must wake itself") };
+    assert!(fixture.plan().steps.is_empty(), "not at the deadline itself");
+    let Wake::By { awaited: Awaited::Node, at } = fixture.plan().wake else { panic!("no wake-up") };
     fixture.now = at;
     fixture.settle();
     assert_eq!(*fixture.machine().phase(), MachinePhase::Failed);
@@ -120,24 +125,24 @@ fn a_node_that_does_not_come_in_time_makes_the_machine_failed() {
         fixture.machine().status.last_operation.description,
         "Machine m-1 failed to join the cluster in 20m0s minutes."
     );
-    assert_eq!(fixture.told, ["GivenUp"]);
+    assert_eq!(fixture.emitted, ["GivenUp"]);
 }
 
 /// Shows MC-H7.
 #[test]
-fn the_machines_own_patience_beats_the_flag_and_its_annotation_beats_both() {
+fn creation_timeout_is_annotation_then_spec_then_flag() {
     let mut fixture = pending();
     fixture.edit(|m| m["spec"]["creationTimeout"] = json!("5m"));
     fixture.wait(Duration::from_secs(301));
     assert_eq!(fixture.plan().because, Reason::JoinTimedOut);
     fixture.edit(|m| m["metadata"]["annotations"][api::names::annotations::EFFECTIVE_CREATION_TIMEOUT] = json!("1h"));
-    assert_eq!(fixture.plan().because, Reason::NodeNotThere("node-1".into()));
+    assert_eq!(fixture.plan().because, Reason::NodeNotRegistered("node-1".into()));
     fixture.edit(|m| m["metadata"]["annotations"][api::names::annotations::EFFECTIVE_CREATION_TIMEOUT] = json!("soon"));
-    assert_eq!(fixture.plan().because, Reason::JoinTimedOut, "an annotation that is no duration is ignored");
+    assert_eq!(fixture.plan().because, Reason::JoinTimedOut, "an invalid annotation is ignored");
 }
 
 #[test]
-fn a_running_machine_needs_nothing_and_a_heartbeat_changes_that_not() {
+fn heartbeats_cause_no_write() {
     let mut fixture = pending();
     fixture.register("True");
     fixture.settle();
@@ -152,7 +157,7 @@ fn a_running_machine_needs_nothing_and_a_heartbeat_changes_that_not() {
 
 /// Shows API-14.
 #[test]
-fn a_new_condition_is_copied() {
+fn new_condition_is_copied() {
     let mut fixture = pending();
     fixture.register("True");
     fixture.settle();
@@ -160,21 +165,21 @@ fn a_new_condition_is_copied() {
     node["status"]["conditions"] =
         json!([{ "type": "Ready", "status": "True" }, { "type": "DiskPressure", "status": "False", "later": 1 }]);
     fixture.node = Some(read(node));
-    fixture.diary.clear();
+    fixture.history.clear();
     fixture.settle();
-    assert_eq!(fixture.diary, ["copy the conditions of its node"]);
+    assert_eq!(fixture.history, ["copy the conditions of the Node"]);
     let written = serde_json::to_value(&fixture.machine().status.conditions).unwrap();
     assert_eq!(written[1]["later"], 1, "a key of a newer API survives the copy");
 }
 
 /// Shows MC-W19.
 #[test]
-fn a_node_that_is_being_deleted_gets_no_new_finalizer() {
+fn deleting_node_gets_no_finalizer() {
     let mut fixture = pending();
     fixture.register("True");
     let mut node = serde_json::to_value(fixture.node.as_ref().unwrap()).unwrap();
     node["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:10Z");
-    // Not managed, or its machine would follow it and nothing would be written to it at all.
+    // Not managed: otherwise the Machine would be deleted with the Node, and nothing would be written to the Node.
     node["metadata"]["annotations"][api::names::annotations::NOT_MANAGED] = json!("1");
     fixture.node = Some(read(node));
     let added = |fixture: &MachineFixture| {
@@ -186,5 +191,5 @@ fn a_node_that_is_being_deleted_gets_no_new_finalizer() {
     };
     assert_eq!(added(&fixture), [false; 0], "the API server would refuse it");
     fixture.edit_node(|node| node["metadata"]["deletionTimestamp"] = json!(null));
-    assert_eq!(added(&fixture), [true], "the same node, while it stays");
+    assert_eq!(added(&fixture), [true], "the Node itself is unchanged");
 }

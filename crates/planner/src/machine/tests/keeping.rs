@@ -1,9 +1,9 @@
-//! Whatever people, agents and clouds do to a machine and its node, the parts of its reconcile come to rest together.
+//! The parts of a reconcile converge together under random changes by users, node agents and providers.
 
 use std::time::Duration;
 
-use api::Preservable;
 use api::Object;
+use api::Preservable;
 use api::names::annotations::{LAST_APPLIED_NODE_PRESERVE, PRESERVE};
 use api::names::labels::{CANDIDATE_FOR_UPDATE, SELECTED_FOR_UPDATE, UPDATE_RESULT};
 use proptest::prelude::*;
@@ -11,20 +11,20 @@ use serde_json::{Value, json};
 
 use super::fixture::MachineFixture;
 
-/// What may happen between two reconciles.
+/// A change between two reconciles.
 #[derive(Clone, Debug)]
 enum Happening {
-    /// Somebody says this of preservation, on the machine or on its node; nothing takes it back.
+    /// A user sets this preservation value on the Machine or its Node; nothing removes it.
     Wish { on_node: bool, value: Option<&'static str> },
-    /// The template wants this label, or none.
+    /// The node template has this label, or none.
     Template(Option<&'static str>),
-    /// A label of an update comes or goes.
+    /// A label of an in-place update is added or removed.
     Label(&'static str, Option<&'static str>),
-    /// The node is well, or not.
+    /// The Node is healthy, or not.
     Ready(&'static str),
-    /// Somebody moves in.
+    /// A pod is scheduled.
     Pod,
-    /// A person edits what the template wants.
+    /// A user changes a label of the node template.
     Edit,
     /// Time passes, in minutes.
     Wait(u64),
@@ -75,7 +75,7 @@ fn happen(fixture: &mut MachineFixture, happening: &Happening) {
 
 proptest! {
     #[test]
-    fn whatever_happens_a_reconcile_comes_to_rest_and_what_others_put_on_the_node_stays(
+    fn reconcile_converges_and_keeps_foreign_node_fields(
         happenings in prop::collection::vec(happening(), 0..25),
     ) {
         let mut fixture = MachineFixture::running();
@@ -94,15 +94,15 @@ proptest! {
             prop_assert_eq!(&node.spec.taints[0].key, "theirs");
             prop_assert!(node.status.capacity.contains_key("cpu"));
             let expiry = machine.status.current_status.preserve_expiry_time;
-            prop_assert!(expiry.is_none_or(|expiry| expiry.timestamp() > fixture.now), "nothing outlives its time");
+            prop_assert!(expiry.is_none_or(|expiry| expiry.timestamp() > fixture.now), "the expiry is in the future");
             let tainted = node.spec.taints.len() > 1;
             prop_assert!(!tainted || expiry.is_some(), "no taint without a preservation");
             let by_us = node.annotation("cluster-autoscaler.kubernetes.io/scale-down-disabled-by-mcm").is_some();
-            prop_assert!(!by_us || expiry.is_some(), "nor a word to the autoscaler");
+            prop_assert!(!by_us || expiry.is_some(), "no autoscaler annotation without a preservation");
             let noted = machine.annotation(LAST_APPLIED_NODE_PRESERVE).is_some();
             let own = machine.preserve().is_some_and(|own| own.is_valid());
             let nonsense = node.preserve().is_some_and(|said| !said.is_valid());
-            prop_assert!(!(noted && own) || nonsense, "once the node has spoken, it decides alone");
+            prop_assert!(!(noted && own) || nonsense, "the annotation of the Node has precedence");
         }
         prop_assert_eq!(fixture.vms, 1);
     }

@@ -1,4 +1,4 @@
-//! The machine planner against tables, and against a fixture in which its steps are carried out.
+//! Tests of the Machine planner, by tables and in a fixture that executes its steps.
 
 mod absence;
 mod creation;

@@ -1,9 +1,9 @@
-//! What a machine keeps on its node, and what its node means to it.
+//! Writes to the Node of a Machine, and effects of the Node on its Machine.
 
 use std::sync::Arc;
 
 use api::names::annotations::{
-    LAST_APPLIED_TEMPLATE, LAST_APPLIED_VIRTUAL_CAPACITY, NOT_MANAGED, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US,
+    LAST_APPLIED_TEMPLATE, LAST_APPLIED_VIRTUAL_CAPACITY, NOT_MANAGED, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_MCM,
 };
 use api::{Machine, MachinePhase, Object};
 use rstest::rstest;
@@ -18,7 +18,7 @@ fn wants(fixture: &mut MachineFixture, template: &Value) {
 
 /// Shows MC-W38.
 #[test]
-fn marks_template_and_capacity_are_one_write_of_the_object_and_one_of_its_status() {
+fn node_is_updated_by_one_write_and_one_status_write() {
     let mut fixture = MachineFixture::new();
     fixture.class = Presence::Present(read(json!({
         "metadata": { "name": "c", "finalizers": [api::names::finalizers::MACHINE] }, "providerSpec": {},
@@ -50,7 +50,7 @@ fn marks_template_and_capacity_are_one_write_of_the_object_and_one_of_its_status
 }
 
 #[test]
-fn a_changed_template_changes_the_node_and_a_person_s_own_entries_stay() {
+fn changed_template_keeps_entries_of_users() {
     let mut fixture = MachineFixture::running();
     wants(&mut fixture, &json!({ "metadata": { "labels": { "a": "1", "b": "1" } } }));
     fixture.settle();
@@ -68,8 +68,8 @@ fn a_changed_template_changes_the_node_and_a_person_s_own_entries_stay() {
 /// Shows MC-W39.
 #[rstest]
 #[case::missing(Presence::Absent)]
-#[case::unreadable(Presence::Undecodable)]
-fn without_a_class_the_template_is_kept_and_the_capacity_left_alone(#[case] class: Presence<api::MachineClass>) {
+#[case::unreadable(Presence::Undecodable(()))]
+fn missing_class_keeps_template_and_capacity(#[case] class: Presence<api::MachineClass>) {
     let mut fixture = MachineFixture::running();
     fixture.edit_node(|n| {
         n["metadata"]["annotations"][LAST_APPLIED_VIRTUAL_CAPACITY] = json!(r#"{"x.org/ports":"8"}"#);
@@ -84,14 +84,14 @@ fn without_a_class_the_template_is_kept_and_the_capacity_left_alone(#[case] clas
 }
 
 #[test]
-fn a_record_that_cannot_be_read_is_told_once_and_a_bad_entry_is_remarked_on() {
+fn invalid_record_and_invalid_entry_are_reported() {
     let mut fixture = MachineFixture::running();
     fixture.edit_node(|n| n["metadata"]["annotations"][LAST_APPLIED_TEMPLATE] = json!("?"));
     wants(&mut fixture, &json!({ "metadata": { "labels": { "not a key": "1" } } }));
     fixture.settle();
-    assert_eq!(fixture.told, ["NodeRecordReplaced"]);
+    assert_eq!(fixture.emitted, ["NodeRecordReplaced"]);
     let plan = fixture.plan();
-    assert!(plan.steps.is_empty(), "and it comes to rest");
+    assert!(plan.steps.is_empty(), "the planner converges");
     assert_eq!(plan.remarks.iter().map(|r| r.reason).collect::<Vec<_>>(), ["NodeTemplateInvalid"]);
 }
 
@@ -101,7 +101,7 @@ fn a_record_that_cannot_be_read_is_told_once_and_a_bad_entry_is_remarked_on() {
 #[case::ill("Unknown")]
 #[case::failed("Failed")]
 #[case::still_being_made("CrashLoopBackOff")]
-fn a_node_that_is_deleted_takes_its_machine_with_it(#[case] phase: &str) {
+fn machine_is_deleted_with_its_node(#[case] phase: &str) {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!(phase));
     fixture.edit_node(|n| n["metadata"]["deletionTimestamp"] = json!("2026-01-01T01:00:00Z"));
@@ -109,29 +109,29 @@ fn a_node_that_is_deleted_takes_its_machine_with_it(#[case] phase: &str) {
     assert_eq!(plan.steps.first(), Some(&Step::DeleteMachine));
     assert_eq!(plan.because, Reason::NodeDeleted("node-1".into()));
     fixture.settle();
-    assert!(fixture.machine.is_none(), "and nothing is left of either: {:#?}", fixture.diary);
+    assert!(fixture.machine.is_none(), "and nothing is left of either: {:#?}", fixture.history);
     assert_eq!(fixture.vms, 0);
-    assert_eq!(fixture.node.unwrap().metadata.finalizers, ["someone/else"], "the rest is theirs to finish");
+    assert_eq!(fixture.node.unwrap().metadata.finalizers, ["someone/else"], "other finalizers stay");
 }
 
 /// Shows MC-W30.
 #[test]
-fn a_node_that_merely_vanished_does_not_take_its_machine_along() {
+fn machine_stays_when_its_node_is_missing() {
     let mut fixture = MachineFixture::running();
     fixture.node = None;
     fixture.settle();
-    assert_eq!(*fixture.phase(), MachinePhase::Unknown, "that it is missing was noticed, as a matter of health");
+    assert_eq!(*fixture.phase(), MachinePhase::Unknown, "the missing Node is a matter of health");
     fixture.wait(fixture.policy.health_timeout + std::time::Duration::from_secs(1));
     fixture.settle();
-    assert_eq!(*fixture.phase(), MachinePhase::Failed, "its set decides what becomes of it");
+    assert_eq!(*fixture.phase(), MachinePhase::Failed, "its MachineSet replaces it");
     assert!(!fixture.machine().is_deleting());
-    assert!(!fixture.diary.iter().any(|line| line.contains("delet")), "{:#?}", fixture.diary);
+    assert!(!fixture.history.iter().any(|line| line.contains("delet")), "{:#?}", fixture.history);
     assert_eq!(fixture.vms, 1);
 }
 
 /// Shows MC-W30.
 #[test]
-fn a_deleted_node_does_not_take_its_machine_along_if_it_is_not_managed_or_we_are_disconnected() {
+fn machine_stays_when_its_deleting_node_is_not_managed() {
     let mut fixture = MachineFixture::running();
     fixture.edit_node(|n| n["metadata"]["deletionTimestamp"] = json!("2026-01-01T01:00:00Z"));
     fixture.connectivity = Connectivity::Frozen;
@@ -147,10 +147,7 @@ fn a_deleted_node_does_not_take_its_machine_along_if_it_is_not_managed_or_we_are
 #[case::its_own_vm("vm:///m-1", true)]
 #[case::the_others_vm("vm:///m-2", false)]
 #[case::nobody_knows("", false)]
-fn of_two_machines_with_the_same_node_only_the_one_with_its_vm_acts_on_it_and_both_are_told(
-    #[case] on_node: &str,
-    #[case] acts: bool,
-) {
+fn shared_node_is_changed_only_by_the_machine_with_its_vm(#[case] on_node: &str, #[case] acts: bool) {
     let mut fixture = MachineFixture::running();
     let rival: Machine = read(json!({ "metadata": { "name": "m-2" }, "spec": { "providerID": "vm:///m-2" } }));
     fixture.rivals = vec![Arc::new(rival)];
@@ -167,9 +164,9 @@ fn of_two_machines_with_the_same_node_only_the_one_with_its_vm_acts_on_it_and_bo
 
 /// Shows MD-S12.4.
 #[test]
-fn a_node_that_joins_in_a_roll_out_is_kept_from_the_autoscaler_by_the_write_that_marks_it() {
+fn node_joining_in_a_rollout_is_kept_from_the_autoscaler() {
     let mut fixture = MachineFixture::new();
-    fixture.rollout = RollOut::UnderWay;
+    fixture.rollout = Rollout::InProgress;
     fixture.settle();
     fixture.forget();
     fixture.register("True");
@@ -178,11 +175,11 @@ fn a_node_that_joins_in_a_roll_out_is_kept_from_the_autoscaler_by_the_write_that
     fixture.settle();
     let kept = |fixture: &MachineFixture| {
         let node = fixture.node.as_ref().unwrap();
-        [SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US].map(|key| node.annotation(key).map(str::to_owned))
+        [SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_MCM].map(|key| node.annotation(key).map(str::to_owned))
     };
     assert_eq!(kept(&fixture), [Some("true".to_owned()), Some("true".to_owned())]);
     assert!(fixture.node.as_ref().unwrap().has_finalizer(api::names::finalizers::NODE));
-    // Given back by the deployment controller, it is not taken again.
+    // Removed by the MachineDeployment controller, the annotation is not added again.
     fixture.edit_node(|n| n["metadata"]["annotations"] = json!({}));
     fixture.settle();
     assert_eq!(kept(&fixture), [None, None]);
@@ -190,9 +187,9 @@ fn a_node_that_joins_in_a_roll_out_is_kept_from_the_autoscaler_by_the_write_that
 
 /// Shows MD-S12.4.
 #[test]
-fn a_user_s_own_word_to_the_autoscaler_is_left_alone_when_a_node_joins_in_a_roll_out() {
+fn autoscaler_annotation_of_a_user_is_kept_in_a_rollout() {
     let mut fixture = MachineFixture::new();
-    fixture.rollout = RollOut::UnderWay;
+    fixture.rollout = Rollout::InProgress;
     wants(&mut fixture, &json!({ "metadata": { "annotations": { SCALE_DOWN_DISABLED: "false" } } }));
     fixture.settle();
     fixture.forget();
@@ -200,7 +197,7 @@ fn a_user_s_own_word_to_the_autoscaler_is_left_alone_when_a_node_joins_in_a_roll
     fixture.settle();
     let node = fixture.node.as_ref().unwrap();
     assert_eq!(node.annotation(SCALE_DOWN_DISABLED), Some("false"));
-    assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_US), None);
+    assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_MCM), None);
 }
 
 /// A Node that has, or has not, the annotation that requests the deletion of its Machine.
@@ -217,9 +214,9 @@ fn annotated(value: &str) -> MachineFixture {
 fn node_annotation_deletes_the_machine_and_names_the_reason() {
     let mut fixture = annotated("true");
     fixture.reconcile();
-    assert_eq!(fixture.diary, ["ask for its deletion", "tell: NodeDeleted"]);
+    assert_eq!(fixture.history, ["delete the Machine", "emit Event NodeDeleted"]);
     let reason = "node \"node-1\" has the annotation node.machine.sapcloud.io/trigger-deletion-by-mcm";
-    assert_eq!(fixture.said, [format!("deleting the Machine: {reason}")]);
+    assert_eq!(fixture.messages, [format!("deleting the Machine: {reason}")]);
     fixture.reconcile();
     let text = "Node node-1 has the annotation node.machine.sapcloud.io/trigger-deletion-by-mcm. \
                 Set machine status to termination. Now, getting VM Status";
@@ -248,5 +245,5 @@ fn node_annotation_deletes_nothing_unless_it_applies() {
     let mut template = annotated("true");
     let annotations = json!({ "node.machine.sapcloud.io/trigger-deletion-by-mcm": "true" });
     template.edit(|m| m["spec"]["nodeTemplate"] = json!({ "metadata": { "annotations": annotations } }));
-    assert!(!deletes(template), "it would delete every replacement as well");
+    assert!(!deletes(template), "it would also delete every replacement");
 }

@@ -1,4 +1,4 @@
-//! What a machine's plan makes of our not having seen.
+//! Plans during and after outages.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::fixture::MachineFixture;
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A machine whose node has just fallen ill.
+/// Returns a Machine whose Node has just become unhealthy.
 fn ill() -> MachineFixture {
     let mut fixture = MachineFixture::new();
     fixture.settle();
@@ -19,7 +19,7 @@ fn ill() -> MachineFixture {
     fixture.register("False");
     fixture.settle();
     assert_eq!(*fixture.machine().phase(), MachinePhase::Unknown);
-    fixture.diary.clear();
+    fixture.history.clear();
     fixture
 }
 
@@ -31,13 +31,13 @@ fn disconnected_for(fixture: &mut MachineFixture, time: Duration) {
 
 /// Shows MC-W28.
 #[test]
-fn a_machine_that_became_unhealthy_before_we_were_disconnected_starts_over_without_being_called_healthy() {
+fn health_timeout_restarts_after_an_outage() {
     let mut fixture = ill();
     fixture.wait(9 * MINUTE);
     disconnected_for(&mut fixture, 30 * MINUTE);
     fixture.settle();
     let status = &fixture.machine().status;
-    assert_eq!(status.current_status.phase, MachinePhase::Unknown, "nobody has seen that it runs");
+    assert_eq!(status.current_status.phase, MachinePhase::Unknown, "its health is unknown");
     assert_eq!(
         status.last_operation.description,
         "Machine Health Timeout was reset due to APIServer being unreachable"
@@ -46,15 +46,11 @@ fn a_machine_that_became_unhealthy_before_we_were_disconnected_starts_over_witho
     assert!(fixture.plan().steps.is_empty(), "written once");
     fixture.wait(2 * MINUTE);
     fixture.settle();
-    assert_eq!(
-        *fixture.machine().phase(),
-        MachinePhase::Failed,
-        "it is marked Failed when it stays ill before our eyes"
-    );
+    assert_eq!(*fixture.machine().phase(), MachinePhase::Failed, "marked Failed when the Node stays unhealthy");
 }
 
 #[test]
-fn a_machine_that_was_ill_and_is_well_when_we_see_again_just_runs() {
+fn machine_runs_when_its_node_recovered_in_an_outage() {
     let mut fixture = ill();
     disconnected_for(&mut fixture, 30 * MINUTE);
     fixture.register("True");
@@ -64,7 +60,7 @@ fn a_machine_that_was_ill_and_is_well_when_we_see_again_just_runs() {
 
 /// Shows MC-W28.
 #[test]
-fn a_machine_that_was_to_join_while_we_were_disconnected_gets_that_time_back() {
+fn outage_extends_the_creation_timeout() {
     let mut fixture = MachineFixture::new();
     fixture.settle();
     fixture.wait(10 * MINUTE);
@@ -77,11 +73,11 @@ fn a_machine_that_was_to_join_while_we_were_disconnected_gets_that_time_back() {
 }
 
 #[test]
-fn who_is_frozen_makes_nothing_and_gives_nobody_up() {
+fn frozen_controller_creates_and_fails_nothing() {
     let mut new = MachineFixture::new();
     new.connectivity = Connectivity::Frozen;
     new.settle();
-    assert_eq!((new.created, new.diary.as_slice()), (0, ["add our finalizer".to_owned()].as_slice()));
+    assert_eq!((new.created, new.history.as_slice()), (0, ["add the finalizer".to_owned()].as_slice()));
     let mut ill = ill();
     ill.connectivity = Connectivity::Frozen;
     ill.wait(60 * MINUTE);
@@ -89,7 +85,7 @@ fn who_is_frozen_makes_nothing_and_gives_nobody_up() {
 }
 
 #[test]
-fn who_is_frozen_still_deletes_what_somebody_asked_to_delete() {
+fn frozen_controller_continues_deletions() {
     let mut fixture = MachineFixture::new();
     fixture.settle();
     fixture.register("True");
@@ -102,7 +98,7 @@ fn who_is_frozen_still_deletes_what_somebody_asked_to_delete() {
 }
 
 #[test]
-fn who_is_frozen_deletes_no_machine_because_of_its_node() {
+fn frozen_controller_deletes_no_machine_for_its_node() {
     let mut fixture = MachineFixture::new();
     fixture.settle();
     fixture.register("True");
@@ -114,7 +110,7 @@ fn who_is_frozen_deletes_no_machine_because_of_its_node() {
     assert!(fixture.plan().steps.is_empty(), "{:?}", fixture.plan());
 }
 
-/// The cache shows the Node, and the API server of the target cluster does not answer.
+/// The Node is in the cache, and the API server of the target cluster does not respond.
 /// Shows DR-4, MC-D6c.
 #[test]
 fn deletion_ends_if_the_target_api_server_stays_unreachable() {
@@ -132,7 +128,7 @@ fn deletion_ends_if_the_target_api_server_stays_unreachable() {
     }
     assert!(fixture.machine.is_none(), "{}", fixture.text());
     assert_eq!((fixture.vms, fixture.node.is_some()), (0, true));
-    assert_eq!(fixture.told.last(), Some(&"NodeMayBeLeft"));
+    assert_eq!(fixture.emitted.last(), Some(&"NodeMayBeLeft"));
     let took = fixture.now.duration_since(begin).as_secs();
     assert!((40..=180).contains(&took), "the outage extends the drain timeout by at most itself: {took} s");
 }

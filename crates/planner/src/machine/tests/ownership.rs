@@ -1,4 +1,4 @@
-//! Nodes that cannot be the Node of a Machine, whatever its label says.
+//! Nodes that cannot be the Node of a Machine, although its label names them.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn control_plane() -> Value {
     json!({ "metadata": { "labels": { "node-role.kubernetes.io/control-plane": "" } } })
 }
 
-/// The Node that the label of the Machine names gets these fields.
+/// Sets these fields of the Node that the label of the Machine names.
 fn becomes(fixture: &mut MachineFixture, change: &Value) {
     fixture.edit_node(|node| json_patch::merge(node, change));
 }
@@ -35,14 +35,14 @@ fn foreign_node_is_not_adopted_when_a_driver_names_it(#[case] node: Value) {
     becomes(&mut fixture, &node);
     let before = fixture.node.clone();
     fixture.settle();
-    assert_eq!((fixture.phase(), &fixture.node), (&MachinePhase::Pending, &before), "{:?}", fixture.diary);
+    assert_eq!((fixture.phase(), &fixture.node), (&MachinePhase::Pending, &before), "{:?}", fixture.history);
     let plan = fixture.plan();
     assert!(matches!(plan.because, Reason::NodeForeign { .. }), "{:?}", plan.because);
     assert_eq!(plan.remarks.iter().map(|remark| remark.reason).collect::<Vec<_>>(), ["NodeDisputed"]);
 
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.vms == 0 && fixture.node == before, "{:#?}", fixture.diary);
+    assert!(fixture.machine.is_none() && fixture.vms == 0 && fixture.node == before, "{:#?}", fixture.history);
 }
 
 /// Shows MC-S4.
@@ -57,35 +57,35 @@ fn machine_fails_after_its_creation_timeout_if_its_node_is_foreign() {
     fixture.wait(Duration::from_mins(21));
     fixture.settle();
     assert_eq!(*fixture.phase(), MachinePhase::Failed);
-    let said = fixture.said.last().unwrap();
+    let said = fixture.messages.last().unwrap();
     assert!(said.contains("node \"node-1\" runs on another VM (vm:///cp/cp-1)"), "{said}");
 }
 
 /// Shows MC-S4, MC-S5.
 #[rstest]
-#[case::on_another_vm(other_vm(), "Node node-1 runs on another VM (vm:///cp/cp-1) and is left alone.")]
-#[case::of_the_control_plane(control_plane(), "Node node-1 has the control-plane role and is left alone.")]
+#[case::on_another_vm(other_vm(), "Node node-1 runs on another VM (vm:///cp/cp-1) and is not changed.")]
+#[case::of_the_control_plane(control_plane(), "Node node-1 has the control-plane role and is not changed.")]
 fn foreign_node_is_neither_drained_nor_deleted_with_a_machine(#[case] node: Value, #[case] said: &str) {
     let mut fixture = MachineFixture::running();
     becomes(&mut fixture, &node);
     let before = fixture.node.clone();
     fixture.settle();
-    assert_eq!(*fixture.phase(), MachinePhase::Running, "a wrong label is no reason to replace the Machine");
+    assert_eq!(*fixture.phase(), MachinePhase::Running, "a wrong label does not replace the Machine");
     fixture.add_pod("etcd");
-    fixture.pods_there.clear(); // the pods of a foreign Node do not keep the VM of this Machine
+    fixture.pods_there.clear(); // the pods of a foreign Node do not block the deletion of this VM
     fixture.edit(|m| m["metadata"]["labels"]["force-deletion"] = json!("True"));
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:#?}", fixture.diary);
-    assert_eq!(fixture.node, before, "{:#?}", fixture.diary);
-    assert!(!touched(&fixture), "{:#?}", fixture.diary);
-    assert!(fixture.diary.contains(&format!("note: {said} Initiate VM deletion")), "{:#?}", fixture.diary);
-    assert_eq!(fixture.said.last().unwrap(), &format!("VM is deleted; {said}"));
+    assert!(fixture.machine.is_none() && fixture.vms == 0, "{:#?}", fixture.history);
+    assert_eq!(fixture.node, before, "{:#?}", fixture.history);
+    assert!(!touched(&fixture), "{:#?}", fixture.history);
+    assert!(fixture.history.contains(&format!("report: {said} Initiate VM deletion")), "{:#?}", fixture.history);
+    assert_eq!(fixture.messages.last().unwrap(), &format!("VM is deleted; {said}"));
 }
 
 /// Shows MC-S4.
 #[test]
-fn foreign_node_that_is_deleted_does_not_take_the_machine_along() {
+fn machine_stays_when_a_foreign_node_is_deleted() {
     let mut fixture = MachineFixture::running();
     becomes(&mut fixture, &other_vm());
     becomes(&mut fixture, &json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:10Z" } }));
@@ -113,13 +113,13 @@ fn label_is_corrected_when_the_own_node_is_known(#[case] deleting: bool) {
     if deleting {
         fixture.delete();
         fixture.settle();
-        assert!(fixture.machine.is_none() && fixture.node.is_none(), "{:#?}", fixture.diary);
+        assert!(fixture.machine.is_none() && fixture.node.is_none(), "{:#?}", fixture.history);
     } else {
         fixture.settle();
         assert_eq!(fixture.machine().node_name().unwrap(), "node-1");
     }
-    assert!(fixture.diary.contains(&"link it to node \"node-1\"".to_owned()), "{:#?}", fixture.diary);
-    assert!(fixture.told.contains(&"NodeDisputed"));
+    assert!(fixture.history.contains(&"record node \"node-1\"".to_owned()), "{:#?}", fixture.history);
+    assert!(fixture.emitted.contains(&"NodeDisputed"));
 }
 
 /// Shows MC-S4.
@@ -134,6 +134,6 @@ fn deletion_does_not_link_a_machine_to_a_foreign_node() {
     let before = fixture.node.clone();
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.vms == 0 && fixture.node == before, "{:#?}", fixture.diary);
-    assert!(!fixture.diary.iter().any(|line| line.starts_with("link it")), "{:#?}", fixture.diary);
+    assert!(fixture.machine.is_none() && fixture.vms == 0 && fixture.node == before, "{:#?}", fixture.history);
+    assert!(!fixture.history.iter().any(|line| line.starts_with("record node")), "{:#?}", fixture.history);
 }

@@ -1,9 +1,9 @@
-//! Preserving a machine: who wishes it, for how long, and what is undone afterwards.
+//! Preservation: its request, its duration, and its end.
 
 use std::time::Duration;
 
 use api::names::annotations::{
-    LAST_APPLIED_NODE_PRESERVE, PRESERVE, PRESERVED_BEFORE, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_US,
+    LAST_APPLIED_NODE_PRESERVE, PRESERVE, PRESERVED_BEFORE, SCALE_DOWN_DISABLED, SCALE_DOWN_DISABLED_BY_MCM,
 };
 use api::names::taints;
 use api::{MachinePhase, Object};
@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::super::*;
 use super::fixture::MachineFixture;
-use crate::drain::{Answer, Failure, Outlook, Refusal};
+use crate::drain::{Answer, Failure, Persistence, Refusal};
 
 const EXPIRY: Duration = Duration::from_hours(96);
 
@@ -41,7 +41,7 @@ fn said(status: &str, reason: &str, message: &str) -> (String, String, String) {
 }
 
 #[test]
-fn now_preserves_a_running_machine_until_its_time_is_up_and_undoes_all_of_it_then() {
+fn now_preserves_a_running_machine_until_it_expires() {
     let mut fixture = MachineFixture::running();
     let begin = fixture.now;
     wish(&mut fixture, "now");
@@ -54,20 +54,20 @@ fn now_preserves_a_running_machine_until_its_time_is_up_and_undoes_all_of_it_the
     );
     let node = fixture.node.as_ref().unwrap();
     assert_eq!(node.annotation(SCALE_DOWN_DISABLED), Some("true"));
-    assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_US), Some("true"));
+    assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_MCM), Some("true"));
     assert!(!node.spec.unschedulable && node.spec.taints.is_empty());
-    assert_eq!(fixture.told, ["Preserved"]);
+    assert_eq!(fixture.emitted, ["Preserved"]);
 
     let plan = fixture.plan();
-    assert_eq!(plan.wake, Wake::By { awaited: Awaited::Change, at: expiry }, "woken at that very moment");
+    assert_eq!(plan.wake, Wake::By { awaited: Awaited::Change, at: expiry }, "woken at the expiry");
     fixture.now = expiry;
     fixture.settle();
     assert_eq!(expires(&fixture), None);
     assert_eq!(says(&fixture), said("False", "Preservation stopped.", ""));
     let node = fixture.node.as_ref().unwrap();
-    assert_eq!((node.annotation(SCALE_DOWN_DISABLED), node.annotation(SCALE_DOWN_DISABLED_BY_US)), (None, None));
+    assert_eq!((node.annotation(SCALE_DOWN_DISABLED), node.annotation(SCALE_DOWN_DISABLED_BY_MCM)), (None, None));
     assert_eq!(fixture.machine().annotation(PRESERVE), None);
-    assert_eq!(fixture.told, ["Preserved", "PreservationEnded"]);
+    assert_eq!(fixture.emitted, ["Preserved", "PreservationEnded"]);
     assert_eq!(fixture.plan().because, Reason::Converged);
 }
 
@@ -75,9 +75,7 @@ fn now_preserves_a_running_machine_until_its_time_is_up_and_undoes_all_of_it_the
 #[rstest]
 #[case::by_its_set("auto-preserved")]
 #[case::by_a_person("when-failed")]
-fn when_its_time_is_up_a_machine_is_marked_as_preserved_before_in_the_write_that_takes_the_wish_away(
-    #[case] value: &str,
-) {
+fn expiry_marks_the_machine_as_preserved_before(#[case] value: &str) {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
     fixture.report(&[("Ready", "False")]);
@@ -89,12 +87,16 @@ fn when_its_time_is_up_a_machine_is_marked_as_preserved_before_in_the_write_that
     let patch = plan.steps.iter().find_map(|step| if let Step::Patch(patch) = step { Some(patch) } else { None });
     let said = &patch.unwrap().annotations;
     assert_eq!(said.get(PRESERVE), Some(&None));
-    assert_eq!(said.get(PRESERVED_BEFORE), Some(&Some("true".to_owned())), "or its set would ask for it again");
+    assert_eq!(
+        said.get(PRESERVED_BEFORE),
+        Some(&Some("true".to_owned())),
+        "otherwise the MachineSet would preserve it again"
+    );
 }
 
 /// Shows MS-R18.
 #[test]
-fn a_machine_that_has_recovered_may_be_preserved_by_its_set_when_it_fails_anew() {
+fn recovered_machine_can_be_preserved_again() {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| {
         m["metadata"]["annotations"][PRESERVED_BEFORE] = json!("true");
@@ -106,13 +108,13 @@ fn a_machine_that_has_recovered_may_be_preserved_by_its_set_when_it_fails_anew()
 }
 
 #[test]
-fn the_end_is_written_down_last_so_that_whoever_dies_before_is_followed() {
+fn end_of_the_preservation_is_written_last() {
     let mut fixture = MachineFixture::running();
     wish(&mut fixture, "now");
     fixture.settle();
     fixture.wait(EXPIRY);
     let steps = fixture.plan().steps;
-    let [Step::PatchNode(_), Step::Patch(_), Step::Status(last), Step::Tell(_)] = steps.as_slice() else {
+    let [Step::PatchNode(_), Step::Patch(_), Step::Status(last), Step::EmitEvent(_)] = steps.as_slice() else {
         panic!("{steps:#?}")
     };
     assert_eq!(last.current_status.as_ref().unwrap().preserve_expiry_time, None);
@@ -120,7 +122,7 @@ fn the_end_is_written_down_last_so_that_whoever_dies_before_is_followed() {
 
 /// Shows MC-W54, MC-W76.
 #[test]
-fn a_machine_that_fails_is_preserved_in_the_very_write_that_says_so() {
+fn preservation_starts_in_the_write_of_the_failed_phase() {
     let mut fixture = MachineFixture::running();
     wish(&mut fixture, "when-failed");
     fixture.report(&[("Ready", "False")]);
@@ -131,14 +133,14 @@ fn a_machine_that_fails_is_preserved_in_the_very_write_that_says_so() {
     let Some(Step::Status(write)) = plan.steps.first() else { panic!("{plan:#?}") };
     let current = write.current_status.as_ref().unwrap();
     assert_eq!(current.phase, MachinePhase::Failed);
-    assert!(current.preserve_expiry_time.is_some(), "or its set would replace it in between");
+    assert!(current.preserve_expiry_time.is_some(), "otherwise the MachineSet would replace it");
 }
 
 /// Shows MC-W21, MC-W76.
 #[rstest]
 #[case::user("when-failed")]
 #[case::set("auto-preserved")]
-fn a_failed_machine_is_tainted_and_hidden_from_the_autoscaler(#[case] value: &str) {
+fn failed_machine_is_tainted_and_excluded_from_autoscaler(#[case] value: &str) {
     let mut fixture = MachineFixture::running();
     wish(&mut fixture, value);
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
@@ -148,12 +150,12 @@ fn a_failed_machine_is_tainted_and_hidden_from_the_autoscaler(#[case] value: &st
     let taint = &node.spec.taints[0];
     assert_eq!((taint.key.as_str(), taint.effect.to_string()), (taints::PRESERVED, "NoSchedule".to_owned()));
     assert_eq!(taint.time_added.map(api::Time::timestamp), Some(fixture.now));
-    assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_US), Some("true"));
-    assert!(!node.spec.unschedulable, "a cordon belongs to whoever set it");
+    assert_eq!(node.annotation(SCALE_DOWN_DISABLED_BY_MCM), Some("true"));
+    assert!(!node.spec.unschedulable, "the cordon of a user is kept");
 }
 
 #[test]
-fn a_users_cordon_and_a_users_word_to_the_autoscaler_are_left_alone() {
+fn cordon_and_autoscaler_annotation_of_users_are_kept() {
     let mut fixture = MachineFixture::running();
     fixture.edit_node(|n| {
         n["spec"]["unschedulable"] = json!(true);
@@ -161,19 +163,23 @@ fn a_users_cordon_and_a_users_word_to_the_autoscaler_are_left_alone() {
     });
     wish(&mut fixture, "now");
     fixture.settle();
-    assert_eq!(fixture.node.as_ref().unwrap().annotation(SCALE_DOWN_DISABLED_BY_US), None, "it is not ours to claim");
+    assert_eq!(
+        fixture.node.as_ref().unwrap().annotation(SCALE_DOWN_DISABLED_BY_MCM),
+        None,
+        "not set by the controller"
+    );
     wish(&mut fixture, "false");
     fixture.settle();
     let node = fixture.node.as_ref().unwrap();
     assert!(node.spec.unschedulable);
     assert_eq!(node.annotation(SCALE_DOWN_DISABLED), Some("true"));
     assert_eq!(expires(&fixture), None);
-    assert_eq!(fixture.machine().annotation(PRESERVE), Some("false"), "it may count again");
+    assert_eq!(fixture.machine().annotation(PRESERVE), Some("false"), "kept");
 }
 
 /// Shows MC-W51.
 #[test]
-fn a_machine_that_recovers_loses_the_wish_of_its_set_even_if_nobody_had_acted_on_it() {
+fn recovery_removes_the_annotation_of_the_set() {
     let mut fixture = MachineFixture::running();
     wish(&mut fixture, "auto-preserved");
     fixture.settle();
@@ -181,15 +187,11 @@ fn a_machine_that_recovers_loses_the_wish_of_its_set_even_if_nobody_had_acted_on
     assert_eq!(expires(&fixture), None);
     wish(&mut fixture, "when-failed");
     fixture.settle();
-    assert_eq!(
-        fixture.machine().annotation(PRESERVE),
-        Some("when-failed"),
-        "but a user's wish stays for the next time"
-    );
+    assert_eq!(fixture.machine().annotation(PRESERVE), Some("when-failed"), "the annotation of a user stays");
 }
 
 #[test]
-fn once_the_node_has_spoken_it_decides_and_its_silence_counts() {
+fn node_annotation_and_its_removal_have_precedence() {
     let mut fixture = MachineFixture::running();
     wish(&mut fixture, "when-failed");
     wish_on_node(&mut fixture, Some("now"));
@@ -200,17 +202,17 @@ fn once_the_node_has_spoken_it_decides_and_its_silence_counts() {
 
     wish_on_node(&mut fixture, None);
     fixture.settle();
-    assert_eq!(expires(&fixture), None, "it was taken from the node");
+    assert_eq!(expires(&fixture), None, "removed from the Node");
     assert_eq!(fixture.machine().annotation(LAST_APPLIED_NODE_PRESERVE), None);
 
     wish(&mut fixture, "now");
     fixture.settle();
-    assert!(expires(&fixture).is_some(), "the machine's own wish counts again");
+    assert!(expires(&fixture).is_some(), "the annotation of the Machine takes effect again");
 }
 
 /// Shows MC-W52.
 #[test]
-fn what_a_lost_node_had_wished_goes_on_counting() {
+fn annotation_of_a_lost_node_stays_in_effect() {
     let mut fixture = MachineFixture::running();
     wish_on_node(&mut fixture, Some("now"));
     fixture.settle();
@@ -220,14 +222,14 @@ fn what_a_lost_node_had_wished_goes_on_counting() {
     assert_eq!((expires(&fixture), expiry.is_some()), (expiry, true));
     wish(&mut fixture, "false");
     fixture.settle();
-    assert_eq!(expires(&fixture), None, "and its machine can still be told otherwise");
+    assert_eq!(expires(&fixture), None, "the Machine can still be annotated");
 }
 
 /// Shows MC-W53.
 #[rstest]
 #[case::on_the_machine(true)]
 #[case::on_the_node(false)]
-fn nonsense_is_remarked_on_and_holds_up_no_expiry(#[case] on_machine: bool) {
+fn invalid_value_is_reported_and_does_not_delay_expiry(#[case] on_machine: bool) {
     let mut fixture = MachineFixture::running();
     wish_on_node(&mut fixture, Some("now"));
     fixture.settle();
@@ -239,14 +241,14 @@ fn nonsense_is_remarked_on_and_holds_up_no_expiry(#[case] on_machine: bool) {
     fixture.settle();
     let plan = fixture.plan();
     assert_eq!(plan.remarks.iter().map(|remark| remark.reason).collect::<Vec<_>>(), ["PreserveValueInvalid"]);
-    assert!(expires(&fixture).is_some(), "what was said before still stands");
+    assert!(expires(&fixture).is_some(), "the earlier annotation stays in effect");
     fixture.now = expires(&fixture).unwrap();
     fixture.settle();
     assert_eq!(expires(&fixture), None);
 }
 
 #[test]
-fn preservation_starts_no_health_timeout_anew() {
+fn preservation_does_not_restart_the_health_timeout() {
     let mut fixture = MachineFixture::running();
     fixture.report(&[("Ready", "False")]);
     fixture.settle();
@@ -262,7 +264,7 @@ fn preservation_starts_no_health_timeout_anew() {
 }
 
 #[test]
-fn its_own_timeout_beats_the_flag_and_a_later_change_moves_nothing() {
+fn preserve_timeout_of_the_machine_overrides_the_flag() {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["spec"]["machinePreserveTimeout"] = json!("1h"));
     wish(&mut fixture, "now");
@@ -275,7 +277,7 @@ fn its_own_timeout_beats_the_flag_and_a_later_change_moves_nothing() {
 }
 
 #[test]
-fn a_machine_without_a_target_cluster_is_preserved_too() {
+fn machine_is_preserved_without_target_cluster() {
     let mut fixture = MachineFixture::new();
     fixture.joins = false;
     fixture.settle();
@@ -298,7 +300,7 @@ fn fail(fixture: &mut MachineFixture) {
 #[rstest]
 #[case::user("when-failed", "Preserved by user.")]
 #[case::set("auto-preserved", "Preserved by MCM.")]
-fn the_node_of_a_failed_machine_is_emptied_and_its_vm_kept(#[case] value: &str, #[case] reason: &str) {
+fn node_of_a_failed_machine_is_drained_and_its_vm_kept(#[case] value: &str, #[case] reason: &str) {
     let mut fixture = MachineFixture::running();
     fixture.add_pod("web-1");
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
@@ -315,10 +317,11 @@ fn the_node_of_a_failed_machine_is_emptied_and_its_vm_kept(#[case] value: &str, 
 
 /// Shows MC-W50.
 #[test]
-fn a_preservation_drain_that_fails_is_told_and_tried_again() {
+fn failed_preservation_drain_is_reported_once_and_retried() {
     let mut fixture = MachineFixture::running();
     fixture.add_pod("web-1");
-    fixture.decision = Answer::Failed(Failure { text: "no".into(), outlook: Outlook::Lasting, retry_after: None });
+    fixture.decision =
+        Answer::Failed(Failure { text: "no".into(), persistence: Persistence::Permanent, retry_after: None });
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!("Failed"));
     fixture.report_ready("False");
     wish(&mut fixture, "when-failed");
@@ -327,9 +330,9 @@ fn a_preservation_drain_that_fails_is_told_and_tried_again() {
     assert_eq!(status, "False");
     assert!(message.starts_with("Preserved node could not be drained. Machine preserved until "), "{message}");
     let plan = fixture.plan();
-    assert_eq!(plan.remarks.len(), 1, "and people are told why");
-    let Wake::By { at, .. } = plan.wake else { panic!("it must wake itself") };
-    assert!(at < facts::later(fixture.now, Duration::from_mins(5)), "long before its time is up");
+    assert_eq!(plan.remarks.len(), 1, "an Event reports the failure");
+    let Wake::By { at, .. } = plan.wake else { panic!("no wake-up") };
+    assert!(at < facts::later(fixture.now, Duration::from_mins(5)), "before the expiry");
     fixture.decision = Answer::Accepted;
     fixture.now = at;
     fixture.settle();
@@ -339,7 +342,7 @@ fn a_preservation_drain_that_fails_is_told_and_tried_again() {
 
 /// Shows MC-W77.
 #[test]
-fn a_machine_that_fails_a_second_time_is_drained_a_second_time() {
+fn second_failure_drains_the_node_again() {
     let mut fixture = MachineFixture::running();
     wish(&mut fixture, "now");
     fixture.settle();
@@ -348,7 +351,7 @@ fn a_machine_that_fails_a_second_time_is_drained_a_second_time() {
         fixture.add_pod("web-1");
         fail(&mut fixture);
         fixture.settle();
-        assert!(fixture.pods_there.is_empty(), "{:#?}", fixture.diary);
+        assert!(fixture.pods_there.is_empty(), "{:#?}", fixture.history);
         assert!(says(&fixture).2.starts_with("Preserved node drained successfully."));
         assert_eq!(fixture.node.as_ref().unwrap().spec.taints.len(), 1);
 
@@ -358,14 +361,14 @@ fn a_machine_that_fails_a_second_time_is_drained_a_second_time() {
         fixture.settle();
         assert_eq!(*fixture.phase(), MachinePhase::Running);
         assert!(says(&fixture).2.starts_with("Machine preserved until"));
-        assert!(fixture.node.as_ref().unwrap().spec.taints.is_empty(), "it has recovered");
+        assert!(fixture.node.as_ref().unwrap().spec.taints.is_empty(), "the Machine has recovered");
     }
     assert_eq!(expires(&fixture), expiry);
 }
 
 /// Shows MC-W69.
 #[test]
-fn a_preservation_drain_counts_from_when_preservation_began() {
+fn preservation_drain_counts_from_its_start() {
     let mut fixture = MachineFixture::running();
     fixture.add_pod("web-1");
     fixture.decision = Answer::Refused(Refusal::Budget { retry_after: None });
@@ -374,6 +377,6 @@ fn a_preservation_drain_counts_from_when_preservation_began() {
     fixture.wait(Duration::from_hours(3));
     wish(&mut fixture, "when-failed");
     fixture.settle();
-    assert!(fixture.diary.iter().any(|step| step.contains("evict pod")), "{:#?}", fixture.diary);
-    assert!(!fixture.diary.iter().any(|step| step.contains("delete pod")), "the hours before count for nothing");
+    assert!(fixture.history.iter().any(|step| step.contains("evict pod")), "{:#?}", fixture.history);
+    assert!(!fixture.history.iter().any(|step| step.contains("delete pod")), "the time before does not count");
 }

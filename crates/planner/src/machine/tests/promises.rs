@@ -1,4 +1,4 @@
-//! What holds whatever happens in between.
+//! Properties of the planner under random faults.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use serde_json::json;
 use super::super::*;
 use super::fixture::MachineFixture;
 
-/// What may go wrong between two reconciles.
+/// A fault between two reconciles.
 #[derive(Clone, Debug)]
 enum Mishap {
     Nothing,
-    /// The process dies: what it remembered is lost.
+    /// The process restarts and loses its memory.
     Crash,
     /// The next driver call fails.
     Failure(Code),
     /// Time passes.
     Wait(u64),
-    /// The node says this of itself, if it is there.
+    /// The Node sets this condition, if it exists.
     Reports(&'static str),
-    /// The node is gone.
+    /// The Node is deleted.
     Lost,
-    /// The node is there again.
+    /// The Node registers again.
     Back,
-    /// A manager marks the machine as going, if it is being deleted.
+    /// A manager marks the Machine as terminating, if it is being deleted.
     Marked,
 }
 
-/// What may happen to a node as well.
+/// A fault of a Node.
 fn any_mishap() -> impl Strategy<Value = Mishap> {
     prop_oneof![
         4 => mishap(),
@@ -53,7 +53,7 @@ fn live_through(fixture: &mut MachineFixture, mishaps: &[Mishap]) {
     for mishap in mishaps {
         match mishap {
             Mishap::Crash => {
-                fixture.vm = VmState::Unasked;
+                fixture.vm = VmState::Unknown;
                 fixture.drain_view = DrainView::default();
             }
             Mishap::Failure(code) => fixture.failures = vec![*code],
@@ -74,7 +74,7 @@ fn live_through(fixture: &mut MachineFixture, mishaps: &[Mishap]) {
     fixture.failures.clear();
 }
 
-/// Passes, waiting where the plan waits for time, until it waits for somebody else.
+/// Reconciles, and waits where the plan waits for time, until it waits for another component.
 fn come_to_rest(fixture: &mut MachineFixture) {
     for _ in 0..200 {
         if fixture.machine.is_none() {
@@ -88,13 +88,13 @@ fn come_to_rest(fixture: &mut MachineFixture) {
             }
         }
     }
-    panic!("it never comes to rest: {:#?}", fixture.diary);
+    panic!("the planner does not converge: {:#?}", fixture.history);
 }
 
 proptest! {
     /// Shows THR-3.
     #[test]
-    fn one_machine_never_has_two_vms_and_a_plan_makes_one_call_at_its_end(mishaps in prop::collection::vec(mishap(), 0..30)) {
+    fn machine_never_has_two_vms_or_two_calls_in_a_plan(mishaps in prop::collection::vec(mishap(), 0..30)) {
         let mut fixture = MachineFixture::new();
         for mishap in mishaps {
             let plan = fixture.plan();
@@ -109,7 +109,7 @@ proptest! {
 
     /// Shows THR-4.
     #[test]
-    fn whatever_happened_a_machine_runs_in_the_end_and_then_needs_nothing(mishaps in prop::collection::vec(mishap(), 0..20)) {
+    fn machine_always_converges_to_running(mishaps in prop::collection::vec(mishap(), 0..20)) {
         let mut fixture = MachineFixture::new();
         fixture.policy.creation_timeout = Duration::from_hours(168);
         live_through(&mut fixture, &mishaps);
@@ -124,7 +124,7 @@ proptest! {
     }
 
     #[test]
-    fn whatever_happens_to_its_node_a_machine_is_given_up_or_runs_and_then_needs_nothing(
+    fn machine_always_converges_to_running_or_failed(
         mishaps in prop::collection::vec(any_mishap(), 0..30),
         ends_well in any::<bool>(),
     ) {
@@ -140,14 +140,14 @@ proptest! {
             fixture.wait(Duration::from_mins(11));
         }
         let expected = if ends_well { MachinePhase::Running } else { MachinePhase::Failed };
-        prop_assert_eq!(fixture.phase(), &expected, "{:#?}", fixture.diary);
+        prop_assert_eq!(fixture.phase(), &expected, "{:#?}", fixture.history);
         prop_assert!(fixture.plan().steps.is_empty());
         prop_assert_eq!((fixture.created, fixture.vms), (1, 1));
     }
 
     /// Shows THR-5, MC-W5.
     #[test]
-    fn whatever_happened_a_deleted_machine_leaves_nothing_behind(
+    fn deleted_machine_leaves_nothing_behind(
         before in prop::collection::vec(mishap(), 0..20),
         joined in any::<bool>(),
         early in any::<bool>(),
@@ -161,7 +161,7 @@ proptest! {
                 fixture.register("True");
             }
         } else if early && fixture.vms > 0 {
-            fixture.register("True"); // before anyone has written down which node it becomes
+            fixture.register("True"); // before its Node is recorded
         }
         fixture.reconcile();
         fixture.delete();
@@ -171,7 +171,7 @@ proptest! {
             }
         }
         come_to_rest(&mut fixture);
-        prop_assert!(fixture.machine.is_none(), "{:#?}", fixture.diary);
+        prop_assert!(fixture.machine.is_none(), "{:#?}", fixture.history);
         prop_assert_eq!(fixture.vms, 0);
         prop_assert!(fixture.node.is_none());
     }

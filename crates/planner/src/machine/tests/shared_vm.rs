@@ -28,13 +28,13 @@ fn shared_vm_is_deleted_by_the_last_machine_only(#[case] uid: &str, #[case] dele
     let node = fixture.node.clone();
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none(), "{:#?}", fixture.diary);
-    assert_eq!(fixture.vms, vms, "{:#?}", fixture.diary);
-    assert_eq!(fixture.node == node, vms == 1, "the Node stays with its VM: {:#?}", fixture.diary);
-    assert_eq!(fixture.told.contains(&"VMShared"), vms == 1);
+    assert!(fixture.machine.is_none(), "{:#?}", fixture.history);
+    assert_eq!(fixture.vms, vms, "{:#?}", fixture.history);
+    assert_eq!(fixture.node == node, vms == 1, "the Node stays with its VM: {:#?}", fixture.history);
+    assert_eq!(fixture.emitted.contains(&"VMShared"), vms == 1);
     if vms == 1 {
         let said = "VM vm:///m-1 is also the VM of Machine \"orig\"; the VM and its Node are left to that Machine";
-        assert_eq!(fixture.said.last().unwrap(), said);
+        assert_eq!(fixture.messages.last().unwrap(), said);
     }
 }
 
@@ -47,14 +47,14 @@ fn shared_vm_is_not_recorded_when_a_driver_returns_it() {
     fixture.vms = 1;
     fixture.settle();
     let machine = fixture.machine();
-    assert!(machine.spec.provider_id.is_empty() && machine.node_name().is_none(), "{:#?}", fixture.diary);
+    assert!(machine.spec.provider_id.is_empty() && machine.node_name().is_none(), "{:#?}", fixture.history);
     assert_eq!(*fixture.phase(), MachinePhase::CrashLoopBackOff);
     assert!(fixture.text().contains("VM vm:///m-1 is also the VM of Machine \"orig\""), "{}", fixture.text());
-    assert_eq!(fixture.told, ["DriverError"]);
+    assert_eq!(fixture.emitted, ["DriverError"]);
 
     fixture.delete();
     fixture.settle();
-    assert!(fixture.machine.is_none() && fixture.vms == 1, "{:#?}", fixture.diary);
+    assert!(fixture.machine.is_none() && fixture.vms == 1, "{:#?}", fixture.history);
 }
 
 /// Shows MC-S7.
@@ -65,7 +65,7 @@ fn copied_machine_does_not_run_on_the_vm_of_another() {
     fixture.edit(|m| m["spec"]["providerID"] = json!("vm:///m-1"));
     fixture.vm_rivals = vec![rival("u-0", false)];
     fixture.settle();
-    assert_eq!(*fixture.phase(), MachinePhase::CrashLoopBackOff, "{:#?}", fixture.diary);
+    assert_eq!(*fixture.phase(), MachinePhase::CrashLoopBackOff, "{:#?}", fixture.history);
     assert!(fixture.machine().node_name().is_none());
 }
 

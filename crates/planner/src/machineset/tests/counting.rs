@@ -1,13 +1,13 @@
-//! How many machines come and go.
+//! How many Machines are created and deleted.
 
 use api::Object;
 use rstest::rstest;
 use serde_json::json;
 
 use super::super::*;
-use super::fixture::{Fate, SetFixture, created, deleted};
+use super::fixture::{RequestResult, SetFixture, created, deleted};
 
-/// A set of this size with machines in these phases, made one second after the other.
+/// Creates a MachineSet of this size with Machines in these phases, created one second apart.
 fn pool(replicas: i32, phases: &[&str]) -> SetFixture {
     let mut fixture = SetFixture::new(replicas);
     for (n, phase) in phases.iter().enumerate() {
@@ -21,10 +21,7 @@ fn pool(replicas: i32, phases: &[&str]) -> SetFixture {
 #[case(3, &[1, 2])]
 #[case(10, &[1, 2, 4, 3])]
 #[case(300, &[1, 2, 4, 8, 16, 32, 37])]
-fn machines_are_made_in_batches_that_double_and_a_hundred_in_a_reconcile(
-    #[case] replicas: i32,
-    #[case] batches: &[usize],
-) {
+fn machines_are_created_in_doubling_batches_up_to_a_hundred(#[case] replicas: i32, #[case] batches: &[usize]) {
     let plan = SetFixture::new(replicas).plan();
     assert_eq!(created(&plan), batches);
     assert_eq!(plan.wake == Wake::Again, replicas > 100);
@@ -32,19 +29,19 @@ fn machines_are_made_in_batches_that_double_and_a_hundred_in_a_reconcile(
 
 /// Shows MS-R10, MS-W20.
 #[test]
-fn a_machine_that_goes_is_replaced_before_it_is_gone() {
+fn terminating_machine_is_replaced_immediately() {
     let mut fixture = pool(3, &["Running", "Running", "Running"]);
     fixture.edit("m0", |m| m["metadata"]["deletionTimestamp"] = json!("2026-01-01T11:00:00Z"));
-    assert_eq!(created(&fixture.plan()), [1], "whatever its phase says, it is going");
+    assert_eq!(created(&fixture.plan()), [1], "its phase does not matter");
     fixture.policy.set.replacement = Replacement::OnceGone;
-    assert_eq!(created(&fixture.plan()), [0usize; 0], "unless asked to wait");
+    assert_eq!(created(&fixture.plan()), [0usize; 0], "with OnceGone it waits");
     fixture.finish_all();
     assert_eq!(created(&fixture.plan()), [1]);
 }
 
 /// Shows MS-R10.
 #[test]
-fn terminating_machines_are_neither_missing_nor_too_many() {
+fn terminating_machines_are_neither_missing_nor_surplus() {
     let mut fixture = pool(3, &["Running", "Running", "Running", "Terminating"]);
     fixture.reconcile();
     assert_eq!(fixture.plan().steps, []);
@@ -53,7 +50,7 @@ fn terminating_machines_are_neither_missing_nor_too_many() {
 
 /// Shows MS-R5.
 #[test]
-fn a_failed_machine_goes_first_and_is_replaced_with_the_next_look() {
+fn failed_machine_is_deleted_and_then_replaced() {
     let mut fixture = pool(3, &["Running", "Running", "Failed"]);
     assert_eq!(deleted(&fixture.plan()), ["m2"]);
     assert_eq!(fixture.plan().wake, Wake::Again);
@@ -63,21 +60,17 @@ fn a_failed_machine_goes_first_and_is_replaced_with_the_next_look() {
 
 /// Shows MS-R5.
 #[test]
-fn where_machines_are_missing_none_is_deleted() {
+fn nothing_is_deleted_while_machines_are_missing() {
     let fixture = pool(3, &["Running", "Failed"]);
     assert_eq!((created(&fixture.plan()), deleted(&fixture.plan())), (vec![1], vec![]));
 }
 
 /// Shows MS-R4.
 #[rstest]
-#[case::the_same_time(3, "2026-01-01T10:00:00Z", &["m0", "m1"])]
+#[case::same_time(3, "2026-01-01T10:00:00Z", &["m0", "m1"])]
 #[case::marked_too_late(2, "2026-01-01T09:59:59Z", &[])]
-#[case::no_time_at_all(2, "soon", &[])]
-fn machines_that_a_scaler_marked_go_whatever_the_number(
-    #[case] replicas: i32,
-    #[case] changed: &str,
-    #[case] victims: &[&str],
-) {
+#[case::invalid_time(2, "soon", &[])]
+fn marked_machines_are_deleted_without_surplus(#[case] replicas: i32, #[case] changed: &str, #[case] victims: &[&str]) {
     let mut fixture = pool(replicas.min(2), &["Running", "Running"]);
     fixture.edit_set(|set| {
         set["metadata"]["annotations"] =
@@ -96,7 +89,7 @@ fn machines_that_a_scaler_marked_go_whatever_the_number(
 
 /// Shows MS-R4.
 #[test]
-fn a_mark_without_the_first_priority_is_no_mark() {
+fn mark_without_the_highest_priority_is_ignored() {
     let mut fixture = pool(1, &["Running"]);
     fixture.edit_set(|set| {
         set["metadata"]["annotations"] =
@@ -115,7 +108,7 @@ fn a_mark_without_the_first_priority_is_no_mark() {
 #[rstest]
 #[case(3, 3, &[])]
 #[case(3, 5, &["m1"])]
-fn a_machine_updated_in_place_is_spared_until_the_replicas_follow(
+fn machine_updated_in_place_is_kept_until_replicas_change(
     #[case] replicas: i32,
     #[case] machines: usize,
     #[case] victims: &[&str],
@@ -128,22 +121,18 @@ fn a_machine_updated_in_place_is_spared_until_the_replicas_follow(
 /// Shows MS-R7.
 #[rstest]
 #[case::frozen("freeze", "True", true)]
-#[case::not_quite_frozen("freeze", "true", false)]
-#[case::moving_away("node.machine.sapcloud.io/scale-up-disabled", "", true)]
-fn a_set_that_may_not_grow_makes_nothing_and_removes_no_failed_machine(
-    #[case] label: &str,
-    #[case] value: &str,
-    #[case] held: bool,
-) {
+#[case::not_frozen("freeze", "true", false)]
+#[case::scale_up_disabled("node.machine.sapcloud.io/scale-up-disabled", "", true)]
+fn blocked_set_creates_nothing_and_replaces_no_machine(#[case] label: &str, #[case] value: &str, #[case] held: bool) {
     let mut fixture = pool(3, &["Running", "Failed"]);
     fixture.edit_set(|set| set["metadata"]["labels"] = json!({ label: value }));
     assert_eq!(fixture.plan().steps.is_empty(), held);
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(1));
-    assert_eq!(deleted(&fixture.plan()).len(), 1, "it shrinks all the same");
+    assert_eq!(deleted(&fixture.plan()).len(), 1, "it can still scale down");
 }
 
 #[test]
-fn no_more_than_a_hundred_go_in_a_reconcile() {
+fn reconcile_deletes_at_most_a_hundred_machines() {
     let fixture = pool(0, &vec!["Running"; 150]);
     assert_eq!(deleted(&fixture.plan()).len(), 100);
     assert_eq!(fixture.plan().wake, Wake::Again);
@@ -151,9 +140,9 @@ fn no_more_than_a_hundred_go_in_a_reconcile() {
 
 /// Shows MS-R12.
 #[test]
-fn what_cannot_be_read_counts_and_is_never_chosen() {
+fn undecodable_machine_is_counted_and_never_selected() {
     let mut fixture = pool(2, &["Running"]);
-    fixture.unreadable = vec![Unreadable {
+    fixture.undecodable = vec![UndecodableMachine {
         name: "odd".into(),
         uid: "u-odd".into(),
         resource_version: "1".into(),
@@ -166,22 +155,22 @@ fn what_cannot_be_read_counts_and_is_never_chosen() {
 
 /// Shows MS-W1.
 #[test]
-fn what_may_exist_is_not_made_again_and_what_may_be_gone_is_not_counted_on() {
+fn pending_creates_and_deletes_are_counted_conservatively() {
     let mut fixture = pool(3, &["Running", "Running"]);
     fixture.outstanding.creates = ["pool-xxxxx".into()].into();
     let plan = fixture.plan();
     let Step::Create(batches) = &plan.steps[0] else { panic!("{plan:?}") };
     assert_eq!(batches.concat()[0].name, "pool-xxxxx");
-    assert_eq!(created(&plan), [1], "the one that was asked for before, and no other");
+    assert_eq!(created(&plan), [1], "only the pending create");
 
     fixture.outstanding = Outstanding { deletes: ["u-m0".into()].into(), ..Default::default() };
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(1));
-    assert_eq!(deleted(&fixture.plan()), ["m0"], "asked again for the same one, and for no other");
+    assert_eq!(deleted(&fixture.plan()), ["m0"], "only the pending delete");
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(2));
-    assert_eq!(created(&fixture.plan()), [0usize; 0], "it may still be there");
+    assert_eq!(created(&fixture.plan()), [0usize; 0], "it may still exist");
 }
 
-/// The first delete of `m0` timed out: nobody knows whether it was carried out.
+/// The first delete of `m0` timed out: its result is unknown.
 fn pool_with_a_lost_delete(replicas: i32, phases: &[&str]) -> SetFixture {
     let mut fixture = pool(replicas, phases);
     fixture.outstanding = Outstanding { deletes: ["u-m0".into()].into(), ..Default::default() };
@@ -190,30 +179,30 @@ fn pool_with_a_lost_delete(replicas: i32, phases: &[&str]) -> SetFixture {
 
 /// Shows MS-R17.
 #[test]
-fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_set_wants_the_machine_again() {
+fn lost_delete_is_not_repeated_after_a_scale_up() {
     let mut fixture = pool(3, &["Running", "Running", "Running"]);
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(2));
-    fixture.fates = vec![Fate::LostUnheard];
+    fixture.results = vec![RequestResult::RequestLost];
     fixture.reconcile();
     assert_eq!(fixture.outstanding.deletes, ["u-m0".into()].into());
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(3));
     let plan = fixture.plan();
-    assert_eq!(plan.steps, [], "m0 is healthy and wanted");
-    assert_eq!(plan.because, Reason::Unseen(1));
+    assert_eq!(plan.steps, [], "m0 is healthy and needed");
+    assert_eq!(plan.because, Reason::ResultsPending(1));
 }
 
 /// Shows MS-R17.
 #[test]
-fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_failed_machine_has_recovered() {
+fn lost_delete_is_not_repeated_after_the_machine_recovered() {
     let mut fixture = pool_with_a_lost_delete(2, &["Failed", "Running"]);
-    assert_eq!(deleted(&fixture.plan()), ["m0"], "as long as it is Failed it would be chosen again");
+    assert_eq!(deleted(&fixture.plan()), ["m0"], "while it is Failed it is selected again");
     fixture.edit("m0", |m| m["status"]["currentStatus"]["phase"] = json!("Running"));
     assert_eq!(fixture.plan().steps, []);
 }
 
 /// Shows MS-R17.
 #[test]
-fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_failed_machine_is_preserved() {
+fn lost_delete_is_not_repeated_if_the_machine_is_preserved() {
     let mut fixture = pool_with_a_lost_delete(2, &["Failed", "Running"]);
     fixture.edit("m0", |m| m["metadata"]["annotations"] = json!({ "node.machine.sapcloud.io/preserve": "now" }));
     assert_eq!(fixture.plan().steps, []);
@@ -221,15 +210,15 @@ fn a_delete_whose_answer_was_lost_is_not_repeated_once_the_failed_machine_is_pre
 
 /// Shows MS-R17.
 #[test]
-fn a_machine_whose_delete_was_lost_counts_neither_as_there_nor_as_gone() {
-    // Another one is now first in the order: if m0 is gone, m1 has to stay.
+fn machine_with_a_lost_delete_is_neither_present_nor_gone() {
+    // Another Machine is now first in the order. If m0 is gone, m1 has to stay.
     let mut fixture = pool_with_a_lost_delete(2, &["Running", "Running", "Running"]);
     fixture.edit("m1", |m| m["metadata"]["annotations"] = json!({ "machinepriority.machine.sapcloud.io": "1" }));
     assert_eq!(fixture.plan().steps, []);
-    // Two have to go. One more can go whatever became of m0, and m0 would be chosen again.
+    // Two have to be deleted. One more can be deleted whatever the result for m0 is, and m0 would be selected again.
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(1));
     assert_eq!(deleted(&fixture.plan()), ["m1", "m0"]);
-    // Nor is a machine made in its stead.
+    // No Machine is created to replace it.
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(3));
     assert_eq!(created(&fixture.plan()), [0usize; 0]);
     assert_eq!(deleted(&fixture.plan()), [""; 0]);
@@ -237,17 +226,20 @@ fn a_machine_whose_delete_was_lost_counts_neither_as_there_nor_as_gone() {
 
 /// Shows MS-R17.
 #[test]
-fn a_delete_that_repeats_a_lost_one_says_so() {
+fn repeated_delete_is_marked_as_repeated() {
     let fixture = pool_with_a_lost_delete(0, &["Running", "Running"]);
     let plan = fixture.plan();
     let [Step::Delete(deletes)] = &plan.steps[..] else { panic!("{plan:?}") };
-    let asked: Vec<_> = deletes.iter().map(|delete| (delete.name.as_str(), delete.why, delete.asked)).collect();
-    assert_eq!(asked, [("m0", Why::Surplus, Asked::Again), ("m1", Why::Surplus, Asked::First)]);
+    let attempts: Vec<_> = deletes.iter().map(|delete| (delete.name.as_str(), delete.why, delete.attempt)).collect();
+    assert_eq!(
+        attempts,
+        [("m0", DeletionReason::Surplus, Attempt::Repeat), ("m1", DeletionReason::Surplus, Attempt::First)]
+    );
 }
 
 /// Shows MS-R13.
 #[test]
-fn a_template_that_makes_nothing_of_its_own_is_told_instead_of_tried() {
+fn template_that_is_not_selected_is_reported_and_not_created() {
     let mut fixture = SetFixture::new(1);
     fixture.edit_set(|set| {
         set["spec"]["selector"] = json!({ "matchExpressions": [{ "key": "pool", "operator": "DoesNotExist" }] });
@@ -267,13 +259,13 @@ fn a_template_that_makes_nothing_of_its_own_is_told_instead_of_tried() {
 
 /// Shows MS-W17.
 #[test]
-fn the_finalizer_comes_before_the_first_machine() {
+fn finalizer_is_added_before_the_first_machine() {
     let mut fixture = SetFixture::new(1);
     fixture.edit_set(|set| set["metadata"]["finalizers"] = json!(["z/other"]));
     let plan = fixture.plan();
-    let ours = "machine.sapcloud.io/machine-controller-manager";
-    assert_eq!(plan.steps, [Step::Finalizers(vec![ours.into(), "z/other".into()])]);
+    let finalizer = "machine.sapcloud.io/machine-controller-manager";
+    assert_eq!(plan.steps, [Step::Finalizers(vec![finalizer.into(), "z/other".into()])]);
     fixture.settle();
-    assert!(fixture.set.has_finalizer(ours) && fixture.set.has_finalizer("z/other"));
+    assert!(fixture.set.has_finalizer(finalizer) && fixture.set.has_finalizer("z/other"));
     assert_eq!(fixture.living().len(), 1);
 }

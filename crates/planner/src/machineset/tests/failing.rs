@@ -1,4 +1,4 @@
-//! Failed machines, and those that are kept for a look.
+//! Failed Machines and their preservation.
 
 use api::Object;
 use api::view::NodeView;
@@ -20,17 +20,17 @@ fn node(annotations: &Value) -> NodeView {
 
 /// Shows MC-W54, MS-R5.
 #[rstest]
-#[case::nobody_asked(json!({}), None, None, false)]
-#[case::until_later(json!({}), Some(FUTURE), None, true)]
-#[case::until_before(json!({PRESERVE: "now"}), Some(PAST), None, false)]
-#[case::the_machine_asks(json!({PRESERVE: "when-failed"}), None, None, true)]
+#[case::not_requested(json!({}), None, None, false)]
+#[case::not_expired(json!({}), Some(FUTURE), None, true)]
+#[case::expired(json!({PRESERVE: "now"}), Some(PAST), None, false)]
+#[case::requested_on_machine(json!({PRESERVE: "when-failed"}), None, None, true)]
 #[case::now(json!({PRESERVE: "now"}), None, Some(node(&json!({}))), true)]
-#[case::the_machine_asks_not(json!({PRESERVE: "false"}), None, None, false)]
-#[case::nonsense(json!({PRESERVE: "please"}), None, None, false)]
-#[case::the_node_asks(json!({}), None, Some(node(&json!({PRESERVE: "now"}))), true)]
-#[case::the_node_wins(json!({PRESERVE: "now"}), None, Some(node(&json!({PRESERVE: "false"}))), false)]
-#[case::the_node_fell_silent(json!({PRESERVE: "when-failed", LAST_APPLIED: "now"}), None, Some(node(&json!({}))), false)]
-fn a_failed_machine_is_kept_when_somebody_wants_it(
+#[case::refused_on_machine(json!({PRESERVE: "false"}), None, None, false)]
+#[case::invalid_value(json!({PRESERVE: "please"}), None, None, false)]
+#[case::requested_on_node(json!({}), None, Some(node(&json!({PRESERVE: "now"}))), true)]
+#[case::refused_on_node(json!({PRESERVE: "now"}), None, Some(node(&json!({PRESERVE: "false"}))), false)]
+#[case::removed_from_node(json!({PRESERVE: "when-failed", LAST_APPLIED: "now"}), None, Some(node(&json!({}))), false)]
+fn failed_machine_is_kept_while_it_is_preserved(
     #[case] annotations: Value,
     #[case] expiry: Option<&str>,
     #[case] node: Option<NodeView>,
@@ -48,7 +48,7 @@ fn a_failed_machine_is_kept_when_somebody_wants_it(
 
 /// Shows MS-R5.
 #[test]
-fn a_node_that_refuses_beats_what_the_set_asks_for() {
+fn refusal_on_the_node_overrides_the_set() {
     let mut fixture = SetFixture::new(1);
     fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
     fixture.add("m", "Failed", 0);
@@ -59,19 +59,19 @@ fn a_node_that_refuses_beats_what_the_set_asks_for() {
 
 /// Shows MC-W78.
 #[test]
-fn a_machine_that_its_node_preserves_is_not_asked_for_by_its_set_as_well() {
+fn set_does_not_preserve_a_machine_preserved_by_its_node() {
     let mut fixture = SetFixture::new(1);
     fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
     fixture.add("m", "Failed", 0);
     fixture.nodes = [("m".to_owned(), node(&json!({PRESERVE: "now"})))].into();
     fixture.reconcile();
-    assert_eq!(auto_preserved(&fixture), [""; 0], "or the machine's controller would take it back, and so on for ever");
+    assert_eq!(auto_preserved(&fixture), [""; 0], "otherwise the machine controller would revert it endlessly");
     assert_eq!(deleted(&fixture.plan()), [""; 0]);
 }
 
 /// Shows MS-R5.
 #[test]
-fn the_end_of_a_preservation_wakes_its_set() {
+fn set_wakes_at_the_end_of_a_preservation() {
     let mut fixture = SetFixture::new(1);
     fixture.add("m", "Failed", 0);
     fixture.edit("m", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(FUTURE));
@@ -80,7 +80,7 @@ fn the_end_of_a_preservation_wakes_its_set() {
 
 /// Shows MS-R3.
 #[test]
-fn a_preserved_machine_goes_last_and_goes_when_nobody_else_is_left() {
+fn preserved_machine_is_deleted_last() {
     let mut fixture = SetFixture::new(1);
     fixture.add("healthy", "Running", 0).add("kept", "Failed", 1);
     fixture.edit("kept", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(FUTURE));
@@ -101,7 +101,7 @@ fn set_creates_and_replaces_nothing_while_the_clock_is_skewed() {
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(3));
     assert_eq!((created(&fixture.plan()), fixture.plan().because), (Vec::new(), Reason::ClockSkewed));
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(1));
-    assert_eq!(deleted(&fixture.plan()), ["failed"], "a set still shrinks");
+    assert_eq!(deleted(&fixture.plan()), ["failed"], "a MachineSet can still scale down");
     fixture.edit_set(|set| set["spec"]["replicas"] = json!(2));
     fixture.clock = ClockTrust::Trusted;
     assert_eq!(deleted(&fixture.plan()), ["failed"]);
@@ -119,9 +119,9 @@ fn fail_all(fixture: &mut SetFixture) {
 
 /// Shows MS-R26.
 #[test]
-fn machines_that_fail_at_once_are_replaced_with_backoff() {
+fn machines_that_fail_immediately_are_replaced_with_backoff() {
     let mut fixture = SetFixture::new(2);
-    let (mut created, mut told) = (0, 0);
+    let (mut created, mut events) = (0, 0);
     let begin = fixture.now;
     while fixture.now.duration_since(begin).as_secs() < 600 {
         for _ in 0..10 {
@@ -131,12 +131,12 @@ fn machines_that_fail_at_once_are_replaced_with_backoff() {
         }
         fail_all(&mut fixture);
         fixture.now = fixture.now.checked_add(jiff::SignedDuration::from_secs(1)).unwrap();
-        told = told.max(fixture.told.len());
+        events = events.max(fixture.events.len());
     }
     // Two at the start, two undelayed replacements, then one each after 10, 20, 40, 80, 160 and 320 s.
     assert!((8..=18).contains(&created), "{created}");
-    assert_eq!(told, 6, "one Event for each delay: {:?}", fixture.told);
-    assert!(fixture.told[0].starts_with("waiting 10s (until 2026-01-01T12:00:1"), "{:?}", fixture.told);
+    assert_eq!(events, 6, "one Event per delay: {:?}", fixture.events);
+    assert!(fixture.events[0].starts_with("waiting 10s (until 2026-01-01T12:00:1"), "{:?}", fixture.events);
     let condition = fixture.set.status.conditions.iter().find(|condition| condition.kind == "ReplicaFailure");
     assert_eq!(condition.map(|condition| condition.reason.as_str()), Some("ReplacementDelayed"));
 }
@@ -147,7 +147,7 @@ fn created_by(fixture: &SetFixture) -> usize {
 
 /// Shows MS-R26.
 #[test]
-fn single_early_failure_is_replaced_at_once() {
+fn single_early_failure_is_replaced_immediately() {
     let mut fixture = SetFixture::new(2);
     fixture.settle();
     for name in fixture.living().iter().map(|name| (*name).to_owned()).collect::<Vec<_>>() {
@@ -158,12 +158,12 @@ fn single_early_failure_is_replaced_at_once() {
     fixture.edit(&victim, |m| m["status"]["currentStatus"] = json!({ "phase": "Failed", "lastUpdateTime": now }));
     assert_eq!(deleted(&fixture.plan()), [victim.as_str()]);
     fixture.settle();
-    assert_eq!((fixture.living().len(), fixture.told.len()), (2, 0));
+    assert_eq!((fixture.living().len(), fixture.events.len()), (2, 0));
 }
 
 /// Shows MS-R26.
 #[test]
-fn delayed_machine_is_deleted_at_once_when_the_set_shrinks() {
+fn delayed_machine_is_deleted_when_the_set_scales_down() {
     let mut fixture = SetFixture::new(1);
     for _ in 0..3 {
         fixture.settle();
@@ -177,7 +177,7 @@ fn delayed_machine_is_deleted_at_once_when_the_set_shrinks() {
 
 /// Shows MS-R26.
 #[test]
-fn new_process_waits_the_first_delay_when_the_condition_shows_one() {
+fn new_process_waits_the_first_delay_after_a_restart() {
     let mut fixture = SetFixture::new(1);
     for _ in 0..3 {
         fixture.settle();
@@ -197,7 +197,7 @@ fn auto_preserved(fixture: &SetFixture) -> Vec<&str> {
 
 /// Shows MS-R6.
 #[test]
-fn the_newest_failures_are_kept_up_to_the_limit_and_the_rest_is_replaced() {
+fn newest_failures_are_preserved_up_to_the_limit() {
     let mut fixture = SetFixture::new(4);
     fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(2));
     fixture.add("a", "Failed", 0).add("b", "Failed", 1).add("c", "Failed", 2).add("no", "Failed", 3);
@@ -210,7 +210,7 @@ fn the_newest_failures_are_kept_up_to_the_limit_and_the_rest_is_replaced() {
 
 /// Shows MS-W15.
 #[test]
-fn a_lower_limit_lets_go_of_the_oldest_and_of_no_more_than_it_must() {
+fn lower_limit_releases_the_oldest_preserved_machines() {
     let mut fixture = SetFixture::new(3);
     fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(3));
     fixture.add("a", "Failed", 0).add("b", "Failed", 1).add("c", "Failed", 2);
@@ -220,11 +220,11 @@ fn a_lower_limit_lets_go_of_the_oldest_and_of_no_more_than_it_must() {
     fixture.reconcile();
     assert_eq!(auto_preserved(&fixture), ["b", "c"]);
     fixture.settle();
-    assert_eq!(auto_preserved(&fixture), ["b", "c"], "the status of the reconcile before is not asked");
+    assert_eq!(auto_preserved(&fixture), ["b", "c"], "the previous status is not used");
     assert_eq!(created(&fixture.plan()), [0usize; 0]);
 }
 
-/// What the machine controller does when a preservation's time is up: the annotation goes, then the expiry.
+/// Ends a preservation as the machine controller does: the annotation is removed first, then the expiry.
 fn end_preservation(fixture: &mut SetFixture, name: &str, before: &str) {
     fixture.edit(name, |m| {
         let annotations = m["metadata"]["annotations"].as_object_mut().unwrap();
@@ -236,14 +236,14 @@ fn end_preservation(fixture: &mut SetFixture, name: &str, before: &str) {
 
 /// Shows MS-R18.
 #[test]
-fn a_machine_whose_preservation_has_ended_is_replaced_and_not_preserved_a_second_time() {
+fn machine_is_not_preserved_twice() {
     let mut fixture = SetFixture::new(1);
     fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
     fixture.add("m", "Failed", 0);
     fixture.settle();
     assert_eq!(auto_preserved(&fixture), ["m"]);
-    assert_eq!(fixture.machines["m"].annotation(BEFORE), Some("true"), "whoever ends it, the set knows that it asked");
-    // The machine's controller was faster than its set, or its set was away.
+    assert_eq!(fixture.machines["m"].annotation(BEFORE), Some("true"), "the MachineSet knows its earlier request");
+    // The machine controller was faster than the MachineSet controller, or the latter did not run.
     fixture.edit("m", |m| drop(m["metadata"]["annotations"].as_object_mut().unwrap().remove(PRESERVE)));
     assert_eq!(deleted(&fixture.plan()), ["m"]);
     fixture.reconcile();
@@ -252,7 +252,7 @@ fn a_machine_whose_preservation_has_ended_is_replaced_and_not_preserved_a_second
 
 /// Shows MS-R18.
 #[test]
-fn a_frozen_set_does_not_preserve_a_machine_a_second_time() {
+fn frozen_set_does_not_preserve_a_machine_twice() {
     let mut fixture = SetFixture::new(2);
     fixture.edit_set(|set| {
         set["spec"]["autoPreserveFailedMachineMax"] = json!(1);
@@ -263,19 +263,15 @@ fn a_frozen_set_does_not_preserve_a_machine_a_second_time() {
     assert_eq!(auto_preserved(&fixture), ["m"]);
     end_preservation(&mut fixture, "m", "true");
     fixture.settle();
-    assert_eq!(
-        auto_preserved(&fixture),
-        [""; 0],
-        "a frozen set makes nothing and removes nothing, and asks for nothing"
-    );
+    assert_eq!(auto_preserved(&fixture), [""; 0], "a frozen MachineSet creates, deletes and preserves nothing");
     fixture.edit_set(|set| set["metadata"]["labels"] = json!({}));
     fixture.settle();
-    assert!(!fixture.living().contains(&"m"), "it goes when its set thaws");
+    assert!(!fixture.living().contains(&"m"), "it is deleted after the unfreeze");
 }
 
 /// Shows MS-R18.
 #[test]
-fn a_machine_that_a_person_preserved_before_is_not_preserved_by_its_set_afterwards() {
+fn set_does_not_preserve_a_machine_preserved_by_a_user_before() {
     let mut fixture = SetFixture::new(1);
     fixture.edit_set(|set| set["spec"]["autoPreserveFailedMachineMax"] = json!(1));
     fixture.add("m", "Failed", 0);
@@ -286,7 +282,7 @@ fn a_machine_that_a_person_preserved_before_is_not_preserved_by_its_set_afterwar
 
 /// Shows MS-R18.
 #[test]
-fn a_person_may_ask_for_a_machine_that_was_preserved_before() {
+fn user_can_preserve_a_machine_again() {
     let mut fixture = SetFixture::new(1);
     fixture.add("m", "Failed", 0);
     fixture.edit("m", |m| m["metadata"]["annotations"] = json!({ PRESERVE: "now", BEFORE: "true" }));
@@ -295,14 +291,14 @@ fn a_person_may_ask_for_a_machine_that_was_preserved_before() {
 
 /// Shows MS-R18.
 #[test]
-fn a_machine_whose_preservation_is_just_being_ended_is_not_asked_for() {
+fn machine_whose_preservation_is_ending_is_not_preserved_again() {
     let mut fixture = SetFixture::new(2);
     fixture.edit_set(|set| {
         set["spec"]["autoPreserveFailedMachineMax"] = json!(1);
         set["metadata"]["labels"] = json!({ "freeze": "True" });
     });
     fixture.add("m", "Failed", 0);
-    // Its annotation is gone, its expiry not yet.
+    // Its annotation is removed, its expiry not yet.
     fixture.edit("m", |m| m["status"]["currentStatus"]["preserveExpiryTime"] = json!(PAST));
     fixture.settle();
     assert_eq!(auto_preserved(&fixture), [""; 0]);

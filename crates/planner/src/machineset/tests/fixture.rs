@@ -1,5 +1,5 @@
-//! A set, its machines, and an API server small enough to hold in one hand. The cache may lag, answers may be lost, requests may
-//! fail; the test says which.
+//! A MachineSet, its Machines, and a small API server. The cache may be behind, responses may be lost, and requests may
+//! fail, as the test specifies.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,46 +10,46 @@ use json_patch::merge;
 use serde_json::{Value, json};
 
 use super::super::*;
-use crate::Presence;
+use crate::{GuardedPatch, Presence};
 
 pub(super) const NOW: &str = "2026-01-01T12:00:00Z";
 
-/// What becomes of the next request.
+/// The result of the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum RequestResult {
     Done,
-    /// It is carried out, and the answer never comes.
-    DoneUnheard,
-    /// It is not carried out, and the answer never comes.
-    LostUnheard,
+    /// It is executed, and the response is lost.
+    ResponseLost,
+    /// It is not executed, and the response is lost.
+    RequestLost,
     Refused,
 }
 
 pub(super) struct SetFixture {
-    /// What the API server holds.
+    /// The objects on the API server.
     pub(super) set: MachineSet,
     pub(super) set_is_gone: bool,
     pub(super) machines: BTreeMap<String, Machine>,
-    /// What the cache shows; the same unless it lags.
+    /// The Machines in the cache.
     pub(super) cached: BTreeMap<String, Machine>,
-    pub(super) unreadable: Vec<Unreadable>,
+    pub(super) undecodable: Vec<UndecodableMachine>,
     pub(super) nodes: BTreeMap<String, NodeView>,
     pub(super) outstanding: Outstanding,
     pub(super) refused: BTreeMap<Uid, Timestamp>,
     pub(super) early_failures: EarlyFailures,
     pub(super) clock: ClockTrust,
-    pub(super) fates: Vec<Fate>,
+    pub(super) results: Vec<RequestResult>,
     pub(super) failures: Vec<Failure>,
     pub(super) policy: Policy,
     pub(super) name_seed: u64,
     pub(super) now: Timestamp,
-    pub(super) told: Vec<String>,
+    pub(super) events: Vec<String>,
     version: u64,
     born: u64,
 }
 
 impl SetFixture {
-    /// A set `pool` of this many replicas, with our finalizer and no machines.
+    /// Creates a MachineSet `pool` of this many replicas, with the finalizer and without Machines.
     pub(super) fn new(replicas: i32) -> Self {
         let set = json!({
             "metadata": {
@@ -70,24 +70,24 @@ impl SetFixture {
             set_is_gone: false,
             machines: BTreeMap::new(),
             cached: BTreeMap::new(),
-            unreadable: Vec::new(),
+            undecodable: Vec::new(),
             nodes: BTreeMap::new(),
             outstanding: Outstanding::default(),
             refused: BTreeMap::new(),
             early_failures: EarlyFailures::default(),
             clock: ClockTrust::Trusted,
-            fates: Vec::new(),
+            results: Vec::new(),
             failures: Vec::new(),
             policy: Policy::default(),
             name_seed: 1,
             now: NOW.parse().unwrap(),
-            told: Vec::new(),
+            events: Vec::new(),
             version: 1,
             born: 0,
         }
     }
 
-    /// Changes the set as a user would.
+    /// Changes the MachineSet as a user would.
     pub(super) fn edit_set(&mut self, change: impl FnOnce(&mut Value)) {
         let mut value = serde_json::to_value(&self.set).unwrap();
         change(&mut value);
@@ -96,7 +96,7 @@ impl SetFixture {
         self.set = read(value);
     }
 
-    /// Changes a machine as a user or another controller would; the cache sees it.
+    /// Changes a Machine as a user or another controller would. The cache is updated.
     pub(super) fn edit(&mut self, name: &str, change: impl FnOnce(&mut Value)) {
         let mut value = serde_json::to_value(&self.machines[name]).unwrap();
         change(&mut value);
@@ -104,7 +104,7 @@ impl SetFixture {
         self.catch_up();
     }
 
-    /// Adds a machine of the set in this phase, made this many seconds after midnight.
+    /// Adds a Machine in this phase, created this many seconds after midnight.
     pub(super) fn add(&mut self, name: &str, phase: &str, second: u32) -> &mut Self {
         self.put(json!({
             "metadata": {
@@ -127,18 +127,18 @@ impl SetFixture {
         self.machines.insert(machine.name().to_owned(), machine);
     }
 
-    /// The cache shows everything.
+    /// Updates the cache.
     pub(super) fn catch_up(&mut self) {
         self.cached = self.machines.clone();
         for name in self.machines.keys() {
             self.outstanding.creates.remove(name.as_str());
         }
-        let going = |uid: &Uid| !self.machines.values().any(|m| m.uid() == *uid && !m.is_deleting());
-        self.outstanding.deletes.retain(|uid| !going(uid));
+        let is_deleted = |uid: &Uid| !self.machines.values().any(|m| m.uid() == *uid && !m.is_deleting());
+        self.outstanding.deletes.retain(|uid| !is_deleted(uid));
     }
 
-    /// Sleeps until the plan asks to be woken; false if nothing but a change would wake it. What has not come by then is no longer
-    /// waited for.
+    /// Advances the time to the wake of the plan. Returns false if only a change would wake it. Pending requests are
+    /// considered lost afterwards.
     pub(super) fn sleep(&mut self) -> bool {
         let crate::Wake::By { at, .. } = self.plan().wake else { return false };
         self.now = self.now.max(at);
@@ -148,18 +148,18 @@ impl SetFixture {
         true
     }
 
-    /// Until when anything outstanding is waited for.
+    /// The time until which pending requests are awaited.
     fn until(&self) -> Option<Timestamp> {
         let Outstanding { creates, deletes, until } = &self.outstanding;
         until.filter(|_| !creates.is_empty() || !deletes.is_empty())
     }
 
-    /// A request was sent whose result has to be seen.
+    /// Registers a request whose result is pending.
     fn expect(&mut self) {
         self.outstanding.until = self.now.checked_add(jiff::SignedDuration::from_mins(5)).ok();
     }
 
-    /// One object reaches the cache.
+    /// Updates one object in the cache.
     pub(super) fn catch_up_one(&mut self, place: usize) {
         let names: BTreeSet<String> = self.machines.keys().chain(self.cached.keys()).cloned().collect();
         let Some(name) = names.iter().nth(place % names.len().max(1)) else { return };
@@ -183,15 +183,15 @@ impl SetFixture {
         self.cached.insert(machine.name().to_owned(), machine);
     }
 
-    pub(super) fn with<R>(&self, look: impl FnOnce(&Observed<'_>) -> R) -> R {
+    pub(super) fn with<R>(&self, input: impl FnOnce(&Observed<'_>) -> R) -> R {
         let node = |name: &str| self.nodes.get(name).map_or(Presence::Absent, Presence::Present);
         let member: Vec<Member<'_>> =
             self.cached.iter().map(|(name, machine)| Member { machine, node: node(name) }).collect();
         let outstanding = Outstanding { until: self.until(), ..self.outstanding.clone() };
-        look(&Observed {
+        input(&Observed {
             set: &self.set,
             machines: &member,
-            unreadable: &self.unreadable,
+            undecodable: &self.undecodable,
             outstanding: &outstanding,
             refused: &self.refused,
             clock: self.clock,
@@ -206,7 +206,7 @@ impl SetFixture {
         self.with(plan)
     }
 
-    /// Plans, carries out, and writes the status. False once there was nothing to do.
+    /// Plans, executes the plan and writes the status. Returns false if there was nothing to do.
     pub(super) fn reconcile(&mut self) -> bool {
         if self.set_is_gone {
             return false;
@@ -225,7 +225,7 @@ impl SetFixture {
         is_news || !plan.steps.is_empty()
     }
 
-    /// Passes, with the cache up to date, until nothing is left to do.
+    /// Reconciles with an up-to-date cache until nothing is left to do.
     pub(super) fn settle(&mut self) {
         for _ in 0..200 {
             self.catch_up();
@@ -233,7 +233,7 @@ impl SetFixture {
                 return;
             }
         }
-        panic!("it never comes to rest: {:#?}", self.plan());
+        panic!("it does not converge: {:#?}", self.plan());
     }
 
     fn carry_out(&mut self, step: &Step) {
@@ -246,15 +246,14 @@ impl SetFixture {
             Step::Confirm => {}
             Step::Claim(claims) => {
                 for claim in claims {
-                    let body = json!({ "metadata": { "ownerReferences": claim.owners } });
-                    if self.write(claim.name.as_str(), &claim.resource_version, &body) != Answer::Yes {
-                        self.refused.insert(claim.uid.clone(), self.now);
+                    if self.write(&claim.patch) != Answer::Yes {
+                        self.refused.insert(claim.patch.uid.clone(), self.now);
                     }
                 }
             }
             Step::Patch(patches) => {
                 for patch in patches {
-                    self.write(patch.name.as_str(), &patch.resource_version, &patch.to_patch());
+                    self.write(patch);
                 }
             }
             Step::Create(batches) => {
@@ -266,44 +265,45 @@ impl SetFixture {
                 }
             }
             Step::Delete(deletes) => deletes.iter().for_each(|delete| self.delete(delete)),
-            Step::Tell(event) => self.told.push(event.message.clone()),
+            Step::EmitEvent(event) => self.events.push(event.message.clone()),
         }
     }
 
-    fn fate(&mut self) -> Fate {
-        self.fates.pop().unwrap_or(Fate::Done)
+    fn result(&mut self) -> RequestResult {
+        self.results.pop().unwrap_or(RequestResult::Done)
     }
 
-    fn write(&mut self, name: &str, version: &str, body: &Value) -> Answer {
-        let fate = self.fate();
-        let Some(machine) = self.machines.get(name).filter(|m| m.resource_version() == version) else {
+    fn write(&mut self, GuardedPatch { name, resource_version, patch, .. }: &GuardedPatch) -> Answer {
+        let result = self.result();
+        let is_seen = |m: &&Machine| Some(m.resource_version()) == resource_version.as_deref();
+        let Some(machine) = self.machines.get(name.as_str()).filter(is_seen) else {
             return Answer::No;
         };
-        if let Fate::Refused | Fate::LostUnheard = fate {
+        if let RequestResult::Refused | RequestResult::RequestLost = result {
             return Answer::No;
         }
         let mut value = serde_json::to_value(machine).unwrap();
-        merge(&mut value, body);
+        merge(&mut value, &patch.to_json());
         self.put(value);
-        if fate == Fate::Done {
-            self.show(self.machines[name].clone());
+        if result == RequestResult::Done {
+            self.show(self.machines[name.as_str()].clone());
             return Answer::Yes;
         }
         Answer::No
     }
 
     fn create(&mut self, create: &MachineCreate) -> Answer {
-        let (fate, name) = (self.fate(), create.name.as_str().to_owned());
+        let (result, name) = (self.result(), create.name.as_str().to_owned());
         self.outstanding.creates.insert(create.name.clone());
         self.expect();
-        if fate == Fate::Refused {
-            if create.asked == Asked::First {
+        if result == RequestResult::Refused {
+            if create.attempt == Attempt::First {
                 self.outstanding.creates.remove(create.name.as_str());
             }
-            self.failures.push(Failure { doing: Doing::Create, message: "refused".into() });
+            self.failures.push(Failure { operation: Operation::Create, message: "refused".into() });
             return Answer::No;
         }
-        if fate == Fate::LostUnheard {
+        if result == RequestResult::RequestLost {
             return Answer::No;
         }
         if !self.machines.contains_key(&name) {
@@ -313,7 +313,7 @@ impl SetFixture {
             value["metadata"]["creationTimestamp"] = json!(api::Time::from(self.now));
             self.put(value);
         }
-        if fate == Fate::DoneUnheard {
+        if result == RequestResult::ResponseLost {
             return Answer::No;
         }
         self.name_seed += 1;
@@ -322,20 +322,20 @@ impl SetFixture {
     }
 
     fn delete(&mut self, delete: &MachineDelete) {
-        let (fate, name) = (self.fate(), delete.name.as_str().to_owned());
+        let (result, name) = (self.result(), delete.name.as_str().to_owned());
         self.outstanding.deletes.insert(delete.uid.clone());
         self.expect();
-        if fate == Fate::Refused {
-            if delete.asked == Asked::First {
+        if result == RequestResult::Refused {
+            if delete.attempt == Attempt::First {
                 self.outstanding.deletes.remove(&delete.uid);
             }
-            self.failures.push(Failure { doing: Doing::Delete, message: "refused".into() });
+            self.failures.push(Failure { operation: Operation::Delete, message: "refused".into() });
             return;
         }
-        if fate == Fate::LostUnheard {
+        if result == RequestResult::RequestLost {
             return;
         }
-        self.unreadable.retain(|machine| machine.name != delete.name);
+        self.undecodable.retain(|machine| machine.name != delete.name);
         let found = self.machines.get(&name).filter(|machine| machine.uid() == delete.uid).cloned();
         let matches = found.as_ref().is_some_and(|m| m.resource_version() == delete.resource_version);
         if matches {
@@ -345,10 +345,10 @@ impl SetFixture {
             }
             self.put(value);
         }
-        if fate == Fate::DoneUnheard {
+        if result == RequestResult::ResponseLost {
             return;
         }
-        // An answer or, after a conflict, a look: either way the truth is known now.
+        // The result is known, from the response or from a read after a conflict.
         self.outstanding.deletes.remove(&delete.uid);
         match self.machines.get(&name) {
             Some(machine) => self.show(machine.clone()),
@@ -356,18 +356,18 @@ impl SetFixture {
         }
     }
 
-    /// A machine's deletion comes to its end.
+    /// Completes the deletion of a Machine.
     pub(super) fn finish(&mut self, name: &str) {
         self.machines.remove(name);
     }
 
-    /// All deletions come to their end.
+    /// Completes all deletions.
     pub(super) fn finish_all(&mut self) {
         self.machines.retain(|_, machine| !machine.is_deleting());
         self.catch_up();
     }
 
-    /// The machines that are not being deleted.
+    /// The Machines that are not being deleted.
     pub(super) fn living(&self) -> Vec<&str> {
         self.machines.values().filter(|machine| !machine.is_deleting()).map(Object::name).collect()
     }
@@ -383,7 +383,7 @@ pub(super) fn read<T: serde::de::DeserializeOwned>(value: Value) -> T {
     serde_json::from_value(value).expect("a readable object")
 }
 
-/// The names of the machines that a plan deletes, in its order.
+/// The names of the Machines that a plan deletes, in order.
 pub(super) fn deleted(plan: &Plan) -> Vec<&str> {
     let mut names = Vec::new();
     for step in &plan.steps {
@@ -394,7 +394,7 @@ pub(super) fn deleted(plan: &Plan) -> Vec<&str> {
     names
 }
 
-/// How many machines a plan creates, batch by batch.
+/// The number of Machines that a plan creates, by batch.
 pub(super) fn created(plan: &Plan) -> Vec<usize> {
     let mut sizes = Vec::new();
     for step in &plan.steps {

@@ -1,6 +1,6 @@
 mod claims;
 mod counting;
-mod endings;
+mod deletions;
 mod failing;
 mod fixture;
 mod names;

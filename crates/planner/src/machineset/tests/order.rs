@@ -1,4 +1,4 @@
-//! Who goes first.
+//! The deletion order.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -13,7 +13,7 @@ const FUTURE: &str = "2026-01-02T00:00:00Z";
 const LATER: &str = "2026-01-03T00:00:00Z";
 const PAST: &str = "2026-01-01T00:00:00Z";
 
-/// A Running machine with these annotations and this end of its preservation.
+/// A Running Machine with these annotations and this expiry of its preservation.
 fn machine(annotations: &Value, expiry: Option<&str>) -> Value {
     json!({ "metadata": { "annotations": annotations }, "status": { "currentStatus": { "phase": "Running", "preserveExpiryTime": expiry } } })
 }
@@ -22,15 +22,15 @@ fn phase(phase: &str) -> Value {
     json!({ "status": { "currentStatus": { "phase": phase } } })
 }
 
-/// The older of the two is `a`, so a tie would take `a`; each case wants `b` first.
+/// `a` is older, so a tie would select `a`. Each case expects `b` first.
 /// Shows MS-R3, MS-W4.
 #[rstest]
 #[case::not_preserved_before_preserved(machine(&json!({PRIORITY: "1"}), Some(FUTURE)), machine(&json!({}), None))]
-#[case::an_expired_preservation_is_none(machine(&json!({}), Some(FUTURE)), machine(&json!({}), Some(PAST)))]
+#[case::expired_preservation_is_none(machine(&json!({}), Some(FUTURE)), machine(&json!({}), Some(PAST)))]
 #[case::preserved_by_the_set_first(machine(&json!({PRESERVE: "now"}), Some(FUTURE)), machine(&json!({PRESERVE: "auto-preserved"}), Some(LATER)))]
 #[case::soonest_expiry_first(machine(&json!({PRESERVE: "now"}), Some(LATER)), machine(&json!({PRESERVE: "now"}), Some(FUTURE)))]
 #[case::lower_priority_first(machine(&json!({}), None), machine(&json!({PRIORITY: "2"}), None))]
-#[case::unreadable_priority_is_three(machine(&json!({PRIORITY: "4"}), None), machine(&json!({PRIORITY: "first"}), None))]
+#[case::invalid_priority_is_three(machine(&json!({PRIORITY: "4"}), None), machine(&json!({PRIORITY: "first"}), None))]
 #[case::marked_first(machine(&json!({}), None), machine(&json!({MARKED: PAST}), None))]
 #[case::earlier_mark_first(machine(&json!({MARKED: FUTURE}), None), machine(&json!({MARKED: PAST}), None))]
 #[case::failed_before_crashing(phase("CrashLoopBackOff"), phase("Failed"))]
@@ -40,18 +40,18 @@ fn phase(phase: &str) -> Value {
 #[case::available_before_running(phase("Running"), phase("Available"))]
 #[case::in_place_before_failed(phase("Failed"), phase("InPlaceUpdating"))]
 #[case::no_phase_before_failed(phase("Failed"), phase(""))]
-fn b_goes_before_a(#[case] a: Value, #[case] b: Value) {
+fn b_is_deleted_before_a(#[case] a: Value, #[case] b: Value) {
     let mut fixture = SetFixture::new(1);
-    for (name, second, look) in [("a", 0, a), ("b", 1, b)] {
+    for (name, second, change) in [("a", 0, a), ("b", 1, b)] {
         fixture.add(name, "Running", second);
-        fixture.edit(name, |machine| json_patch::merge(machine, &look));
+        fixture.edit(name, |machine| json_patch::merge(machine, &change));
     }
     assert_eq!(deleted(&fixture.plan()).first(), Some(&"b"));
 }
 
 /// Shows MS-R3, MS-W4.
 #[test]
-fn the_older_goes_first_and_then_the_name_decides() {
+fn older_machine_is_deleted_first_then_by_name() {
     let mut fixture = SetFixture::new(1);
     fixture.add("z", "Running", 0).add("a", "Running", 5).add("b", "Running", 5);
     assert_eq!(deleted(&fixture.plan()), ["z", "a"]);
@@ -61,7 +61,7 @@ fn the_older_goes_first_and_then_the_name_decides() {
 
 /// Shows MS-W9.
 #[test]
-fn machines_in_an_in_place_update_go_last_where_that_is_asked_for() {
+fn machines_updated_in_place_are_deleted_last_if_configured() {
     let mut fixture = SetFixture::new(1);
     fixture.add("a", "InPlaceUpdating", 0).add("b", "Running", 1);
     assert_eq!(deleted(&fixture.plan()), ["a"]);

@@ -1,37 +1,37 @@
-//! What holds whatever happens in between.
+//! Properties that hold for every sequence of events.
 
 use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::*;
-use super::fixture::{Fate, SetFixture};
+use super::fixture::{RequestResult, SetFixture};
 
 /// What may happen between two reconciles.
 #[derive(Clone, Debug)]
 enum Event {
-    /// A reconcile, with requests that end like this.
-    Pass(Vec<Fate>),
-    /// The cache sees one object.
+    /// A reconcile whose requests have these results.
+    Pass(Vec<RequestResult>),
+    /// The cache is updated with one object.
     See(usize),
     SeeAll,
     Scale(i32),
-    /// A machine comes into this phase.
+    /// A Machine enters this phase.
     Phase(usize, &'static str),
-    /// Someone deletes a machine.
+    /// A user deletes a Machine.
     Delete(usize),
-    /// A deletion comes to its end.
+    /// A deletion completes.
     Finish(usize),
-    /// Someone changes the template.
+    /// A user changes the template.
     Template(u32),
     Preserve(usize, &'static str),
     Freeze(bool),
 }
 
 fn event() -> impl Strategy<Value = Event> {
-    let fate = prop_oneof![4 => Just(Fate::Done), 1 => Just(Fate::DoneUnheard), 1 => Just(Fate::LostUnheard), 1 => Just(Fate::Refused)];
+    let result = prop_oneof![4 => Just(RequestResult::Done), 1 => Just(RequestResult::ResponseLost), 1 => Just(RequestResult::RequestLost), 1 => Just(RequestResult::Refused)];
     let phases = vec!["Pending", "Running", "Unknown", "Failed", "CrashLoopBackOff"];
     prop_oneof![
-        6 => prop::collection::vec(fate, 0..6).prop_map(Event::Pass),
+        6 => prop::collection::vec(result, 0..6).prop_map(Event::Pass),
         4 => (0usize..50).prop_map(Event::See),
         1 => Just(Event::SeeAll),
         2 => (0i32..8).prop_map(Event::Scale),
@@ -45,7 +45,7 @@ fn event() -> impl Strategy<Value = Event> {
 }
 
 fn change(fixture: &mut SetFixture, place: usize, change: impl FnOnce(&mut serde_json::Value)) {
-    // Behind the cache's back: only `See` brings it there.
+    // The cache is not updated: only `See` does that.
     let Some(name) = fixture.machines.keys().nth(place % fixture.machines.len().max(1)).cloned() else { return };
     let (cached, outstanding) = (fixture.cached.clone(), fixture.outstanding.clone());
     fixture.edit(&name, change);
@@ -54,10 +54,10 @@ fn change(fixture: &mut SetFixture, place: usize, change: impl FnOnce(&mut serde
 
 fn happen(fixture: &mut SetFixture, event: &Event) {
     match event {
-        Event::Pass(fates) => {
-            fixture.fates.clone_from(fates);
+        Event::Pass(results) => {
+            fixture.results.clone_from(results);
             fixture.reconcile();
-            fixture.fates.clear();
+            fixture.results.clear();
         }
         Event::See(n) => fixture.catch_up_one(*n),
         Event::SeeAll => fixture.catch_up(),
@@ -65,8 +65,8 @@ fn happen(fixture: &mut SetFixture, event: &Event) {
         Event::Phase(n, phase) => change(fixture, *n, |m| m["status"]["currentStatus"]["phase"] = json!(phase)),
         Event::Delete(n) => change(fixture, *n, |m| m["metadata"]["deletionTimestamp"] = json!("2026-01-01T12:00:00Z")),
         Event::Finish(n) => {
-            let going = fixture.machines.values().filter(|m| api::Object::is_deleting(*m));
-            let names: Vec<String> = going.map(|m| api::Object::name(m).to_owned()).collect();
+            let deleting = fixture.machines.values().filter(|m| api::Object::is_deleting(*m));
+            let names: Vec<String> = deleting.map(|m| api::Object::name(m).to_owned()).collect();
             if let Some(name) = names.get(n % names.len().max(1)) {
                 fixture.finish(name);
             }
@@ -83,7 +83,7 @@ fn happen(fixture: &mut SetFixture, event: &Event) {
     }
 }
 
-/// Machines that are gone or going without our having asked for it, and that the cache still shows as staying.
+/// Machines that were deleted by others and that the cache still shows as staying.
 fn unseen_departures(fixture: &SetFixture) -> usize {
     let stays = |uid: &Uid| fixture.machines.values().any(|m| m.uid() == *uid && !m.is_deleting());
     let shown = fixture.cached.values().filter(|m| !m.is_deleting());
@@ -100,7 +100,7 @@ proptest! {
 
     /// Shows MS-W1.
     #[test]
-    fn machines_that_are_not_being_deleted_never_exceed_the_largest_number_ever_wanted(
+    fn machines_never_exceed_the_largest_desired_number(
         replicas in 0i32..8,
         events in prop::collection::vec(event(), 0..60),
     ) {
@@ -117,7 +117,7 @@ proptest! {
 
     /// Shows MS-R14.
     #[test]
-    fn with_a_number_that_stays_it_is_never_exceeded_and_no_healthy_machine_is_lost(
+    fn constant_replicas_are_never_exceeded_or_undercut(
         replicas in 0i32..8,
         events in prop::collection::vec(event(), 0..60),
     ) {
@@ -130,14 +130,14 @@ proptest! {
             happen(&mut fixture, event);
             let living = fixture.living().len();
             prop_assert!(living <= usize::try_from(replicas).unwrap());
-            // Below it only by what others deleted or gave up.
+            // There are fewer only because of deletions by others and failures.
             prop_assert!(living + asked >= usize::try_from(replicas).unwrap(), "{event:?}");
         }
     }
 
     /// Shows MS-R17.
     #[test]
-    fn a_reconcile_takes_no_machine_that_is_wanted_at_that_moment(
+    fn reconcile_deletes_no_machine_that_is_needed(
         replicas in 0i32..8,
         events in prop::collection::vec(event(), 0..60),
     ) {
@@ -145,7 +145,8 @@ proptest! {
         fixture.settle();
         for event in &events {
             let before = fixture.living().len();
-            // What others did and the cache has not shown, and what may go because it failed: that is not our choice.
+            // Deletions by others that are not in the cache, and Failed Machines that may be deleted, are not decisions
+            // of the MachineSet.
             let theirs = unseen_departures(&fixture) + failed(&fixture);
             happen(&mut fixture, event);
             let wanted = usize::try_from(fixture.set.spec.replicas).unwrap();
@@ -160,7 +161,7 @@ proptest! {
 
     /// Shows MS-R14.
     #[test]
-    fn once_edits_and_faults_stop_it_converges_and_then_plans_nothing(
+    fn set_converges_when_changes_and_faults_stop(
         replicas in 0i32..8,
         events in prop::collection::vec(event(), 0..60),
     ) {
@@ -169,7 +170,7 @@ proptest! {
             happen(&mut fixture, event);
         }
         happen(&mut fixture, &Event::Freeze(false));
-        // What never came is waited for until it lapses, and nobody but the set itself sees to it that it is looked at then.
+        // Lost requests are awaited until their deadline. Only the wake of the MachineSet itself ends the wait.
         let mut sleeps = 0;
         loop {
             fixture.settle();
@@ -179,23 +180,23 @@ proptest! {
                 break;
             }
             sleeps += 1;
-            prop_assert!(sleeps < 5, "it wakes itself again and again: {:#?}", fixture.plan());
+            prop_assert!(sleeps < 5, "it requeues itself endlessly: {:#?}", fixture.plan());
         }
         let kept = fixture.living().len();
         prop_assert_eq!(kept, usize::try_from(fixture.set.spec.replicas).unwrap());
         let plan = fixture.plan();
         prop_assert_eq!(plan.steps, []);
         prop_assert_eq!(plan.because, Reason::Converged);
-        prop_assert_eq!(plan.wake, crate::Wake::On(crate::Awaited::Change), "and sleeps until something changes");
+        prop_assert_eq!(plan.wake, crate::Wake::On(crate::Awaited::Change), "and waits for changes");
         prop_assert_eq!(fixture.set.status.replicas, fixture.set.spec.replicas);
         let version = fixture.set.metadata.resource_version.clone();
-        prop_assert!(!fixture.reconcile(), "it has nothing to write");
+        prop_assert!(!fixture.reconcile(), "nothing to write");
         prop_assert_eq!(&fixture.set.metadata.resource_version, &version);
     }
 
     /// Shows MS-R11.
     #[test]
-    fn a_set_deleted_at_any_moment_leaves_nothing_behind(
+    fn deleted_set_leaves_nothing_behind(
         replicas in 0i32..8,
         before in prop::collection::vec(event(), 0..40),
         after in prop::collection::vec(event(), 0..20),
@@ -212,7 +213,7 @@ proptest! {
         }
         for _ in 0..10 {
             fixture.finish_all();
-            fixture.outstanding = Outstanding::default(); // what never came is no longer waited for
+            fixture.outstanding = Outstanding::default(); // lost requests are no longer awaited
             fixture.settle();
         }
         prop_assert!(fixture.set_is_gone);

@@ -1,11 +1,11 @@
-//! What is written about a set.
+//! The status of a MachineSet.
 
 use api::{ConditionStatus, MachineSetStatus};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::*;
-use super::fixture::{Fate, NOW, SetFixture};
+use super::fixture::{NOW, RequestResult, SetFixture};
 use crate::Due;
 
 fn written(fixture: &SetFixture) -> Option<MachineSetStatus> {
@@ -14,7 +14,7 @@ fn written(fixture: &SetFixture) -> Option<MachineSetStatus> {
 
 /// Shows MS-W16.
 #[test]
-fn every_field_counts_what_it_says() {
+fn status_fields_count_the_machines() {
     let mut fixture = SetFixture::new(5);
     fixture
         .add("a", "Running", 0)
@@ -33,7 +33,7 @@ fn every_field_counts_what_it_says() {
         m["spec"]["providerID"] = json!("vm:///e");
         m["status"]["lastOperation"] = json!({ "state": "Failed", "type": "HealthCheck", "description": "ill" });
     });
-    fixture.unreadable = vec![Unreadable { name: "odd".into(), ..Default::default() }];
+    fixture.undecodable = vec![UndecodableMachine { name: "odd".into(), ..Default::default() }];
     let status = serde_json::to_value(written(&fixture).unwrap()).unwrap();
     assert_eq!(
         status,
@@ -51,7 +51,7 @@ fn every_field_counts_what_it_says() {
 
 /// Shows MS-R14.
 #[test]
-fn a_status_is_written_when_it_changed_and_not_because_time_went_by() {
+fn status_is_written_only_when_it_changed() {
     let mut fixture = SetFixture::new(1);
     fixture.add("a", "Running", 0);
     fixture.reconcile();
@@ -63,19 +63,23 @@ fn a_status_is_written_when_it_changed_and_not_because_time_went_by() {
 
 /// Shows MS-W8.
 #[test]
-fn a_failure_is_told_as_what_it_was_with_the_newest_message_and_removed_when_it_is_over() {
+fn failure_condition_has_the_newest_message_until_it_is_over() {
     let mut fixture = SetFixture::new(2);
-    fixture.add("going", "Terminating", 0).add("going-too", "Terminating", 0).add("and-this", "Terminating", 0);
-    fixture.fates = vec![Fate::Refused];
+    fixture.add("terminating", "Terminating", 0).add("terminating-too", "Terminating", 0).add(
+        "and-this",
+        "Terminating",
+        0,
+    );
+    fixture.results = vec![RequestResult::Refused];
     fixture.reconcile();
     let condition = fixture.set.status.conditions[0].clone();
     assert_eq!((condition.kind.as_str(), condition.reason.as_str()), ("ReplicaFailure", "FailedCreate"));
     assert_eq!((condition.status, condition.message.as_str()), (ConditionStatus::True, "refused"));
     fixture.now = "2026-01-01T13:00:00Z".parse().unwrap();
-    fixture.failures = vec![Failure { doing: Doing::Create, message: "quota".into() }];
+    fixture.failures = vec![Failure { operation: Operation::Create, message: "quota".into() }];
     let again = written(&fixture).unwrap().conditions[0].clone();
     assert_eq!((again.message.as_str(), again.last_transition_time), ("quota", condition.last_transition_time));
-    fixture.failures = vec![Failure { doing: Doing::Delete, message: "no".into() }];
+    fixture.failures = vec![Failure { operation: Operation::Delete, message: "no".into() }];
     let other = written(&fixture).unwrap().conditions[0].clone();
     assert_eq!((other.reason.as_str(), other.last_transition_time), ("FailedDelete", Some(fixture.now.into())));
     fixture.settle();
@@ -84,11 +88,11 @@ fn a_failure_is_told_as_what_it_was_with_the_newest_message_and_removed_when_it_
 
 /// Shows MS-W11.
 #[test]
-fn the_conditions_of_others_stay_as_they_are() {
+fn foreign_conditions_are_unchanged() {
     let mut fixture = SetFixture::new(1);
     let frozen = json!({ "type": "Frozen", "status": "True", "reason": "OverShootingReplicaCount", "message": "m" });
     fixture.edit_set(|set| set["status"] = json!({ "machineSetCondition": [frozen] }));
-    fixture.fates = vec![Fate::Refused];
+    fixture.results = vec![RequestResult::Refused];
     fixture.reconcile();
     let kinds = |fixture: &SetFixture| fixture.set.status.conditions.iter().map(|c| c.kind.clone()).collect::<Vec<_>>();
     assert_eq!(kinds(&fixture), ["Frozen", "ReplicaFailure"]);
@@ -103,7 +107,7 @@ fn the_conditions_of_others_stay_as_they_are() {
 #[case::other_labels(json!({ "selector": { "matchLabels": { "x": "y" } } }), "spec.selector.matchLabels")]
 #[case::no_class(json!({ "template": { "spec": null } }), "spec.template.spec.class.kind")]
 #[case::no_template(json!({ "template": null, "selector": {} }), "spec.template.spec.class.kind")]
-fn an_invalid_set_is_told_once_and_nothing_else_happens_to_it(#[case] change: Value, #[case] field: &str) {
+fn invalid_set_is_reported_once_and_not_reconciled(#[case] change: Value, #[case] field: &str) {
     let mut fixture = SetFixture::new(2);
     fixture.add("a", "Running", 0);
     fixture.settle();
@@ -114,10 +118,10 @@ fn an_invalid_set_is_told_once_and_nothing_else_happens_to_it(#[case] change: Va
         set["metadata"]["generation"] = json!(2);
     });
     fixture.settle();
-    let told = fixture.set.status.conditions[0].clone();
-    assert_eq!((told.kind.as_str(), told.status), ("Invalid", ConditionStatus::True));
-    assert!(told.message.contains(field), "{}", told.message);
-    assert_eq!(fixture.told.len(), 1);
+    let condition = fixture.set.status.conditions[0].clone();
+    assert_eq!((condition.kind.as_str(), condition.status), ("Invalid", ConditionStatus::True));
+    assert!(condition.message.contains(field), "{}", condition.message);
+    assert_eq!(fixture.events.len(), 1);
     assert_eq!(fixture.machines, machines);
     let rest = MachineSetStatus { conditions: vec![], ..fixture.set.status.clone() };
     assert_eq!(rest, MachineSetStatus { last_operation: rest.last_operation.clone(), ..before });
@@ -125,7 +129,7 @@ fn an_invalid_set_is_told_once_and_nothing_else_happens_to_it(#[case] change: Va
 
 /// Shows MS-W6.
 #[test]
-fn a_mended_set_loses_the_condition_and_goes_on() {
+fn fixed_set_loses_the_condition_and_continues() {
     let mut fixture = SetFixture::new(2);
     fixture.edit_set(|set| set["spec"]["selector"] = json!(null));
     fixture.settle();
@@ -138,7 +142,7 @@ fn a_mended_set_loses_the_condition_and_goes_on() {
 
 /// Shows MS-W19.
 #[test]
-fn min_ready_seconds_are_stored_and_awaited_only_where_that_is_asked_for() {
+fn min_ready_seconds_has_an_effect_only_if_configured() {
     let mut fixture = SetFixture::new(1);
     fixture.add("a", "Running", 0);
     fixture.edit("a", |m| m["status"]["currentStatus"]["lastUpdateTime"] = json!("2026-01-01T11:59:00Z"));
@@ -157,7 +161,7 @@ fn min_ready_seconds_are_stored_and_awaited_only_where_that_is_asked_for() {
 
 /// Shows MS-W11.
 #[test]
-fn a_status_write_holds_our_fields_and_an_empty_list_of_failed_machines_as_null() {
+fn status_write_has_own_fields_and_null_for_an_empty_list() {
     let mut fixture = SetFixture::new(1);
     fixture.add("a", "Running", 0);
     let patch = fixture.with(|seen| status(seen, &[])).unwrap().to_patch();
@@ -165,7 +169,7 @@ fn a_status_write_holds_our_fields_and_an_empty_list_of_failed_machines_as_null(
     assert_eq!(patch["status"]["preservedFailedReplicas"], json!(0));
 }
 
-/// When a status is due of a set of thirty that was written four seconds ago, with a machine of which `change` is true.
+/// Returns when the status of a MachineSet of thirty is due that was written four seconds ago, after `change`.
 fn due_after(change: impl FnOnce(&mut SetFixture)) -> Option<Due> {
     let mut fixture = SetFixture::new(30);
     for n in 0..30 {
@@ -178,7 +182,7 @@ fn due_after(change: impl FnOnce(&mut SetFixture)) -> Option<Due> {
     fixture.with(|seen| status(seen, &fixture.failures)).map(|write| write.due())
 }
 
-fn going(fixture: &mut SetFixture, machines: usize) {
+fn terminating(fixture: &mut SetFixture, machines: usize) {
     for n in 0..machines {
         fixture.edit(&format!("m-{n:02}"), |m| m["metadata"]["deletionTimestamp"] = json!(NOW));
     }
@@ -186,39 +190,43 @@ fn going(fixture: &mut SetFixture, machines: usize) {
 
 /// Shows MS-R16.
 #[test]
-fn counts_wait_for_others_while_machines_come_and_go_and_are_written_at_once_when_none_does() {
+fn counts_are_delayed_only_while_machines_change() {
     let second = |at: &str| Some(Due::By(at.parse().unwrap()));
-    assert_eq!(due_after(|fixture| going(fixture, 1)), second("2026-01-01T12:00:05Z"));
-    assert_eq!(due_after(|fixture| going(fixture, 5)), second("2026-01-01T12:00:05Z"));
-    assert_eq!(due_after(|fixture| going(fixture, 6)), Some(Due::Now), "a fifth of them");
+    assert_eq!(due_after(|fixture| terminating(fixture, 1)), second("2026-01-01T12:00:05Z"));
+    assert_eq!(due_after(|fixture| terminating(fixture, 5)), second("2026-01-01T12:00:05Z"));
+    assert_eq!(due_after(|fixture| terminating(fixture, 6)), Some(Due::Now), "a fifth of the Machines");
     let one_is_gone = |fixture: &mut SetFixture| {
         fixture.cached.remove("m-00");
         fixture.edit_set(|set| set["spec"]["replicas"] = json!(29));
     };
-    assert_eq!(due_after(one_is_gone), Some(Due::Now), "nothing else is under way");
+    assert_eq!(due_after(one_is_gone), Some(Due::Now), "no other change is expected");
     let another_is_going = |fixture: &mut SetFixture| {
         fixture.edit("m-00", |m| m["status"]["currentStatus"]["phase"] = json!("Unknown"));
-        going(fixture, 0);
+        terminating(fixture, 0);
     };
-    assert_eq!(due_after(another_is_going), Some(Due::Now), "an unhealthy machine is no change under way");
+    assert_eq!(due_after(another_is_going), Some(Due::Now), "an unhealthy Machine is no expected change");
     let a_number_to_act_on = |fixture: &mut SetFixture| {
-        going(fixture, 1);
+        terminating(fixture, 1);
         fixture.edit_set(|set| set["metadata"]["generation"] = json!(2));
     };
-    assert_eq!(due_after(a_number_to_act_on), second("2026-01-01T12:00:05Z"), "the generation goes with the counts");
+    assert_eq!(
+        due_after(a_number_to_act_on),
+        second("2026-01-01T12:00:05Z"),
+        "the generation is written with the counts"
+    );
 }
 
 /// Shows MD-D15.
 #[test]
-fn what_is_no_count_is_written_at_once() {
+fn changes_other_than_counts_are_written_immediately() {
     let refused = |fixture: &mut SetFixture| {
-        going(fixture, 1);
-        fixture.failures = vec![Failure { doing: Doing::Create, message: "quota".into() }];
+        terminating(fixture, 1);
+        fixture.failures = vec![Failure { operation: Operation::Create, message: "quota".into() }];
     };
     assert_eq!(due_after(refused), Some(Due::Now));
     let failed = |fixture: &mut SetFixture| {
-        going(fixture, 1);
+        terminating(fixture, 1);
         fixture.edit("m-07", |m| m["status"]["lastOperation"] = json!({ "state": "Failed" }));
     };
-    assert_eq!(due_after(failed), Some(Due::Now), "the autoscaler reads failedMachines");
+    assert_eq!(due_after(failed), Some(Due::Now), "the cluster-autoscaler reads failedMachines");
 }

@@ -37,7 +37,7 @@ fn machine(name: &str, id: &str) -> Machine {
 
 static NONE_UNDECODABLE: BTreeSet<MachineName> = BTreeSet::new();
 
-/// Judges at the first connectivity, and again when a creation timeout has passed.
+/// Evaluates the first scan, and again after a creation timeout.
 fn in_the_end(vms: &BTreeMap<ProviderId, Listed>, owners: &BTreeMap<MachineName, Owner>) -> Findings {
     in_the_end_with(vms, owners, &holders(owners), &NONE_UNDECODABLE)
 }
@@ -51,18 +51,18 @@ fn in_the_end_with(
     let (policy, outages, before) = (Policy::default(), Outages::NONE, Suspicions::new());
     let scan = |before, now| {
         let (outages, policy) = (&outages, &policy);
-        judge(&Scan { vms, owners, holders, undecodable, reach: Reach::Whole, before, outages, policy, now })
+        evaluate(&Scan { vms, owners, holders, undecodable, reach: Reach::Whole, before, outages, policy, now })
     };
     let first = scan(&before, at(0));
-    assert!(first.condemned.is_empty(), "nothing goes at first connectivity");
+    assert!(first.confirmed.is_empty(), "the first scan confirms no VM");
     scan(&first.suspicions, at(20))
 }
 
 /// Shows LIM-22.
 #[rstest]
-#[case::of_no_machine("vm-1", Owner::Nobody)]
+#[case::of_no_machine("vm-1", Owner::NotFound)]
 #[case::of_a_machine_with_another_vm("vm-1", has("vm-2"))]
-#[case::in_another_spelling("cloud:///zone/VM-1", Owner::Nobody)]
+#[case::in_another_spelling("cloud:///zone/VM-1", Owner::NotFound)]
 fn vm_is_kept_and_reported_when_its_name_is_not_its_machines(#[case] listed: &str, #[case] named: Owner) {
     let owners = owners(&[("other", named.clone())]);
     let mut machines = vec![machine("m", "cloud:///vm-1")];
@@ -75,13 +75,10 @@ fn vm_is_kept_and_reported_when_its_name_is_not_its_machines(#[case] listed: &st
         &Holders::of(&machines),
         &NONE_UNDECODABLE,
     );
-    assert!(!findings.condemned.contains_key(listed) && !findings.suspicions.contains_key(listed), "{findings:?}");
+    assert!(!findings.confirmed.contains_key(listed) && !findings.suspicions.contains_key(listed), "{findings:?}");
     let mismatch = Mismatch { vm: listed.into(), named: "other".into() };
     assert_eq!(findings.mismatches, BTreeMap::from([("m".into(), mismatch.clone())]));
-    assert!(
-        mismatch.to_string().starts_with(&format!("VM {listed} has the name \"other\" in the cloud")),
-        "{mismatch}"
-    );
+    assert!(mismatch.to_string().starts_with(&format!("VM {listed} has the name \"other\"")), "{mismatch}");
 }
 
 /// Shows LIM-22.
@@ -98,86 +95,86 @@ fn name_is_right_when_one_of_two_holders_has_it() {
 fn second_vm_stays_when_its_id_ends_like_the_first() {
     let listed = vms(&[("gce:///a/m", "m"), ("gce:///b/m", "m")]);
     let findings = in_the_end(&listed, &owners(&[("m", has("gce:///a/m"))]));
-    assert_eq!(findings.condemned, BTreeMap::new());
-    assert_eq!(findings.spared, BTreeMap::from([("gce:///b/m".into(), Spared::Alike)]));
+    assert_eq!(findings.confirmed, BTreeMap::new());
+    assert_eq!(findings.skipped, BTreeMap::from([("gce:///b/m".into(), Skipped::SimilarId)]));
 }
 
-/// The id in a Machine that cannot be decoded is unknown, so that every VM with a strange name may be its own.
+/// The ID in a Machine that cannot be decoded is unknown, so any VM with an unknown name may be its VM.
 /// Shows LIM-23.
 #[rstest]
 #[case::its_vm_is_not_listed(&[("vm-1", "gone")], 0)]
 #[case::its_vm_is_listed(&[("vm-1", "gone"), ("vm-2", "broken")], 1)]
 fn no_vm_is_deleted_when_it_may_be_of_an_undecodable_machine(#[case] listed: &[(&str, &str)], #[case] deleted: usize) {
     let undecodable = BTreeSet::from(["broken".into()]);
-    let owners = owners(&[("gone", Owner::Nobody), ("broken", Owner::Unsettled)]);
+    let owners = owners(&[("gone", Owner::NotFound), ("broken", Owner::Undetermined)]);
     let findings = in_the_end_with(&vms(listed), &owners, &Holders::default(), &undecodable);
-    assert_eq!(findings.condemned.len(), deleted, "{findings:?}");
+    assert_eq!(findings.confirmed.len(), deleted, "{findings:?}");
     if deleted == 0 {
-        assert_eq!(findings.spared["vm-1"], Spared::Undecodable("broken".into()));
-        assert_eq!(findings.held_back().len(), 1, "people have to correct that Machine");
-        assert_eq!(findings.suspicions["vm-1"], at(0), "the time goes on");
+        assert_eq!(findings.skipped["vm-1"], Skipped::Undecodable("broken".into()));
+        assert_eq!(findings.skipped_by_reason().len(), 1, "a user must correct that Machine");
+        assert_eq!(findings.suspicions["vm-1"], at(0), "the suspicion continues");
     }
 }
 
 #[test]
-fn a_vm_whose_machine_does_not_exist_goes_after_a_creation_timeout() {
-    let findings = in_the_end(&vms(&[("vm-1", "m")]), &owners(&[("m", Owner::Nobody)]));
-    assert_eq!(findings.condemned, BTreeMap::from([("vm-1".into(), Charge::NoMachine)]));
+fn vm_without_machine_is_confirmed_after_creation_timeout() {
+    let findings = in_the_end(&vms(&[("vm-1", "m")]), &owners(&[("m", Owner::NotFound)]));
+    assert_eq!(findings.confirmed, BTreeMap::from([("vm-1".into(), OrphanReason::NoMachine)]));
 }
 
 /// Shows MC-W49.
 #[test]
-fn of_two_vms_the_one_that_is_not_written_down_goes() {
+fn second_vm_is_confirmed_when_the_recorded_one_is_listed() {
     let findings = in_the_end(&vms(&[("vm-1", "m"), ("vm-2", "m")]), &owners(&[("m", has("vm-1"))]));
-    assert_eq!(findings.condemned, BTreeMap::from([("vm-2".into(), Charge::SecondOf("vm-1".into()))]));
+    assert_eq!(findings.confirmed, BTreeMap::from([("vm-2".into(), OrphanReason::Duplicate("vm-1".into()))]));
 }
 
 #[rstest]
 #[case::its_own(has("vm-1"))]
-#[case::in_creation_deletion_or_unreadable(Owner::Unsettled)]
-#[case::forgotten_by_the_api_server(Owner::Forgotten)]
+#[case::in_creation_deletion_or_unreadable(Owner::Undetermined)]
+#[case::forgotten_by_the_api_server(Owner::Lost)]
 #[case::under_another_spelling(has("aws:///vm-1"))]
-fn a_vm_stays_whose_machine(#[case] owner: Owner) {
+fn vm_is_skipped_when_its_machine(#[case] owner: Owner) {
     let findings = in_the_end(&vms(&[("vm-1", "m")]), &owners(&[("m", owner)]));
-    assert_eq!(findings.condemned, BTreeMap::new());
+    assert_eq!(findings.confirmed, BTreeMap::new());
 }
 
 #[test]
-fn a_vm_whose_machine_nobody_looked_up_stays() {
-    assert_eq!(in_the_end(&vms(&[("vm-1", "m")]), &owners(&[])).condemned, BTreeMap::new());
+fn vm_is_skipped_when_its_machine_was_not_looked_up() {
+    assert_eq!(in_the_end(&vms(&[("vm-1", "m")]), &owners(&[])).confirmed, BTreeMap::new());
 }
 
 #[rstest]
-#[case::new(json!({}), Owner::Unsettled)]
-#[case::failing(json!({ "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "CrashLoopBackOff" } } }), Owner::Unsettled)]
-#[case::nothing_written_down(json!({ "status": { "currentStatus": { "phase": "Failed" } } }), Owner::Unsettled)]
-#[case::going(json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" }, "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "Terminating" } } }), Owner::Unsettled)]
+#[case::new(json!({}), Owner::Undetermined)]
+#[case::failing(json!({ "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "CrashLoopBackOff" } } }), Owner::Undetermined)]
+#[case::nothing_written_down(json!({ "status": { "currentStatus": { "phase": "Failed" } } }), Owner::Undetermined)]
+#[case::going(json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" }, "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "Terminating" } } }), Owner::Undetermined)]
 #[case::running(json!({ "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "Running" } } }), has("p"))]
 #[case::failed(json!({ "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "Failed" } } }), has("p"))]
-fn only_a_machine_whose_vm_is_settled_can_have_a_second_one(#[case] machine: serde_json::Value, #[case] owner: Owner) {
+fn second_vm_needs_a_recorded_first_vm(#[case] machine: serde_json::Value, #[case] owner: Owner) {
     assert_eq!(Owner::of(&serde_json::from_value(machine).unwrap()), owner);
 }
 
 #[test]
-fn too_many_at_once_are_nobodys_fault_but_ours() {
+fn no_vm_is_confirmed_when_too_many_are_suspected() {
     let listed: Vec<(String, String)> = (0..4).map(|n| (format!("vm-{n}"), format!("m-{n}"))).collect();
     let listed: Vec<(&str, &str)> = listed.iter().map(|(id, name)| (id.as_str(), name.as_str())).collect();
-    let gone: Vec<(&str, Owner)> = listed.iter().map(|(_, name)| (*name, Owner::Nobody)).collect();
+    let gone: Vec<(&str, Owner)> = listed.iter().map(|(_, name)| (*name, Owner::NotFound)).collect();
     let findings = in_the_end(&vms(&listed), &owners(&gone));
-    assert_eq!(findings.condemned, BTreeMap::new());
-    assert_eq!(findings.spared["vm-0"], Spared::TooMany { accused: 4, of: 4 });
-    assert_eq!(in_the_end(&vms(&listed[..3]), &owners(&gone[..3])).condemned.len(), 3);
+    assert_eq!(findings.confirmed, BTreeMap::new());
+    assert_eq!(findings.skipped["vm-0"], Skipped::TooMany { suspected: 4, of: 4 });
+    assert_eq!(in_the_end(&vms(&listed[..3]), &owners(&gone[..3])).confirmed.len(), 3);
 }
 
 #[test]
-fn an_operator_who_has_looked_may_lift_the_limit() {
+fn limit_can_be_disabled() {
     let listed: Vec<(String, String)> = (0..9).map(|n| (format!("vm-{n}"), format!("m-{n}"))).collect();
     let listed: Vec<(&str, &str)> = listed.iter().map(|(id, name)| (id.as_str(), name.as_str())).collect();
-    let gone: Vec<(&str, Owner)> = listed.iter().map(|(_, name)| (*name, Owner::Nobody)).collect();
+    let gone: Vec<(&str, Owner)> = listed.iter().map(|(_, name)| (*name, Owner::NotFound)).collect();
     let mut policy = Policy::default();
     policy.safety.orphan_limit = Limit::Any;
     let before: Suspicions = listed.iter().map(|(id, _)| ((*id).into(), at(0))).collect();
-    let findings = judge(&Scan {
+    let findings = evaluate(&Scan {
         vms: &vms(&listed),
         owners: &owners(&gone),
         holders: &Holders::default(),
@@ -188,12 +185,12 @@ fn an_operator_who_has_looked_may_lift_the_limit() {
         policy: &policy,
         now: at(20),
     });
-    assert_eq!(findings.condemned.len(), 9);
+    assert_eq!(findings.confirmed.len(), 9);
 }
 
 #[test]
-fn time_of_an_outage_makes_nobody_older() {
-    let (vms, owners) = (vms(&[("vm-1", "m")]), owners(&[("m", Owner::Nobody)]));
+fn outage_does_not_count_towards_suspicion() {
+    let (vms, owners) = (vms(&[("vm-1", "m")]), owners(&[("m", Owner::NotFound)]));
     let before = Suspicions::from([("vm-1".into(), at(0))]);
     let mut outages = Outages::NONE;
     outages.begin(at(5));
@@ -210,34 +207,44 @@ fn time_of_an_outage_makes_nobody_older() {
         policy: &policy,
         now: at(now),
     };
-    assert_eq!(judge(&scan(24)).spared, BTreeMap::from([("vm-1".into(), Spared::Young { until: at(25) })]));
-    assert_eq!(judge(&scan(25)).condemned.len(), 1);
+    assert_eq!(evaluate(&scan(24)).skipped, BTreeMap::from([("vm-1".into(), Skipped::TooRecent { until: at(25) })]));
+    assert_eq!(evaluate(&scan(25)).confirmed.len(), 1);
 }
 
 /// A VM was suspected for 20 s when the clock was set forward by 30 minutes.
 /// Shows LIM-25.
 #[test]
 fn suspicion_is_no_older_when_the_clock_steps() {
-    let (vms, owners, holders) = (vms(&[("vm-1", "m")]), owners(&[("m", Owner::Nobody)]), Holders::default());
+    let (vms, owners, holders) = (vms(&[("vm-1", "m")]), owners(&[("m", Owner::NotFound)]), Holders::default());
     let (policy, mut outages) = (Policy::default(), Outages::NONE);
     let scan = |before: &Suspicions, outages: &Outages, now| {
         let (vms, owners, holders, undecodable) = (&vms, &owners, &holders, &NONE_UNDECODABLE);
-        judge(&Scan { vms, owners, holders, undecodable, reach: Reach::Whole, before, outages, policy: &policy, now })
+        evaluate(&Scan {
+            vms,
+            owners,
+            holders,
+            undecodable,
+            reach: Reach::Whole,
+            before,
+            outages,
+            policy: &policy,
+            now,
+        })
     };
     let first = scan(&Suspicions::new(), &outages, at(0));
     let now = at(30) + Duration::from_secs(20);
     outages.stepped(crate::safety::ClockStep::Forward(Duration::from_mins(30)), now);
     assert_eq!(
-        scan(&first.suspicions, &outages, now).spared,
-        BTreeMap::from([("vm-1".into(), Spared::Young { until: at(50) })])
+        scan(&first.suspicions, &outages, now).skipped,
+        BTreeMap::from([("vm-1".into(), Skipped::TooRecent { until: at(50) })])
     );
-    assert_eq!(scan(&first.suspicions, &outages, at(50)).condemned.len(), 1);
+    assert_eq!(scan(&first.suspicions, &outages, at(50)).confirmed.len(), 1);
     let back = scan(&Suspicions::from([("vm-1".into(), at(60))]), &Outages::NONE, at(5));
     assert_eq!(back.suspicions["vm-1"], at(5), "a clock that was set back restarts the time");
 }
 
 #[test]
-fn a_suspicion_ends_when_its_machine_shows_up_and_survives_a_class_that_cannot_be_listed() {
+fn suspicion_ends_with_a_machine_and_survives_failed_lists() {
     let before = Suspicions::from([("vm-1".into(), at(0)), ("vm-2".into(), at(0))]);
     let (listed, known) = (vms(&[("vm-1", "m")]), owners(&[("m", has("vm-1"))]));
     let (policy, outages, holders) = (Policy::default(), Outages::NONE, holders(&known));
@@ -252,30 +259,31 @@ fn a_suspicion_ends_when_its_machine_shows_up_and_survives_a_class_that_cannot_b
         policy: &policy,
         now: at(30),
     };
-    assert_eq!(judge(&scan(Reach::Whole)).suspicions, Suspicions::new());
-    assert_eq!(judge(&scan(Reach::Partial)).suspicions, Suspicions::from([("vm-2".into(), at(0))]));
+    assert_eq!(evaluate(&scan(Reach::Whole)).suspicions, Suspicions::new());
+    assert_eq!(evaluate(&scan(Reach::Partial)).suspicions, Suspicions::from([("vm-2".into(), at(0))]));
 }
 
 proptest! {
-    /// Machines come and go, VMs too, and the cache is late by up to three steps. Users rename VMs in the cloud: to the name of another
-    /// machine that exists or does not. The caller's second question is asked of the truth, as the shell does by reading with quorum.
+    /// Machines and VMs are created and deleted, and the cache is late by up to three steps. Users rename VMs to the
+    /// name of another Machine that exists or does not. The second evaluation of the caller uses the true state, like a
+    /// quorum list.
     /// Shows MC-W45, LIM-22.
     #[test]
-    fn no_vm_of_a_living_machine_is_ever_condemned(
+    fn no_vm_of_an_existing_machine_is_ever_confirmed(
         steps in prop::collection::vec((0usize..8, any::<bool>(), 0i64..30, 0usize..3, 0usize..40), 1..80),
     ) {
         let policy = Policy::default();
         let mut history: Vec<BTreeSet<usize>> = vec![BTreeSet::new()];
-        let mut cloud: BTreeMap<usize, usize> = BTreeMap::new(); // the machine that each VM was made for, and the one it names
+        let mut cloud: BTreeMap<usize, usize> = BTreeMap::new(); // the Machine for which each VM was created, and the one that it names
         let (mut before, mut now) = (Suspicions::new(), 0);
         for (machine_number, lives, gap, lag, named) in steps {
             now += gap;
             let mut living = history.last().unwrap().clone();
             if lives {
-                living.insert(machine_number); // the machine comes before its VM
+                living.insert(machine_number); // the Machine is created before its VM
                 cloud.insert(machine_number, machine_number);
             } else {
-                living.remove(&machine_number); // its VM is left behind
+                living.remove(&machine_number); // its VM remains
             }
             if let Some(name) = cloud.get_mut(&machine_number).filter(|_| named < 10) {
                 *name = named;
@@ -288,7 +296,7 @@ proptest! {
                 cloud
                     .values()
                     .map(|n| {
-                        let owner = if living.contains(n) { has(&format!("vm-{n}")) } else { Owner::Nobody };
+                        let owner = if living.contains(n) { has(&format!("vm-{n}")) } else { Owner::NotFound };
                         (format!("m-{n}").into(), owner)
                     })
                     .collect()
@@ -297,27 +305,27 @@ proptest! {
             let scan = |living: &BTreeSet<usize>, before: &Suspicions| {
                 let machines: Vec<Machine> =
                     living.iter().map(|n| machine(&format!("m-{n}"), &format!("vm-{n}"))).collect();
-                judge(&Scan {
+                evaluate(&Scan {
                     vms: &listed, owners: &known(living), holders: &Holders::of(&machines), undecodable: &NONE_UNDECODABLE,
                     reach: Reach::Whole, before, outages: &Outages::NONE, policy: &policy, now: at(now),
                 })
             };
             let mut findings = scan(stale, &before);
-            if !findings.condemned.is_empty() {
+            if !findings.confirmed.is_empty() {
                 findings = scan(&living, &before);
             }
-            for id in findings.condemned.keys() {
+            for id in findings.confirmed.keys() {
                 let n: usize = id.as_str().trim_start_matches("vm-").parse().unwrap();
-                prop_assert!(!living.contains(&n), "{id} belongs to a living machine");
+                prop_assert!(!living.contains(&n), "{id} belongs to an existing Machine");
                 cloud.remove(&n);
             }
-            prop_assert!(!policy.safety.orphan_limit.is_exceeded(findings.condemned.len(), listed.len()));
+            prop_assert!(!policy.safety.orphan_limit.is_exceeded(findings.confirmed.len(), listed.len()));
             before = findings.suspicions;
         }
     }
 
     #[test]
-    fn who_has_all_its_machines_is_accused_of_nothing(count in 0usize..200) {
+    fn no_vm_is_suspected_when_all_machines_exist(count in 0usize..200) {
         let names: Vec<(String, String)> = (0..count).map(|n| (format!("vm-{n}"), format!("m-{n}"))).collect();
         let listed = vms(&names.iter().map(|(id, name)| (id.as_str(), name.as_str())).collect::<Vec<_>>());
         let owners: BTreeMap<MachineName, Owner> =
@@ -327,55 +335,56 @@ proptest! {
             vms: &listed, owners: &owners, holders: &holders(&owners), undecodable: &NONE_UNDECODABLE,
             reach: Reach::Whole, before: &old, outages: &Outages::NONE, policy: &Policy::default(), now: at(1000),
         };
-        prop_assert_eq!(judge(&scan), Findings::default());
+        prop_assert_eq!(evaluate(&scan), Findings::default());
     }
 }
 
 #[test]
 fn texts_name_the_reason() {
-    assert_eq!(Charge::SecondOf("a".into()).to_string(), "its Machine has another VM, a");
-    let text = Spared::TooMany { accused: 4, of: 5 }.to_string();
-    assert_eq!(text, "4 of 5 VMs seem to have no Machine, which is too many to believe");
+    assert_eq!(OrphanReason::Duplicate("a".into()).to_string(), "Machine has another VM, a");
+    let text = Skipped::TooMany { suspected: 4, of: 5 }.to_string();
+    assert_eq!(text, "4 of 5 VMs have no Machine, which exceeds the limit; the observed state may be wrong");
     assert!(Duration::from_mins(20) == Policy::default().creation_timeout);
 }
 
 /// Shows LIM-21.
 #[test]
-fn orphans_in_a_list_of_half_a_million_are_told_in_one_sentence_with_a_count_and_ten_examples() {
-    let spared = |n: usize| {
-        let why = if n == 0 { Spared::Forgotten } else { Spared::TooMany { accused: 499_999, of: 500_000 } };
+fn report_of_500000_vms_names_a_count_and_ten_examples() {
+    let skipped = |n: usize| {
+        let why = if n == 0 { Skipped::Lost } else { Skipped::TooMany { suspected: 499_999, of: 500_000 } };
         (format!("vm-{n:06}").into(), why)
     };
-    let findings = Findings { spared: (0..500_000).map(spared).collect(), ..Findings::default() };
-    let told: Vec<String> = findings.held_back().iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 2, "a sentence for each reason");
-    assert!(told[0].starts_with("VM vm-000000 stays although no Machine claims it: "), "{}", told[0]);
+    let findings = Findings { skipped: (0..500_000).map(skipped).collect(), ..Findings::default() };
+    let told: Vec<String> = findings.skipped_by_reason().iter().map(ToString::to_string).collect();
+    assert_eq!(told.len(), 2, "one sentence for each reason");
+    assert!(told[0].starts_with("VM vm-000000 has no Machine and is not deleted: "), "{}", told[0]);
     let many = &told[1];
-    assert!(many.starts_with("499999 VMs stay although no Machine claims them (vm-000001, "), "{many}");
+    assert!(many.starts_with("499999 VMs have no Machine and are not deleted (vm-000001, "), "{many}");
     assert!(many.contains("vm-000010 and 499989 more): 499999 of 500000 VMs"), "{many}");
     assert!(many.len() < 300, "{many}");
-    assert_eq!(findings.young(), None);
-    let young = Findings { spared: [("vm".into(), Spared::Young { until: at(3) })].into(), ..Findings::default() };
-    assert!(young.held_back().is_empty());
-    assert!(young.young().unwrap().to_string().contains("not before 1970-01-01T00:03:00Z"));
+    assert_eq!(findings.too_recent(), None);
+    let young =
+        Findings { skipped: [("vm".into(), Skipped::TooRecent { until: at(3) })].into(), ..Findings::default() };
+    assert!(young.skipped_by_reason().is_empty());
+    assert!(young.too_recent().unwrap().to_string().contains("not deleted before 1970-01-01T00:03:00Z"));
 }
 
 /// As many as there are examples, one more, and far fewer.
 #[rstest]
-#[case(1, "VM vm-00 stays although no Machine claims it: ")]
-#[case(2, "2 VMs stay although no Machine claims them (vm-00, vm-01): ")]
+#[case(1, "VM vm-00 has no Machine and is not deleted: ")]
+#[case(2, "2 VMs have no Machine and are not deleted (vm-00, vm-01): ")]
 #[case(
     10,
-    "10 VMs stay although no Machine claims them (vm-00, vm-01, vm-02, vm-03, vm-04, vm-05, vm-06, vm-07, vm-08, vm-09): "
+    "10 VMs have no Machine and are not deleted (vm-00, vm-01, vm-02, vm-03, vm-04, vm-05, vm-06, vm-07, vm-08, vm-09): "
 )]
 #[case(
     12,
-    "12 VMs stay although no Machine claims them (vm-00, vm-01, vm-02, vm-03, vm-04, vm-05, vm-06, vm-07, vm-08, vm-09 and 2 more): "
+    "12 VMs have no Machine and are not deleted (vm-00, vm-01, vm-02, vm-03, vm-04, vm-05, vm-06, vm-07, vm-08, vm-09 and 2 more): "
 )]
-fn those_whose_time_has_not_come_are_counted(#[case] count: usize, #[case] told: &str) {
-    let young = |n: usize| (format!("vm-{n:02}").into(), Spared::Young { until: at(3) });
-    let findings = Findings { spared: (0..count).map(young).collect(), ..Findings::default() };
-    let group = findings.young().unwrap();
+fn recently_suspected_vms_are_counted(#[case] count: usize, #[case] told: &str) {
+    let young = |n: usize| (format!("vm-{n:02}").into(), Skipped::TooRecent { until: at(3) });
+    let findings = Findings { skipped: (0..count).map(young).collect(), ..Findings::default() };
+    let group = findings.too_recent().unwrap();
     assert_eq!(group.count(), count);
     assert!(group.to_string().starts_with(told), "{group}");
 }
@@ -390,14 +399,14 @@ fn list_is_too_large_when_all_classes_exceed_the_bound() {
     let policy = SafetyPolicy { orphan_list_entries: 4, orphan_list_bytes: 1000, ..SafetyPolicy::default() };
     let mut list = VmList::default();
     assert_eq!(list.add("a", listed(0..3), &policy), Ok(()));
-    assert_eq!(list.add("b", listed(0..4), &policy), Ok(()), "a VM of two classes counts once");
+    assert_eq!(list.add("b", listed(0..4), &policy), Ok(()), "a VM of two MachineClasses counts once");
     assert_eq!((list.vms().len(), &*list.vms()["vm-0"].class), (4, "a"));
     let too_large = list.add("c", listed(4..6), &policy).unwrap_err();
     assert_eq!(too_large.entries, 5);
-    let text = "no VM is judged or deleted, because the drivers list 5 VMs, at most 4 are allowed; \
+    let text = "orphan scan is skipped: the drivers list 5 VMs, at most 4 are allowed; \
         check whether the driver of MachineClass \"c\" lists the VMs of other clusters";
     assert_eq!(too_large.to_string(), text);
-    assert_eq!(VmList::default().add("d", listed(0..9), &policy).unwrap_err().entries, 9, "not taken apart");
+    assert_eq!(VmList::default().add("d", listed(0..9), &policy).unwrap_err().entries, 9, "not truncated");
 }
 
 /// Shows LIM-26.
@@ -407,5 +416,5 @@ fn list_is_too_large_when_its_names_exceed_the_bound() {
     let mut list = VmList::default();
     assert_eq!(list.add("a", listed(0..2), &policy), Ok(()), "fourteen bytes");
     let text = list.add("b", listed(2..3), &policy).unwrap_err().to_string();
-    assert!(text.contains("3 VMs with 21 bytes of ids and names, at most 16 bytes are allowed"), "{text}");
+    assert!(text.contains("3 VMs with 21 bytes of IDs and names, at most 16 bytes are allowed"), "{text}");
 }

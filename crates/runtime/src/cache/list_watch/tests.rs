@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 
 use super::*;
 
-/// An API server that gives one answer to everything and remembers what it was asked.
+/// An API server with one response for all requests, which it records.
 fn server(code: u16, body: &'static str, settings: &Settings) -> (ApiServer, Arc<Mutex<Vec<String>>>) {
     let asked = Arc::new(Mutex::new(Vec::new()));
     let log = asked.clone();
@@ -139,7 +139,7 @@ async fn a_watch_tells_events_bookmarks_and_its_error() {
 }
 
 #[tokio::test]
-async fn a_line_that_breaks_off_is_the_end_and_one_that_is_nonsense_is_not() {
+async fn truncated_line_ends_the_watch_but_an_invalid_one_does_not() {
     let (broken, _) = server(200, r#"{"type":"ADDED","object":{"metadata":{"na"#, &Settings::default());
     assert!(events(&broken, after("5")).await.unwrap().is_empty());
     let (nonsense, _) = server(200, "{\"type\":\"WHAT\",\"object\":{}}\n{\"type\":3}\n", &Settings::default());

@@ -15,22 +15,22 @@ use crate::Tasks;
 
 mod away;
 
-/// One answer of the server we play.
+/// One response of the scripted server.
 enum Answer {
     Page(Result<Page<ConfigMap>, ListWatchError>),
     Watch(Result<Vec<Result<Event<ConfigMap>, ListWatchError>>, ListWatchError>, After),
 }
 
-/// What a watch does when it has said everything.
+/// What a watch does after its last event.
 #[derive(Clone, Copy)]
 enum After {
-    /// At the time that was agreed.
+    /// Ends at the requested timeout.
     OnTime,
     End,
     Silence,
 }
 
-/// A server that answers from a script and says nothing more when it is at its end.
+/// A server with scripted responses. It hangs after the last one.
 #[derive(Clone, Default)]
 struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
@@ -115,7 +115,7 @@ fn refused(code: u16, message: &str) -> ListWatchError {
     ListWatchError::Refused(Box::new(ApiStatus::failure(message, "Reason").with_code(code)))
 }
 
-/// A cache fed from a script, and what its handlers saw.
+/// A cache of a scripted server, and the deltas of its handlers.
 struct Fixture {
     cache: Cache<ConfigMap>,
     script: Script,
@@ -135,7 +135,7 @@ impl Fixture {
             .on_delta(move |key, delta| {
                 log.lock().push(match delta {
                     Delta::Added(_) => format!("+{key}"),
-                    Delta::Changed { .. } | Delta::Mended { .. } => format!("~{key}"),
+                    Delta::Changed { .. } | Delta::Fixed { .. } => format!("~{key}"),
                     Delta::Removed { how: Removal::Deleted, .. } => format!("-{key}"),
                     Delta::Removed { how: Removal::Vanished | Removal::Forgotten, .. } => format!("?{key}"),
                     Delta::Undecodable { .. } | Delta::RemovedUndecodable { .. } => format!("!{key}"),
@@ -148,7 +148,7 @@ impl Fixture {
         Self { cache, script, seen, tasks }
     }
 
-    /// Lets everything happen that can happen in this time.
+    /// Advances the time.
     async fn pass(&self, time: Duration) {
         tokio::time::sleep(time).await;
     }
@@ -226,11 +226,11 @@ async fn half_a_list_changes_nothing() {
     assert_eq!(fixture.seen(), ["+a"]);
     let waiting = fixture.cache.status().state;
     assert!(matches!(&waiting, State::WaitingToRetry { why, .. } if why.contains("500") && why.contains("broken")));
-    assert!(fixture.cache.is_synced(), "once synced, a cache stays usable while it is being read again");
+    assert!(fixture.cache.is_synced(), "a synced cache can be used during a relist");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_goes_on_where_it_was_without_a_list() {
+async fn ended_watch_resumes_without_a_list() {
     let fixture = Fixture::new(Script::of([
         page(10, None, vec![]),
         watch(vec![Event::Applied(map("a", 11))], After::OnTime),
@@ -242,7 +242,7 @@ async fn a_watch_that_ends_goes_on_where_it_was_without_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_ends_before_its_time_is_followed_by_a_small_look() {
+async fn watch_that_ends_early_is_followed_by_a_small_list() {
     let fixture = Fixture::new(Script::of([
         page(10, None, vec![]),
         watch(vec![Event::Applied(map("a", 11))], After::End),
@@ -256,11 +256,11 @@ async fn a_watch_that_ends_before_its_time_is_followed_by_a_small_look() {
 
 /// Shows CAC-17.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_comes_back_with_an_older_etcd_is_found_out_at_once() {
+async fn restored_server_is_detected_after_a_reconnect() {
     let fixture = Fixture::new(Script::of([
         page(10, None, vec![]),
         watch(vec![Event::Applied(map("lost", 30))], After::End),
-        page(20, None, vec![]), // the smallest list says it: we have been further
+        page(20, None, vec![]), // the small list shows that the server was restored
         page(21, None, vec![map("kept", 15)]),
     ]));
     fixture.settle().await;
@@ -270,7 +270,7 @@ async fn a_server_that_comes_back_with_an_older_etcd_is_found_out_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_breaks_off_goes_on_where_it_was_after_a_pause() {
+async fn broken_watch_resumes_after_a_backoff() {
     let broken = Err(ListWatchError::Unreachable("connection reset".to_owned()));
     let fixture = Fixture::new(Script::of([
         page(10, None, vec![]),
@@ -285,7 +285,7 @@ async fn a_watch_that_breaks_off_goes_on_where_it_was_after_a_pause() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_bookmark_moves_the_place_to_go_on_from() {
+async fn bookmark_advances_the_resume_version() {
     let fixture = Fixture::new(Script::of([page(10, None, vec![]), watch(vec![bookmark(50)], After::OnTime)]));
     fixture.pass(3 * MINUTE).await;
     assert_eq!(fixture.script.asked()[..3], ["list 500", "watch 10", "watch 50"]);
@@ -294,7 +294,7 @@ async fn a_bookmark_moves_the_place_to_go_on_from() {
 
 /// Shows CAC-3.
 #[tokio::test(start_paused = true)]
-async fn an_expired_version_costs_a_list_and_what_is_missing_has_vanished() {
+async fn expired_version_causes_a_relist_that_removes_objects() {
     let fixture = Fixture::new(Script::of([
         page(10, None, vec![map("a", 1), map("b", 2)]),
         Answer::Watch(Err(ListWatchError::Gone), After::End),
@@ -333,7 +333,7 @@ async fn cache_keeps_all_objects_when_an_item_has_no_name() {
         (fixture.names(), fixture.seen()),
         (vec!["a".to_owned(), "b".to_owned()], vec!["+a".into(), "+b".into()])
     );
-    assert!(matches!(fixture.cache.watch(), Watch::Disconnected { .. }), "the freeze has to know of it");
+    assert!(matches!(fixture.cache.watch(), Watch::Disconnected { .. }), "required to freeze the controller");
 }
 
 /// Shows CAC-9.
@@ -372,7 +372,7 @@ async fn a_watch_the_server_forgot_is_marked_failed_and_opened_again() {
 
 /// Shows CAC-6.
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_was_silent_because_the_server_went_back_is_found_out() {
+async fn restored_server_is_detected_after_a_silent_watch() {
     let fixture = Fixture::new(Script::of([
         page(100, None, vec![map("a", 90)]),
         watch(vec![], After::Silence),
@@ -415,7 +415,7 @@ async fn a_server_whose_history_is_always_gone_is_not_hammered() {
 
 /// Shows CAC-2.
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_is_taken_at_its_mark_and_the_stream_goes_on() {
+async fn streamed_list_is_applied_at_its_bookmark() {
     let builder = Cache::builder().listing(Listing::Streamed);
     let events = vec![
         Event::Applied(map("a", 1)),
@@ -433,7 +433,7 @@ async fn a_streamed_list_is_taken_at_its_mark_and_the_stream_goes_on() {
 
 /// Shows CAC-2.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_refuses_streamed_lists_is_read_in_pages_from_then_on() {
+async fn pages_are_used_when_streamed_lists_are_rejected() {
     for code in [400, 422] {
         let builder = Cache::builder().listing(Listing::Streamed);
         let no = Answer::Watch(Err(refused(code, "sendInitialEvents is forbidden")), After::End);
@@ -446,12 +446,12 @@ async fn a_server_that_refuses_streamed_lists_is_read_in_pages_from_then_on() {
 
 /// Shows CAC-2.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_ignores_streamed_lists_is_found_out_by_the_missing_mark() {
+async fn pages_are_used_when_streamed_lists_are_ignored() {
     let builder = Cache::builder().listing(Listing::Streamed);
     let unmarked = watch(vec![Event::Applied(map("a", 1))], After::Silence);
     let fixture = Fixture::with(Script::of([unmarked, page(10, None, vec![map("a", 1)])]), builder);
     fixture.settle().await;
-    assert!(!fixture.cache.is_synced() && fixture.names().is_empty(), "without the mark it is half a list");
+    assert!(!fixture.cache.is_synced() && fixture.names().is_empty(), "without the bookmark the list is incomplete");
     fixture.pass(MINUTE).await;
     assert_eq!(fixture.script.asked()[..3], ["watch everything", "list 500", "watch 10"]);
     assert!(fixture.cache.is_synced());
@@ -459,7 +459,7 @@ async fn a_server_that_ignores_streamed_lists_is_found_out_by_the_missing_mark()
 
 /// Shows CAC-6.
 #[tokio::test(start_paused = true)]
-async fn a_list_from_the_past_is_doubted_until_a_quorum_list() {
+async fn old_list_is_untrusted_until_a_quorum_list() {
     let builder = Cache::builder().reading(Reading::Cached);
     let script = Script::of([
         page(100, None, vec![map("a", 90), map("b", 50)]),
@@ -469,7 +469,7 @@ async fn a_list_from_the_past_is_doubted_until_a_quorum_list() {
     let fixture = Fixture::with(script, builder);
     fixture.settle().await;
     assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Doubtful, 1));
-    assert_eq!(fixture.names(), ["a", "b"], "nothing is believed yet");
+    assert_eq!(fixture.names(), ["a", "b"], "the older list is not applied");
     assert!(fixture.cache.status().waiting_for().unwrap().contains("older"));
     let mut caches = Caches::new();
     caches.add(&fixture.cache);
@@ -504,7 +504,7 @@ async fn a_stale_list_does_not_undo_our_write_and_is_no_regression() {
     fixture.script.add(Answer::Watch(Err(ListWatchError::Gone), After::End));
     fixture.script.add(page(20, None, vec![map("a", 1)]));
     fixture.script.add(watch(vec![Event::Applied(map("mine", 30))], After::Silence));
-    fixture.pass(MINUTE).await; // the watch that is never accepted is abandoned first
+    fixture.pass(MINUTE).await; // the hanging watch times out first
     assert_eq!(fixture.names(), ["a", "mine"]);
     assert_eq!(fixture.seen(), ["+a", "+mine"]);
     assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Firm, 0));
@@ -527,7 +527,7 @@ async fn a_refresh_is_answered_by_a_quorum_list_that_began_after_it() {
 #[tokio::test(start_paused = true)]
 async fn a_refresh_is_not_answered_by_a_list_that_began_before_it() {
     let fixture = Fixture::new(Script::default());
-    fixture.settle().await; // the first list is under way
+    fixture.settle().await; // the first list is in progress
     let cache = fixture.cache.clone();
     let (done, mut is_done) = tokio::sync::oneshot::channel();
     fixture.tasks.spawn("refresh", async move {
@@ -539,12 +539,12 @@ async fn a_refresh_is_not_answered_by_a_list_that_began_before_it() {
     fixture.script.add(page(11, None, vec![]));
     fixture.pass(5 * MINUTE).await;
     assert!(is_done.try_recv().is_ok());
-    // The hanging first list ran into its deadline; the one that answered began after the refresh was asked for.
+    // The first list timed out; the second one began after the refresh was requested.
     assert_eq!(fixture.script.asked()[..2], ["list 500", "list 500"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_stopped_cache_is_told() {
+async fn waiters_of_a_stopped_cache_get_an_error() {
     let fixture = Fixture::new(Script::default());
     fixture.settle().await;
     fixture.tasks.stop();
@@ -559,12 +559,12 @@ async fn a_refusal_is_counted_each_time_and_waits_longer_each_time() {
     let fixture = Fixture::new(Script::of(std::iter::repeat_with(no).take(100)));
     fixture.pass(10 * MINUTE).await;
     let failures = fixture.counters().failures;
-    assert!((15..30).contains(&failures), "{failures} tries in ten minutes");
+    assert!((15..30).contains(&failures), "{failures} attempts in ten minutes");
     let waiting = fixture.cache.status().waiting_for().unwrap();
     assert!(waiting.contains("403") && waiting.contains("configmaps is forbidden"), "{waiting}");
 }
 
-/// What is logged at the level of a warning or above, a line each.
+/// Collects log lines of level warn and above.
 #[derive(Clone, Default)]
 struct Warnings(Arc<Mutex<Vec<u8>>>);
 
@@ -590,7 +590,7 @@ impl Warnings {
 async fn a_refusal_is_said_once_until_it_changes() {
     let warnings = Warnings::default();
     let writer = warnings.clone();
-    // Without the time, whose digits may read like a code.
+    // Without the time, because its digits may look like a status code.
     let subscriber = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN).with_ansi(false).without_time();
     let _guard = tracing::subscriber::set_default(subscriber.with_writer(move || writer.clone()).finish());
     let no = |code| move || Answer::Page(Err(refused(code, "no")));

@@ -52,8 +52,8 @@ fn key(name: &str) -> Key {
     Key::cluster(name)
 }
 
-/// What a delta says, as a word a test can compare.
-fn said(deltas: Deltas<ConfigMap>) -> Vec<String> {
+/// Returns deltas as texts.
+fn texts(deltas: Deltas<ConfigMap>) -> Vec<String> {
     let version = |map: &ConfigMap| map.metadata.resource_version.clone().unwrap_or_default();
     deltas
         .into_iter()
@@ -62,7 +62,7 @@ fn said(deltas: Deltas<ConfigMap>) -> Vec<String> {
             Delta::Changed { old, new } => format!("{key} changed {}->{}", version(&old), version(&new)),
             Delta::Removed { last, how } => format!("{key} {how:?} {}", version(&last)),
             Delta::Undecodable { old, .. } => format!("{key} undecodable, before: {}", old.is_some()),
-            Delta::Mended { new, .. } => format!("{key} mended {}", version(&new)),
+            Delta::Fixed { new, .. } => format!("{key} fixed {}", version(&new)),
             Delta::RemovedUndecodable { how, .. } => format!("{key} undecodable {how:?}"),
         })
         .collect()
@@ -72,34 +72,34 @@ fn list(store: &mut Store<ConfigMap>, version: u64, items: Vec<ConfigMap>) -> (F
     let mut deltas = Vec::new();
     let items = items.into_iter().map(Decoded::Whole);
     let freshness = store.listed(&Version::new(version.to_string()), items, &mut deltas);
-    (freshness, said(deltas))
+    (freshness, texts(deltas))
 }
 
 fn apply(store: &mut Store<ConfigMap>, map: ConfigMap) -> (Freshness, Vec<String>) {
     let mut deltas = Vec::new();
     let freshness = store.applied(Decoded::Whole(map), &mut deltas);
-    (freshness, said(deltas))
+    (freshness, texts(deltas))
 }
 
 fn end(store: &mut Store<ConfigMap>, map: ConfigMap) -> Vec<String> {
     let mut deltas = Vec::new();
     store.ended(Decoded::Whole(map), &mut deltas);
-    said(deltas)
+    texts(deltas)
 }
 
 fn write(store: &mut Store<ConfigMap>, map: ConfigMap) -> Vec<String> {
     let mut deltas = Vec::new();
     store.wrote(map, &mut deltas);
-    said(deltas)
+    texts(deltas)
 }
 
 fn delete(store: &mut Store<ConfigMap>, name: &str, uid: &str) -> Vec<String> {
     let mut deltas = Vec::new();
     store.deleted(&key(name), uid, &mut deltas);
-    said(deltas)
+    texts(deltas)
 }
 
-/// The version held under a name.
+/// Returns the cached version of an object.
 fn held(store: &Store<ConfigMap>, name: &str) -> Option<u64> {
     match store.look_up(&key(name)) {
         Lookup::Present(map) => number(map.metadata.resource_version.as_deref().unwrap()),
@@ -109,14 +109,14 @@ fn held(store: &Store<ConfigMap>, name: &str) -> Option<u64> {
 
 /// Shows CAC-4, MC-W7, MC-W67.
 #[test]
-fn our_write_is_there_at_once_and_its_echo_wakes_nobody() {
+fn own_write_is_visible_and_its_event_is_ignored() {
     let mut store = store();
     list(&mut store, 10, vec![map("a", "ua", 5)]);
     assert_eq!(write(&mut store, map("a", "ua", 11)), ["a changed 5->11"]);
     assert_eq!(write(&mut store, map("b", "ub", 12)), ["b added 12"]);
     assert_eq!(apply(&mut store, map("a", "ua", 11)), (Freshness::Taken, vec![]));
     assert_eq!(apply(&mut store, map("b", "ub", 12)), (Freshness::Taken, vec![]));
-    assert!(store.floors.is_empty(), "a floor that was reached is not kept");
+    assert!(store.floors.is_empty(), "a reached floor is removed");
 }
 
 /// Shows CAC-4.
@@ -183,7 +183,7 @@ fn our_delete_is_not_undone_by_an_older_event_or_list() {
 }
 
 #[test]
-fn a_list_from_before_its_creation_does_not_forget_that_we_deleted_it() {
+fn list_before_the_creation_keeps_the_floor_of_a_delete() {
     let mut store = store();
     list(&mut store, 10, vec![]);
     write(&mut store, map("a", "ua", 20));
@@ -191,7 +191,7 @@ fn a_list_from_before_its_creation_does_not_forget_that_we_deleted_it() {
     list(&mut store, 15, vec![]);
     assert_eq!(apply(&mut store, map("a", "ua", 20)), (Freshness::Taken, vec![]));
     list(&mut store, 25, vec![]);
-    assert!(store.floors.is_empty(), "a later list without it settles it");
+    assert!(store.floors.is_empty(), "a later list without the object removes the floor");
 }
 
 #[test]
@@ -203,7 +203,7 @@ fn deleting_what_is_another_one_by_now_does_nothing() {
 }
 
 #[test]
-fn an_answer_that_comes_after_the_deletion_was_watched_does_not_bring_it_back() {
+fn late_response_does_not_restore_a_deleted_object() {
     let mut store = store();
     list(&mut store, 10, vec![map("a", "ua", 5)]);
     end(&mut store, map("a", "ua", 12));
@@ -212,7 +212,7 @@ fn an_answer_that_comes_after_the_deletion_was_watched_does_not_bring_it_back() 
 }
 
 #[test]
-fn the_late_end_of_a_predecessor_does_not_take_what_we_made_under_its_name() {
+fn late_delete_event_keeps_a_new_object_with_the_same_name() {
     let mut store = store();
     list(&mut store, 10, vec![map("a", "old", 5)]);
     write(&mut store, map("a", "new", 13));
@@ -221,7 +221,7 @@ fn the_late_end_of_a_predecessor_does_not_take_what_we_made_under_its_name() {
 }
 
 #[test]
-fn the_late_end_of_a_predecessor_does_not_forget_that_we_deleted_its_successor() {
+fn late_delete_event_keeps_the_floor_of_the_successor() {
     let mut store = store();
     list(&mut store, 10, vec![map("a", "old", 5)]);
     write(&mut store, map("a", "new", 16));
@@ -231,7 +231,7 @@ fn the_late_end_of_a_predecessor_does_not_forget_that_we_deleted_its_successor()
 }
 
 #[test]
-fn a_list_with_a_predecessor_of_what_we_deleted_does_not_bring_that_one_back_either() {
+fn list_with_a_predecessor_does_not_restore_it() {
     let mut store = store();
     list(&mut store, 10, vec![]);
     write(&mut store, map("a", "new", 16));
@@ -241,7 +241,7 @@ fn a_list_with_a_predecessor_of_what_we_deleted_does_not_bring_that_one_back_eit
 }
 
 #[test]
-fn taking_the_last_finalizer_away_is_a_deletion() {
+fn removal_of_the_last_finalizer_is_a_deletion() {
     let mut store = store();
     let mut leaving = map("a", "ua", 11);
     leaving.metadata.deletion_timestamp = Some(Time(jiff::Timestamp::UNIX_EPOCH));
@@ -262,7 +262,7 @@ fn in_doubt_our_new_writes_count_and_old_versions_do_not() {
     list(&mut store, 40, vec![]);
     assert_eq!(write(&mut store, map("a", "ua", 50)), ["a changed 90->50"]);
     list(&mut store, 45, vec![map("a", "ua", 30)]);
-    assert_eq!(held(&store, "a"), Some(50), "the settling list is older than this write");
+    assert_eq!(held(&store, "a"), Some(50), "the list is older than this write");
 }
 
 #[test]
@@ -310,17 +310,17 @@ fn without_numbers_the_watch_wins() {
 
 /// Shows CAC-8.
 #[test]
-fn what_cannot_be_decoded_counts_as_present_until_it_is_mended_or_gone() {
+fn undecodable_object_is_present_until_fixed_or_deleted() {
     let mut store = store();
     list(&mut store, 10, vec![map("a", "ua", 5)]);
     let mut deltas = Vec::new();
     store.applied(broken("a", "ua", 11), &mut deltas);
     store.applied(broken("b", "ub", 12), &mut deltas);
-    assert_eq!(said(deltas), ["a undecodable, before: true", "b undecodable, before: false"]);
+    assert_eq!(texts(deltas), ["a undecodable, before: true", "b undecodable, before: false"]);
     assert_eq!((store.len(), store.undecodable_count(), store.whole().count()), (2, 2, 0));
     assert!(matches!(store.look_up(&key("a")), Lookup::Undecodable(_)));
-    assert!(store.find(&BY_COLOUR, "grey").is_empty(), "nobody plans on it");
-    assert_eq!(apply(&mut store, map("a", "ua", 13)).1, ["a mended 13"]);
+    assert!(store.find(&BY_COLOUR, "grey").is_empty(), "undecodable objects are not in indexes");
+    assert_eq!(apply(&mut store, map("a", "ua", 13)).1, ["a fixed 13"]);
     assert_eq!((store.undecodable_count(), store.find(&BY_COLOUR, "grey").len()), (1, 1));
     assert_eq!(list(&mut store, 20, vec![map("a", "ua", 13)]).1, ["b undecodable Vanished"]);
     assert_eq!(store.undecodable_count(), 0);
@@ -333,12 +333,12 @@ fn an_undecodable_object_in_a_list_has_not_vanished() {
     list(&mut store, 10, vec![map("a", "ua", 5)]);
     let mut deltas = Vec::new();
     store.listed(&Version::new("20"), [broken("a", "ua", 15)], &mut deltas);
-    assert_eq!(said(deltas), ["a undecodable, before: true"]);
+    assert_eq!(texts(deltas), ["a undecodable, before: true"]);
 }
 
 /// Shows CAC-12.
 #[test]
-fn a_heartbeat_changes_the_cache_and_wakes_nobody() {
+fn heartbeat_changes_the_cache_without_a_delta() {
     let mut store = Store::new(vec![], Some(only_beats as UpdatePredicate<ConfigMap>), None);
     let beat = |version: u64| {
         let mut map = map("a", "ua", version);
@@ -361,7 +361,7 @@ fn an_index_answers_in_the_order_of_keys_and_follows_changes() {
         store.find(index, colour).iter().filter_map(|map| map.metadata.name.clone()).collect()
     };
     assert_eq!(names(&store, &BY_COLOUR, "red"), ["a", "c"]);
-    assert_eq!(names(&store, &UNDECLARED, "red"), ["a", "c"], "an index nobody declared is slow, not empty");
+    assert_eq!(names(&store, &UNDECLARED, "red"), ["a", "c"], "an undeclared index is slow, not empty");
     apply(&mut store, coloured("a", "a", 11, "redder"));
     end(&mut store, red("c", 12));
     assert_eq!(names(&store, &BY_COLOUR, "red"), [""; 0]);
@@ -381,18 +381,18 @@ fn namespaces_are_held_once() {
     assert!(Arc::ptr_eq(&namespaces[0], &namespaces[1]));
 }
 
-/// A server with a history, and a cache that hears of it late and from several sides.
+/// A server with a history, and a cache that receives it late from several sources.
 #[derive(Default)]
 struct ServerHistory {
     version: u64,
     now: BTreeMap<String, ConfigMap>,
-    /// Everything that happened: the object, and whether that was its end.
+    /// All events: the object, and whether it was deleted.
     history: Vec<(u64, ConfigMap, bool)>,
 }
 
 #[derive(Clone, Debug)]
 enum Move {
-    /// Somebody writes it, and makes it if it is not there.
+    /// Another client creates or updates it.
     Write {
         name: u8,
         who: Who,
@@ -401,11 +401,11 @@ enum Move {
         name: u8,
         who: Who,
     },
-    /// The oldest answer that is still on its way to us arrives.
+    /// The oldest outstanding response arrives.
     Answer,
-    /// The watch delivers so many events.
+    /// The watch delivers this many events.
     Hear(u8),
-    /// A list this many versions old, but not older than what was shown.
+    /// A list that is this many versions old, but not older than the cache.
     List(u8),
 }
 
@@ -413,7 +413,7 @@ enum Move {
 enum Who {
     Others,
     Us,
-    /// We, and the answer is slower than the watch may be.
+    /// This client writes it; the watch event may precede the response.
     UsSlowly,
 }
 
@@ -466,7 +466,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
 proptest! {
     /// Shows CAC-4.
     #[test]
-    fn whatever_overtakes_whatever_our_writes_stand_and_the_cache_ends_up_right(moves in moves()) {
+    fn own_writes_are_kept_in_any_order_of_events(moves in moves()) {
         let (mut server, mut store) = (ServerHistory::default(), store());
         let mut position = 0;
         let mut ours: BTreeMap<String, u64> = BTreeMap::new();
@@ -523,8 +523,8 @@ proptest! {
                     *ended && when > at && map.metadata.name.as_ref() == Some(name)
                 });
                 match held(&store, name) {
-                    Some(version) => prop_assert!(version >= *at, "{} went back to {} after our write {}", name, version, at),
-                    None => prop_assert!(deleted_since, "{} is missing although we wrote it at {}", name, at),
+                    Some(version) => prop_assert!(version >= *at, "{} is {} after the own write {}", name, version, at),
+                    None => prop_assert!(deleted_since, "{} is missing after the own write {}", name, at),
                 }
             }
         }
@@ -532,15 +532,15 @@ proptest! {
         let cached: Vec<ConfigMap> = store.whole().map(|map| ConfigMap::clone(map)).collect();
         let real: Vec<ConfigMap> = server.now.values().cloned().collect();
         prop_assert_eq!(cached, real);
-        prop_assert!(store.floors.is_empty(), "floors are left behind");
+        prop_assert!(store.floors.is_empty(), "floors remain");
         for colour in ["red", "blue"] {
             prop_assert_eq!(store.find(&BY_COLOUR, colour), store.find(&UNDECLARED, colour));
         }
     }
 }
 
-/// A store that keeps what has one of these colours.
-fn choosy(colours: &Arc<parking_lot::Mutex<Vec<&'static str>>>) -> Store<ConfigMap> {
+/// A store with a filter for these colours.
+fn filtered(colours: &Arc<parking_lot::Mutex<Vec<&'static str>>>) -> Store<ConfigMap> {
     let colours = colours.clone();
     let colour = |map: &ConfigMap| map.data.clone().unwrap_or_default().remove("colour").unwrap_or_default();
     let keep: Keep<ConfigMap> = Arc::new(move |map| colours.lock().contains(&colour(map).as_str()));
@@ -554,29 +554,29 @@ fn names(store: &Store<ConfigMap>) -> Vec<String> {
 #[test]
 fn what_the_filter_does_not_keep_is_never_stored() {
     let colours = Arc::new(parking_lot::Mutex::new(vec!["red"]));
-    let (mut store, mut deltas) = (choosy(&colours), Deltas::new());
+    let (mut store, mut deltas) = (filtered(&colours), Deltas::new());
     let listed = [coloured("a", "ua", 1, "red"), coloured("b", "ub", 2, "blue")].map(Decoded::Whole);
     store.listed(&Version::new("5"), listed, &mut deltas);
     store.applied(Decoded::Whole(coloured("c", "uc", 6, "blue")), &mut deltas);
     store.applied(broken("d", "ud", 7), &mut deltas);
     assert_eq!((names(&store), store.len()), (vec!["a".to_owned()], 1));
-    assert_eq!(said(deltas), ["a added 1"]);
+    assert_eq!(texts(deltas), ["a added 1"]);
 }
 
 #[test]
-fn what_the_filter_begins_to_keep_is_admitted_and_what_ended_meanwhile_stays_away() {
+fn admitted_objects_exclude_those_deleted_in_the_meantime() {
     let colours = Arc::new(parking_lot::Mutex::new(vec!["red"]));
-    let (mut store, mut deltas) = (choosy(&colours), Deltas::new());
+    let (mut store, mut deltas) = (filtered(&colours), Deltas::new());
     store.listed(&Version::new("5"), [], &mut deltas);
     colours.lock().push("blue");
     store.begin_admission();
-    // The list is made at version 6; the watch is faster than its answer.
+    // The list has version 6; watch events arrive before its response.
     store.ended(Decoded::Whole(coloured("gone", "u1", 7, "blue")), &mut deltas);
     store.applied(Decoded::Whole(coloured("moved", "u2", 8, "blue")), &mut deltas);
     let read = [("gone", "u1", 2), ("moved", "u2", 3), ("still", "u3", 4)];
     store.admit(read.map(|(name, uid, at)| Decoded::Whole(coloured(name, uid, at, "blue"))), &mut deltas);
     store.end_admission();
-    assert_eq!(said(deltas), ["moved added 8", "still added 4"]);
+    assert_eq!(texts(deltas), ["moved added 8", "still added 4"]);
 
     colours.lock().pop();
     store.shed();
@@ -587,14 +587,14 @@ fn what_the_filter_begins_to_keep_is_admitted_and_what_ended_meanwhile_stays_awa
 #[test]
 fn what_was_admitted_ahead_of_the_watch_is_not_undone_by_it() {
     let colours = Arc::new(parking_lot::Mutex::new(vec!["blue"]));
-    let (mut store, mut deltas) = (choosy(&colours), Deltas::new());
+    let (mut store, mut deltas) = (filtered(&colours), Deltas::new());
     store.listed(&Version::new("5"), [], &mut deltas);
     store.begin_admission();
     store.admit([Decoded::Whole(coloured("a", "u", 9, "blue"))], &mut deltas);
     store.end_admission();
     store.applied(Decoded::Whole(coloured("a", "u", 7, "blue")), &mut deltas);
     store.applied(Decoded::Whole(coloured("a", "u", 9, "blue")), &mut deltas);
-    assert_eq!(said(deltas), ["a added 9"]);
+    assert_eq!(texts(deltas), ["a added 9"]);
     store.ended(Decoded::Whole(coloured("a", "u", 10, "blue")), &mut Deltas::new());
     assert_eq!(store.len(), 0);
 }

@@ -1,4 +1,4 @@
-//! What a person reads when the description of a connection is wrong, and what is made of one that is right.
+//! Tests of connection settings and of the errors for invalid ones.
 
 use super::*;
 use crate::client::InCluster;
@@ -20,7 +20,7 @@ fn load(dir: &Path, text: &str) -> Result<Connection, ConfigError> {
     Connection::load(&Source::Kubeconfig { path, flag: "--target-kubeconfig".to_owned() })
 }
 
-/// The sentence about a broken kubeconfig, with its directory written as `DIR`.
+/// Returns the error for a broken kubeconfig, with its directory replaced by `DIR`.
 fn sentence(text: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     let error = load(dir.path(), text).expect_err("it was accepted");
@@ -178,7 +178,7 @@ fn addresses_are_read_as_client_go_reads_them(#[case] server: &str, #[case] expe
 }
 
 #[test]
-fn a_token_file_wins_over_a_token_beside_it_and_is_found_next_to_the_kubeconfig() {
+fn token_file_overrides_token_and_path_is_relative() {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("token"), "renewed\n").unwrap();
     let connection = load(dir.path(), &GOOD.replace("token: hunter2", "token: hunter2, tokenFile: token")).unwrap();

@@ -1,4 +1,4 @@
-//! Connections over pipes in memory, with hyper's server at the other end, under the paused clock.
+//! Tests of connections over in-memory pipes to a server of hyper, with the paused clock.
 
 use super::*;
 use crate::Tasks;
@@ -15,7 +15,7 @@ use std::convert::Infallible;
 use tokio_util::sync::CancellationToken;
 use tower::ServiceExt;
 
-/// A server that notes, for each connection, how many streams it carries and carried at most.
+/// A server that records the current and the maximum number of streams of each connection.
 #[derive(Clone)]
 struct Fake {
     protocol: Protocol,
@@ -34,7 +34,7 @@ struct StreamRecord {
     closed: CancellationToken,
 }
 
-/// Counts one stream while it lives.
+/// Counts one stream until it is dropped.
 struct Open(StreamRecord);
 
 impl Open {
@@ -163,14 +163,14 @@ async fn watch(connections: &Connections) -> Response<TrackedBody<Slot>> {
     connections.send(request("/api/v1/pods?watch=true")).await.unwrap()
 }
 
-/// Lets everything that can happen now happen.
+/// Runs all ready tasks.
 async fn settle() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
 
 /// Shows CLI-2.
 #[tokio::test(start_paused = true)]
-async fn two_hundred_watches_spread_over_connections_that_none_is_filled_and_no_call_shares() {
+async fn watches_are_distributed_over_separate_connections() {
     let fake = Fake::speaking(Protocol::Http2);
     let connections = Connections::new(Arc::new(fake.clone()));
     let watches = join_all((0..200).map(|_| watch(&connections))).await;
@@ -186,20 +186,20 @@ async fn two_hundred_watches_spread_over_connections_that_none_is_filled_and_no_
 
 /// Shows CLI-2.
 #[tokio::test(start_paused = true)]
-async fn the_eighty_first_stream_gets_a_connection_of_its_own_and_an_ended_one_gives_its_place_back() {
+async fn eighty_first_stream_opens_another_connection() {
     let fake = Fake::speaking(Protocol::Http2);
     let connections = Connections::new(Arc::new(fake.clone()));
     let mut watches = join_all((0..MOST_STREAMS).map(|_| watch(&connections))).await;
     assert_eq!(fake.connections(), 1);
     watches.pop();
     watches.push(watch(&connections).await);
-    assert_eq!(fake.connections(), 1, "the place of a dropped body was not given back");
+    assert_eq!(fake.connections(), 1, "the slot of a dropped body was not released");
     watches.push(watch(&connections).await);
     assert_eq!(fake.connections(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_given_up_frees_its_place_and_its_stream() {
+async fn cancelled_request_frees_its_slot_and_stream() {
     let fake = Fake::speaking(Protocol::Http2);
     let connections = Connections::new(Arc::new(fake.clone()));
     for _ in 0..3 * MOST_STREAMS {
@@ -222,20 +222,20 @@ async fn a_server_that_allows_few_streams_gets_more_connections() {
         watches.push(
             tokio::time::timeout(Duration::from_secs(5), watch(&connections))
                 .await
-                .expect("a watch that waits for ever"),
+                .expect("the watch hangs"),
         );
     }
     assert!(fake.most_streams().iter().all(|most| *most <= 10), "{:?}", fake.most_streams());
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_wait_for_the_same_connection_share_its_failure_and_the_next_one_tries_again() {
+async fn waiters_share_a_failed_dial_and_the_next_call_retries() {
     let fake = Fake::speaking(Protocol::Http2);
     *fake.refuse.lock() = true;
     let connections = Connections::new(Arc::new(fake.clone()));
     let all = join_all((0..50).map(|_| call(&connections))).await;
     assert!(all.iter().all(|one| matches!(one, Err(Failure::Dial(_)))));
-    assert_eq!(fake.connections(), 1, "a failure was retried behind our back");
+    assert_eq!(fake.connections(), 1, "the failed request was retried");
     *fake.refuse.lock() = false;
     call(&connections).await.unwrap();
     assert_eq!(fake.connections(), 2);
@@ -249,15 +249,15 @@ async fn an_idle_extra_connection_is_closed_and_the_last_one_stays() {
     assert_eq!(fake.open_connections(), 3);
     drop(watches);
     tokio::time::sleep(IDLE / 2).await;
-    assert_eq!(fake.open_connections(), 3, "closed before its time");
+    assert_eq!(fake.open_connections(), 3, "closed too early");
     tokio::time::sleep(IDLE).await;
     assert_eq!(fake.open_connections(), 1);
     let _again = watch(&connections).await;
-    assert_eq!(fake.connections(), 3, "the one that stayed was not used");
+    assert_eq!(fake.connections(), 3, "the remaining connection was not used");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_the_server_closed_is_replaced_without_anyone_noticing() {
+async fn connection_closed_by_the_server_is_replaced() {
     let fake = Fake::speaking(Protocol::Http2);
     let connections = Connections::new(Arc::new(fake.clone()));
     call(&connections).await.unwrap();
@@ -290,7 +290,7 @@ async fn connections_end_with_their_client() {
     let last = watch(&connections).await;
     drop(connections);
     settle().await;
-    assert_eq!(fake.open_connections(), 2, "a watch was cut off under its reader");
+    assert_eq!(fake.open_connections(), 2, "an open watch was closed");
     drop(last);
     settle().await;
     assert_eq!(fake.open_connections(), 0);
@@ -329,7 +329,7 @@ async fn no_request_rides_on_older_credentials_and_open_watches_stay(#[case] pro
     let new = watch(&connections).await;
     assert_eq!(fake.connections(), 4, "one for calls and one for watches, both new");
     settle().await;
-    assert_eq!((fake.open_connections(), fake.streams_now()), (3, 2), "the old one for calls had nothing to stay for");
+    assert_eq!((fake.open_connections(), fake.streams_now()), (3, 2), "the idle old connection is closed");
     drop(old);
     settle().await;
     assert_eq!((fake.open_connections(), fake.streams_now()), (2, 1));
@@ -337,7 +337,7 @@ async fn no_request_rides_on_older_credentials_and_open_watches_stay(#[case] pro
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_a_connection_that_is_out_of_date_when_it_opens_gets_another() {
+async fn outdated_new_connection_is_replaced_for_its_waiters() {
     let fake = Fake::speaking(Protocol::Http2);
     let connections = Connections::new(Arc::new(fake.clone()));
     let renewed = async {

@@ -84,7 +84,7 @@ impl Denials {
     /// A patch is forbidden, and this alternative is used. Logged only when it changes.
     pub(super) fn deny(&self, subject: &Subject, way: Way, metrics: &RestMetrics) {
         let before = self.known.lock().insert(subject.clone(), Denial { way, since: Instant::now() });
-        metrics.lack_permission("patch", &subject.resource);
+        metrics.permission_missing("patch", &subject.resource);
         if before.is_some_and(|before| before.way == way) {
             return;
         }
@@ -100,7 +100,7 @@ impl Denials {
     /// A patch was allowed.
     pub(super) fn allow(&self, subject: &Subject, metrics: &RestMetrics) {
         if self.known.lock().remove(subject).is_some() {
-            metrics.have_permission("patch", &subject.resource);
+            metrics.permission_granted("patch", &subject.resource);
             tracing::info!("may patch {subject} again");
         }
     }

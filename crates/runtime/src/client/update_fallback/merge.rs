@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_strategic_patch_merges_conditions_by_type_and_keeps_those_of_others() {
+    fn strategic_patch_merges_conditions_by_type() {
         let kubelet = json!({"type": "Ready", "status": "True", "unknown": [1]});
         let node = json!({"status": {"conditions": [kubelet, {"type": "X", "status": "True", "reason": "old"}], "capacity": {"cpu": "4"}}});
         let patch = json!({"status": {
@@ -122,7 +122,7 @@ mod tests {
     #[case(json!({"metadata": {"finalizers": ["a"]}}))]
     #[case(json!({"status": {"$retainKeys": ["a"]}}))]
     #[case(json!({"status": {"conditions": [{"status": "True"}]}}))]
-    fn what_we_cannot_merge_as_the_server_would_we_leave(#[case] patch: Value) {
+    fn unsupported_strategic_patches_are_not_merged(#[case] patch: Value) {
         assert!(!Language::Strategic.is_known(&patch));
         assert!(Language::Merge.is_known(&patch));
     }

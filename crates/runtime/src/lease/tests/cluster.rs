@@ -1,5 +1,5 @@
-//! A world in which elections can go wrong: one Lease behind an optimistic lock, a bad network to it for each process, and
-//! processes that can be paused.
+//! Test fixture: one Lease with optimistic locking, a network with faults for each process, and processes that can be
+//! paused.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,10 +15,10 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use crate::lease::{Candidacy, Elector, Ended, Identity, Leadership, Timing};
+use crate::lease::{ElectionConfig, Elector, Ended, Identity, Leadership, Timing};
 use crate::{Clock, Random, Tasks};
 
-/// The API server with its one Lease, and everyone who ever stood for it.
+/// The API server with one Lease, and all processes.
 #[derive(Clone)]
 pub(super) struct Cluster {
     pub(super) tasks: Tasks,
@@ -26,27 +26,27 @@ pub(super) struct Cluster {
     pub(super) random: Random,
     record: Arc<Mutex<Record>>,
     pub(super) processes: Arc<Mutex<Vec<Process>>>,
-    /// Who acted, in order.
+    /// Processes that acted, in order.
     pub(super) acts: Arc<Mutex<Vec<usize>>>,
-    /// What went wrong, as sentences.
-    pub(super) wrongs: Arc<Mutex<Vec<String>>>,
+    /// Violated expectations.
+    pub(super) violations: Arc<Mutex<Vec<String>>>,
 }
 
 #[derive(Default)]
 struct Record {
     version: u64,
-    refuses_annotations: bool,
+    rejects_annotations: bool,
     lease: Option<Value>,
 }
 
-/// What the way between one process and the API server does to requests.
+/// Faults of the network between one process and the API server.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Network {
     pub(super) cut: Option<Cut>,
     pub(super) there: Duration,
     pub(super) back: Duration,
-    /// This many of the next requests are carried out but never answered.
-    pub(super) lost_answers: u32,
+    /// Number of next requests that are executed without a response.
+    pub(super) lost_responses: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,26 +75,26 @@ impl Cluster {
             record: Arc::default(),
             processes: Arc::default(),
             acts: Arc::default(),
-            wrongs: Arc::default(),
+            violations: Arc::default(),
         }
     }
 
-    /// The record's spec, as an operator would see it.
+    /// Spec of the Lease.
     pub(super) fn spec(&self) -> Value {
         self.record.lock().lease.as_ref().map_or(Value::Null, |lease| lease["spec"].clone())
     }
 
-    /// Its annotations.
+    /// Annotations of the Lease.
     pub(super) fn annotations(&self) -> Value {
         self.record.lock().lease.as_ref().map_or(Value::Null, |lease| lease["metadata"]["annotations"].clone())
     }
 
-    /// Takes no annotations from now on, as an admission policy might.
-    pub(super) fn refuse_annotations(&self) {
-        self.record.lock().refuses_annotations = true;
+    /// Rejects updates with annotations, as an admission policy might.
+    pub(super) fn reject_annotations(&self) {
+        self.record.lock().rejects_annotations = true;
     }
 
-    /// Writes the record as somebody who does not play by the rules, or deletes it.
+    /// Overwrites the spec of the Lease without a check, or deletes the Lease.
     pub(super) fn tamper(&self, spec: Option<Value>) {
         let mut record = self.record.lock();
         record.version += 1;
@@ -104,11 +104,11 @@ impl Cluster {
         );
     }
 
-    /// Starts a candidate. Its number is its place in `processes`.
+    /// Starts a candidate. Its number is its index in `processes`.
     pub(super) fn start(&self) -> Process {
         let network = Arc::new(Mutex::new(Network::default()));
         let identity = Identity::of_host("host", &self.random);
-        let (elector, leadership) = Elector::new(Candidacy {
+        let (elector, leadership) = Elector::new(ElectionConfig {
             client: self.client(Arc::clone(&network)),
             namespace: "ns".into(),
             name: "lock".into(),
@@ -152,7 +152,7 @@ impl Cluster {
         process
     }
 
-    /// Who may act now.
+    /// Current leaders.
     pub(super) fn leaders(&self) -> Vec<usize> {
         let processes = self.processes.lock();
         processes.iter().enumerate().filter(|(_, p)| p.leadership.check().is_ok()).map(|(n, _)| n).collect()
@@ -161,7 +161,7 @@ impl Cluster {
     fn act(&self, number: usize) {
         let leaders = self.leaders();
         if leaders != [number] {
-            self.wrongs.lock().push(format!("{number} acted while {leaders:?} led"));
+            self.violations.lock().push(format!("{number} acted while {leaders:?} led"));
         }
         self.acts.lock().push(number);
     }
@@ -170,39 +170,39 @@ impl Cluster {
         let cluster = self.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let (cluster, network) = (cluster.clone(), Arc::clone(&network));
-            async move { cluster.carry(request, network).await }
+            async move { cluster.transmit(request, network).await }
         });
         Client::new(service, "ns")
     }
 
-    /// Takes a request there and its answer back. Once sent it goes its way, whether or not the sender still listens.
-    async fn carry(
+    /// Transmits a request and its response. A request that was sent is executed even if the sender is cancelled.
+    async fn transmit(
         &self,
         request: Request<Body>,
         network: Arc<Mutex<Network>>,
     ) -> Result<Response<Body>, tower::BoxError> {
-        let weather = *network.lock();
-        match weather.cut {
+        let faults = *network.lock();
+        match faults.cut {
             Some(Cut::Refused) => return Err("connection refused".into()),
             Some(Cut::Silent) => return std::future::pending().await,
             None => {}
         }
         let (head, body) = request.into_parts();
         let body = body.collect().await?.to_bytes();
-        let (answer, arrives) = tokio::sync::oneshot::channel();
+        let (respond, response) = tokio::sync::oneshot::channel();
         let cluster = self.clone();
         self.tasks.spawn("request", async move {
-            tokio::time::sleep(weather.there).await;
-            let response = cluster.serve(&head.method, &body);
-            tokio::time::sleep(weather.back).await;
+            tokio::time::sleep(faults.there).await;
+            let answer = cluster.serve(&head.method, &body);
+            tokio::time::sleep(faults.back).await;
             let mut network = network.lock();
-            if network.lost_answers > 0 {
-                network.lost_answers -= 1;
+            if network.lost_responses > 0 {
+                network.lost_responses -= 1;
             } else if network.cut.is_none() {
-                let _ = answer.send(response);
+                let _ = respond.send(answer);
             }
         });
-        match arrives.await {
+        match response.await {
             Ok((code, value)) => Ok(Response::builder().status(code).body(serde_json::to_vec(&value)?.into())?),
             Err(_) => std::future::pending().await,
         }
@@ -232,7 +232,7 @@ impl Cluster {
             }
             (true, None) | (false, Some(_)) => {}
         }
-        if record.refuses_annotations && lease["metadata"]["annotations"].is_object() {
+        if record.rejects_annotations && lease["metadata"]["annotations"].is_object() {
             return status(StatusCode::UNPROCESSABLE_ENTITY, "Invalid");
         }
         record.version += 1;
@@ -242,7 +242,7 @@ impl Cluster {
     }
 }
 
-/// Whether a process gets any time, as by SIGSTOP. Clones are the same process.
+/// Pauses a process, like SIGSTOP. Clones share their state.
 #[derive(Clone, Default)]
 pub(super) struct Pause {
     state: Arc<Mutex<(bool, Vec<Waker>)>>,

@@ -14,23 +14,23 @@ async fn pass(seconds: u64) {
     tokio::time::sleep(Duration::from_secs(seconds)).await;
 }
 
-/// Looks ten times a virtual second whether more than one candidate may act.
+/// Checks every 100 ms that at most one candidate is the leader.
 fn watch(cluster: &Cluster) {
-    let watched = cluster.clone();
+    let checked = cluster.clone();
     cluster.tasks.spawn("watch", async move {
         loop {
             tokio::time::sleep(Duration::from_millis(100)).await;
-            let leaders = watched.leaders();
+            let leaders = checked.leaders();
             if leaders.len() > 1 {
-                watched.wrongs.lock().push(format!("{leaders:?} led at once"));
+                checked.violations.lock().push(format!("{leaders:?} led at the same time"));
             }
         }
     });
 }
 
-fn assert_nothing_went_wrong(cluster: &Cluster) {
-    assert_eq!(*cluster.wrongs.lock(), Vec::<String>::new());
-    // Terms follow each other: who acted, then saw another act, never acts again.
+fn assert_no_violation(cluster: &Cluster) {
+    assert_eq!(*cluster.violations.lock(), Vec::<String>::new());
+    // Terms do not interleave: a process that lost the lease does not act again.
     let mut terms = cluster.acts.lock().clone();
     terms.dedup();
     let mut once = terms.clone();
@@ -40,7 +40,7 @@ fn assert_nothing_went_wrong(cluster: &Cluster) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_candidate_leads_at_once_and_the_second_waits() {
+async fn first_candidate_leads_and_the_second_waits() {
     let cluster = Cluster::new(1);
     watch(&cluster);
     let first = cluster.start();
@@ -55,12 +55,12 @@ async fn the_first_candidate_leads_at_once_and_the_second_waits() {
     assert_eq!(spec["leaseTransitions"], 0);
     assert_eq!(spec["acquireTime"], "2026-01-01T00:00:00.000000Z");
     assert!(spec["renewTime"].as_str().unwrap() >= "2026-01-01T00:09:57.000000Z", "{spec}");
-    assert_nothing_went_wrong(&cluster);
+    assert_no_violation(&cluster);
 }
 
 /// Shows LEA-2.
 #[tokio::test(start_paused = true)]
-async fn a_candidate_cut_off_stops_before_the_next_one_starts() {
+async fn disconnected_leader_stops_before_the_next_one_starts() {
     for cut in [Cut::Refused, Cut::Silent] {
         let cluster = Cluster::new(2);
         watch(&cluster);
@@ -80,13 +80,13 @@ async fn a_candidate_cut_off_stops_before_the_next_one_starts() {
         pass(60).await;
         assert_eq!(*first.ended.lock(), Some(Ended::Lost(Loss::Expired)));
         assert_eq!(cluster.spec()["leaseTransitions"], 1);
-        assert_nothing_went_wrong(&cluster);
+        assert_no_violation(&cluster);
     }
 }
 
 /// Shows LEA-2.
 #[tokio::test(start_paused = true)]
-async fn a_paused_process_finds_its_right_gone_when_it_wakes() {
+async fn paused_process_is_not_the_leader_when_it_resumes() {
     let cluster = Cluster::new(3);
     watch(&cluster);
     let first = cluster.start();
@@ -103,59 +103,59 @@ async fn a_paused_process_finds_its_right_gone_when_it_wakes() {
     assert_eq!(cluster.acts.lock().iter().filter(|n| **n == 0).count(), acts_before);
     assert_eq!(second.leadership.check(), Ok(()));
     assert_eq!(*first.ended.lock(), Some(Ended::Lost(Loss::Expired)));
-    assert_nothing_went_wrong(&cluster);
+    assert_no_violation(&cluster);
 }
 
 /// Shows LEA-3.
 #[tokio::test(start_paused = true)]
-async fn slow_answers_shorten_the_right_they_do_not_prolong_it() {
+async fn slow_responses_do_not_extend_leadership() {
     let cluster = Cluster::new(4);
     watch(&cluster);
     let first = cluster.start();
     first.network.lock().back = 4 * SECOND;
-    let sent = Instant::now() + 4 * SECOND; // the read is answered after 4 s, then the create is sent
+    let sent = Instant::now() + 4 * SECOND; // the read takes 4 s, then the create is sent
     first.leadership.wait_until_leading().await.unwrap();
     assert_eq!(sent.elapsed(), 4 * SECOND);
-    assert_eq!(first.leadership.standing(), Some(Standing::Leading { until: sent + 10 * SECOND }));
+    assert_eq!(first.leadership.state(), Some(ElectionState::Leading { until: sent + 10 * SECOND }));
     cluster.start();
     pass(300).await;
-    assert_eq!(cluster.leaders(), [0], "4 s are slow, but in time");
-    assert_nothing_went_wrong(&cluster);
+    assert_eq!(cluster.leaders(), [0], "4 s are within the renew deadline");
+    assert_no_violation(&cluster);
 }
 
 /// Shows LEA-7.
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_a_renewal_costs_a_read_not_the_lease() {
+async fn lease_is_kept_when_the_response_to_a_renewal_is_lost() {
     let cluster = Cluster::new(5);
     watch(&cluster);
     let first = cluster.start();
     cluster.start();
     pass(5).await;
-    first.network.lock().lost_answers = 1;
+    first.network.lock().lost_responses = 1;
     pass(60).await;
     assert_eq!(cluster.leaders(), [0]);
-    assert_nothing_went_wrong(&cluster);
+    assert_no_violation(&cluster);
 }
 
 /// Shows LEA-7.
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_to_the_winning_write_is_found_out_by_the_next_read() {
+async fn lease_is_acquired_when_the_response_to_the_create_is_lost() {
     let cluster = Cluster::new(6);
     watch(&cluster);
     let first = cluster.start();
-    // The read is answered, the create is carried out and its answer lost.
+    // The read succeeds. The create is executed, and its response is lost.
     first.network.lock().there = SECOND;
     pass(0).await;
     tokio::time::sleep(Duration::from_millis(1500)).await;
-    first.network.lock().lost_answers = 1;
+    first.network.lock().lost_responses = 1;
     first.leadership.wait_until_leading().await.unwrap();
     assert_eq!(cluster.spec()["leaseTransitions"], 0);
-    assert_nothing_went_wrong(&cluster);
+    assert_no_violation(&cluster);
 }
 
 /// Shows LEA-5.
 #[tokio::test(start_paused = true)]
-async fn a_leader_that_stops_gives_the_lease_back_after_its_right_has_ended() {
+async fn lease_is_released_after_leadership_has_ended() {
     let cluster = Cluster::new(7);
     watch(&cluster);
     let first = cluster.start();
@@ -170,11 +170,11 @@ async fn a_leader_that_stops_gives_the_lease_back_after_its_right_has_ended() {
     second.leadership.wait_until_leading().await.unwrap();
     assert!(stopped.elapsed() >= SECOND && stopped.elapsed() < 6 * SECOND, "{:?}", stopped.elapsed());
     assert_eq!(*first.ended.lock(), Some(Ended::Stopped));
-    assert_nothing_went_wrong(&cluster);
+    assert_no_violation(&cluster);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_released_record_names_nobody_for_one_second() {
+async fn released_lease_has_no_holder_and_one_second() {
     let cluster = Cluster::new(8);
     let only = cluster.start();
     pass(10).await;
@@ -186,10 +186,10 @@ async fn a_released_record_names_nobody_for_one_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leader_whose_record_was_taken_emptied_or_deleted_steps_down() {
-    let stranger = json!({"holderIdentity": "stranger", "leaseDurationSeconds": 15});
+async fn leader_stops_when_the_lease_was_changed_or_deleted() {
+    let other = json!({"holderIdentity": "other", "leaseDurationSeconds": 15});
     let cases = [
-        (Some(stranger), Some("stranger".to_owned())),
+        (Some(other), Some("other".to_owned())),
         (Some(json!({"holderIdentity": "", "leaseDurationSeconds": 1})), None),
         (None, None),
     ];
@@ -204,23 +204,23 @@ async fn a_leader_whose_record_was_taken_emptied_or_deleted_steps_down() {
 
 /// Shows LEA-1.
 #[tokio::test(start_paused = true)]
-async fn a_record_written_by_a_go_replica_is_respected() {
+async fn lease_held_by_a_go_replica_is_respected() {
     let cluster = Cluster::new(10);
     cluster.tamper(Some(json!({
         "holderIdentity": "go-replica", "leaseDurationSeconds": 40, "leaseTransitions": 7,
         "acquireTime": "2020-01-01T00:00:00.000000Z", "renewTime": "2020-01-01T00:00:00.000000Z",
     })));
-    let ours = cluster.start();
+    let candidate = cluster.start();
     let start = Instant::now();
-    ours.leadership.wait_until_leading().await.unwrap();
-    assert_eq!(start.elapsed(), 40 * SECOND, "its times are years old, but we saw it only now");
+    candidate.leadership.wait_until_leading().await.unwrap();
+    assert_eq!(start.elapsed(), 40 * SECOND, "counted from the first observation, not from its times");
     assert_eq!(cluster.spec()["leaseTransitions"], 8);
-    assert_eq!(ours.leadership.vacant_since(), Some("2020-01-01T00:00:00Z".parse().unwrap()), "nobody led since");
-    assert_eq!(Cluster::new(10).start().leadership.vacant_since(), None, "nobody ever led");
+    assert_eq!(candidate.leadership.previous_renewal(), Some("2020-01-01T00:00:00Z".parse().unwrap()));
+    assert_eq!(Cluster::new(10).start().leadership.previous_renewal(), None);
 }
 
-/// Cuts, slows, loses, pauses, stops and restarts at random for ten minutes; then heals everything and wants one leader.
-async fn survive(seed: u64) {
+/// Injects random faults for ten minutes, then removes all faults and expects one leader.
+async fn random_faults(seed: u64) {
     let cluster = Cluster::new(seed);
     watch(&cluster);
     let chance = cluster.random.fork();
@@ -235,7 +235,7 @@ async fn survive(seed: u64) {
         if running.len() < 3 {
             cluster.start();
         }
-        // Mostly the leader: nobody is hurt by a candidate's bad day.
+        // Mostly the leader: faults of a standby have no effect.
         let leader = running.iter().find(|process| process.leadership.check().is_ok());
         let any = running.get(usize::try_from(chance.below(3)).unwrap());
         let Some(process) = (if chance.below(2) == 0 { leader } else { any }) else { continue };
@@ -244,7 +244,7 @@ async fn survive(seed: u64) {
             0 => process.network.lock().cut = Some(if chance.below(2) == 0 { Cut::Refused } else { Cut::Silent }),
             1 => process.network.lock().there = up_to(12),
             2 => process.network.lock().back = up_to(12),
-            3 => process.network.lock().lost_answers = u32::try_from(chance.below(3)).unwrap(),
+            3 => process.network.lock().lost_responses = u32::try_from(chance.below(3)).unwrap(),
             4 => process.pause.set(true),
             5 => process.stop.cancel(),
             6 => process.pause.set(false),
@@ -263,47 +263,47 @@ async fn survive(seed: u64) {
     pass(30).await;
     cluster.start();
     pass(60).await;
-    assert_eq!(cluster.leaders().len(), 1, "seed {seed}: nobody leads although all is well");
-    assert!(cluster.acts.lock().len() > 20, "seed {seed}: hardly anyone ever acted");
-    assert_nothing_went_wrong(&cluster);
+    assert_eq!(cluster.leaders().len(), 1, "seed {seed}: no leader after all faults were removed");
+    assert!(cluster.acts.lock().len() > 20, "seed {seed}: too few acts");
+    assert_no_violation(&cluster);
     cluster.tasks.stop();
 }
 
 /// Shows LEA-2.
 #[test]
-fn whatever_goes_wrong_two_candidates_never_both_act() {
+fn random_faults_never_lead_to_two_leaders() {
     for seed in 0..12 {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
-        runtime.block_on(survive(seed));
+        runtime.block_on(random_faults(seed));
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_leader_notes_is_found_by_the_next_one_also_after_it_died() {
+async fn notes_are_received_by_the_next_leader() {
     let cluster = Cluster::new(31);
     let first = cluster.start();
     first.leadership.wait_until_leading().await.unwrap();
     let notes = first.leadership.notes().unwrap();
-    assert_eq!(notes.found("a.example.org/note"), None);
-    notes.keep("a.example.org/note", || Note::Text("look behind the door".to_owned()));
+    assert_eq!(notes.received("a.example.org/note"), None);
+    notes.publish("a.example.org/note", || Note::Set("a note".to_owned()));
     pass(10).await;
     first.network.lock().cut = Some(Cut::Refused);
     let second = cluster.start();
     second.leadership.wait_until_leading().await.unwrap();
-    let found = second.leadership.notes().unwrap().found("a.example.org/note");
-    assert_eq!(found.as_deref(), Some("look behind the door"));
+    let found = second.leadership.notes().unwrap().received("a.example.org/note");
+    assert_eq!(found.as_deref(), Some("a note"));
     pass(60).await;
-    assert!(cluster.annotations().to_string().contains("behind the door"), "who notes nothing leaves it alone");
+    assert!(cluster.annotations().to_string().contains("a note"), "a leader without notes preserves the annotation");
 }
 
 /// Shows LIM-20.
 #[tokio::test(start_paused = true)]
-async fn a_note_that_the_api_server_refuses_does_not_cost_the_lease() {
+async fn lease_is_kept_when_the_api_server_rejects_a_note() {
     let cluster = Cluster::new(32);
     let first = cluster.start();
     first.leadership.wait_until_leading().await.unwrap();
-    cluster.refuse_annotations();
-    first.leadership.notes().unwrap().keep("a.example.org/note", || Note::Text("no".to_owned()));
+    cluster.reject_annotations();
+    first.leadership.notes().unwrap().publish("a.example.org/note", || Note::Set("no".to_owned()));
     pass(600).await;
     assert_eq!(first.leadership.check(), Ok(()));
     assert!(!cluster.annotations().to_string().contains("example"));

@@ -1,4 +1,4 @@
-//! The client against the API server in memory: over its loopback face, and in process under the paused clock.
+//! Tests of the client with the in-memory API server, over loopback and in process with the paused clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
 use kube::Api;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use runtime::client::{
-    ApiError, Connection, Effect, Obstacle, Place, RequiredKind, RetryClass, Source, Waited, check_ready, in_process,
+    ApiError, Connection, Effect, Obstacle, Place, RequiredKind, ErrorClass, Source, Waited, check_ready, in_process,
     wait_until_ready,
 };
 use runtime::{Clock, Metrics, Random};
@@ -57,7 +57,7 @@ async fn its_kubeconfig_works_as_it_is_written() {
     assert!(matches!(added, Some(WatchEvent::Added(object)) if object.metadata.name.as_deref() == Some("a")));
     assert_eq!(api.list(&ListParams::default()).await.unwrap().items.len(), 1);
     let conflict = api.create(&PostParams::default(), &config_map("a")).await.unwrap_err();
-    assert_eq!(ApiError::from(conflict).class, RetryClass::AlreadyExists);
+    assert_eq!(ApiError::from(conflict).class, ErrorClass::AlreadyExists);
 
     let missing = RequiredKind { api_version: "example.org/v1".to_owned(), plural: "things".to_owned() };
     let obstacle = check_ready(&client, &place, std::slice::from_ref(&missing)).await.unwrap_err();
@@ -75,7 +75,7 @@ async fn a_throttled_request_is_answered_at_once_and_asked_once() {
     let rule = server.faults().on(Verb::Create).of("configmaps").throttle(None);
     let start = Instant::now();
     let refused = in_memory(&server).create(&PostParams::default(), &config_map("a")).await.unwrap_err();
-    assert_eq!(ApiError::from(refused).class, RetryClass::Throttled { after: None });
+    assert_eq!(ApiError::from(refused).class, ErrorClass::Throttled { after: None });
     assert_eq!((start.elapsed(), server.faults().times_fired(rule)), (Duration::ZERO, 1));
 }
 
@@ -84,27 +84,27 @@ async fn a_wish_to_wait_is_heard() {
     let server = server();
     server.faults().on(Verb::Get).of("configmaps").throttle(Some(3));
     let refused = in_memory(&server).get("a").await.unwrap_err();
-    assert_eq!(ApiError::from(refused).class, RetryClass::Throttled { after: Some(Duration::from_secs(3)) });
+    assert_eq!(ApiError::from(refused).class, ErrorClass::Throttled { after: Some(Duration::from_secs(3)) });
 }
 
 /// Shows CLI-7.
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_answer_was_lost_is_not_repeated_and_not_called_undone() {
+async fn write_with_a_lost_response_is_not_repeated() {
     let server = server();
     let rule = server.faults().on(Verb::Create).of("configmaps").lose_answer();
     let lost = ApiError::from(in_memory(&server).create(&PostParams::default(), &config_map("a")).await.unwrap_err());
-    assert_eq!((lost.class, lost.class.effect()), (RetryClass::Transient, Effect::Unknown));
+    assert_eq!((lost.class, lost.class.effect()), (ErrorClass::Transient, Effect::Unknown));
     assert_eq!(server.faults().times_fired(rule), 1);
     assert!(server.object("configmaps", "default", "a").is_some(), "it was written");
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_slower_than_the_deadline_is_given_up() {
+async fn slow_response_fails_at_the_deadline() {
     let server = server();
     server.faults().on(Verb::Get).of("configmaps").delay(Duration::from_hours(1));
     let start = Instant::now();
     let late = ApiError::from(in_memory(&server).get("a").await.unwrap_err());
-    assert_eq!((late.class, start.elapsed()), (RetryClass::Transient, super::PATIENCE));
+    assert_eq!((late.class, start.elapsed()), (ErrorClass::Transient, super::TIMEOUT));
 }
 
 /// Shows DR-Q4, CLI-8.
@@ -113,11 +113,11 @@ async fn each_refusal_of_the_server_has_its_class() {
     let server = server();
     let api = in_memory(&server);
     let class = |error: kube::Error| ApiError::from(error).class;
-    assert_eq!(class(api.get("a").await.unwrap_err()), RetryClass::NotFound);
+    assert_eq!(class(api.get("a").await.unwrap_err()), ErrorClass::NotFound);
     let made = api.create(&PostParams::default(), &config_map("a")).await.unwrap();
     assert_eq!(
         class(api.create(&PostParams::default(), &config_map("a")).await.unwrap_err()),
-        RetryClass::AlreadyExists
+        ErrorClass::AlreadyExists
     );
     let change = |version: &str| {
         Patch::Merge(serde_json::json!({ "metadata": { "resourceVersion": version }, "data": { "k": "v" } }))
@@ -125,15 +125,15 @@ async fn each_refusal_of_the_server_has_its_class() {
     let version = made.metadata.resource_version.unwrap();
     api.patch("a", &PatchParams::default(), &change(&version)).await.unwrap();
     let stale = api.patch("a", &PatchParams::default(), &change(&version)).await.unwrap_err();
-    assert_eq!(class(stale), RetryClass::Conflict);
+    assert_eq!(class(stale), ErrorClass::Conflict);
     assert_eq!(
         class(api.create(&PostParams::default(), &config_map("Not A Name")).await.unwrap_err()),
-        RetryClass::Invalid
+        ErrorClass::Invalid
     );
     server.faults().on(Verb::List).of("configmaps").once().expire();
-    assert_eq!(class(api.list(&ListParams::default()).await.unwrap_err()), RetryClass::Gone);
+    assert_eq!(class(api.list(&ListParams::default()).await.unwrap_err()), ErrorClass::Gone);
     server.faults().on(Verb::List).of("configmaps").once().fail();
-    assert_eq!(class(api.list(&ListParams::default()).await.unwrap_err()), RetryClass::Transient);
+    assert_eq!(class(api.list(&ListParams::default()).await.unwrap_err()), ErrorClass::Transient);
     server.faults().on(Verb::List).of("configmaps").once().disconnect();
-    assert_eq!(class(api.list(&ListParams::default()).await.unwrap_err()), RetryClass::Transient);
+    assert_eq!(class(api.list(&ListParams::default()).await.unwrap_err()), ErrorClass::Transient);
 }

@@ -1,4 +1,4 @@
-//! The client stack over real sockets: TLS, HTTP/2, connections, deadlines, credentials that change.
+//! Tests of the client over sockets: TLS, HTTP/2, connections, deadlines, credential rotation.
 
 mod in_memory;
 mod rotation;
@@ -15,29 +15,29 @@ use kube::Api;
 use kube::api::{PostParams, WatchEvent, WatchParams};
 use rstest::rstest;
 use runtime::Metrics;
-use runtime::client::{ApiError, ClientSpec, Connection, RetryClass, UserAgent};
+use runtime::client::{ApiError, ClientSpec, Connection, ErrorClass, UserAgent};
 use server::{Behaviour, Server, authority, connection, issued_by, kubeconfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
-/// Long enough for a crowded machine; nothing here waits for it to pass.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout of tests on a slow machine; not reached normally.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 fn spec() -> ClientSpec {
-    ClientSpec::new(UserAgent::new("test", "v0", "none")).within(PATIENCE)
+    ClientSpec::new(UserAgent::new("test", "v0", "none")).within(TIMEOUT)
 }
 
 fn config_maps(connection: &Connection, spec: &ClientSpec) -> Api<ConfigMap> {
     Api::default_namespaced(connection.client(spec, &Metrics::new().unwrap().rest))
 }
 
-async fn class_of_get(api: &Api<ConfigMap>) -> Result<(), RetryClass> {
+async fn class_of_get(api: &Api<ConfigMap>) -> Result<(), ErrorClass> {
     api.get("a").await.map(drop).map_err(|error| ApiError::from(error).class)
 }
 
 /// Shows CLI-1.
 #[tokio::test]
-async fn two_hundred_watches_take_three_http2_connections_and_writes_have_their_own() {
+async fn two_hundred_watches_use_three_connections() {
     let server = Server::start(Behaviour::default()).await;
     let connection = server.connection("token: t");
     let api = config_maps(&connection, &spec());
@@ -58,7 +58,7 @@ async fn two_hundred_watches_take_three_http2_connections_and_writes_have_their_
     let seen = server.seen();
     assert!(seen.iter().all(|seen| seen.version == Some(Version::HTTP_2)), "{seen:?}");
     assert!(seen.iter().all(|seen| seen.most <= 80), "{seen:?}");
-    assert!(seen.iter().all(|seen| seen.watches == 0 || seen.calls == 0), "a write rode with watches: {seen:?}");
+    assert!(seen.iter().all(|seen| seen.watches == 0 || seen.calls == 0), "a write shared a connection with watches: {seen:?}");
     let with_watches = seen.iter().filter(|seen| seen.watches > 0).count();
     assert_eq!((with_watches, seen.len()), (3, 4), "{seen:?}");
     drop(watches);
@@ -92,7 +92,7 @@ async fn a_server_that_only_speaks_http1_is_served_too() {
 
 /// Shows CLI-4.
 #[tokio::test]
-async fn a_get_that_hangs_ends_at_its_deadline_and_its_stream_with_it() {
+async fn hanging_get_ends_at_its_deadline_with_its_stream() {
     let server = Server::start(Behaviour::default()).await;
     let api = config_maps(&server.connection("token: t"), &spec().within(Duration::from_millis(300)));
     let api_error = ApiError::from(api.get("hang").await.unwrap_err());
@@ -102,7 +102,7 @@ async fn a_get_that_hangs_ends_at_its_deadline_and_its_stream_with_it() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, stream_ended).await.expect("the server still works on an answer nobody waits for");
+    tokio::time::timeout(TIMEOUT, stream_ended).await.expect("the request was not cancelled on the server");
 }
 
 /// Shows CLI-9.
@@ -113,24 +113,24 @@ async fn a_renewed_token_is_on_the_next_request_without_a_restart() {
     let api = config_maps(&server.connection("tokenFile: token"), &spec());
     assert_eq!(class_of_get(&api).await, Ok(()));
     *server.token.lock() = Some("new".to_owned());
-    assert_eq!(class_of_get(&api).await, Err(RetryClass::Unauthorized));
+    assert_eq!(class_of_get(&api).await, Err(ErrorClass::Unauthorized));
     server.file("token", "new\n");
     assert_eq!(class_of_get(&api).await, Ok(()));
 }
 
 #[rstest]
 #[case("token: right", Ok(()))]
-#[case("token: wrong", Err(RetryClass::Unauthorized))]
-#[case("", Err(RetryClass::Unauthorized))]
+#[case("token: wrong", Err(ErrorClass::Unauthorized))]
+#[case("", Err(ErrorClass::Unauthorized))]
 #[tokio::test]
-async fn a_token_in_the_kubeconfig_is_presented(#[case] user: &str, #[case] expected: Result<(), RetryClass>) {
+async fn a_token_in_the_kubeconfig_is_presented(#[case] user: &str, #[case] expected: Result<(), ErrorClass>) {
     let server = Server::start(Behaviour { token: Some("right".to_owned()), ..Behaviour::default() }).await;
     assert_eq!(class_of_get(&config_maps(&server.connection(user), &spec())).await, expected);
 }
 
 /// Shows CLI-9.
 #[tokio::test]
-async fn a_client_certificate_is_presented_and_followed_when_its_files_change() {
+async fn client_certificate_is_sent_and_reloaded() {
     let server = Server::start(Behaviour { wants_certificate: true, ..Behaviour::default() }).await;
     let write = |(certificate, key): (String, String)| {
         server.file("c.crt", &certificate);
@@ -138,7 +138,7 @@ async fn a_client_certificate_is_presented_and_followed_when_its_files_change() 
     };
     write(issued_by(&authority(), "a stranger"));
     let api = config_maps(&server.connection("client-certificate: c.crt, client-key: c.key"), &spec());
-    assert!(api.get("a").await.is_err(), "a stranger's certificate was accepted");
+    assert!(api.get("a").await.is_err(), "a certificate of an unknown CA was accepted");
     write(issued_by(&server.authority, "a friend"));
     assert_eq!(class_of_get(&api).await, Ok(()));
 }
@@ -151,7 +151,7 @@ async fn a_rotated_certificate_authority_is_followed() {
     server.file("ca.crt", &authority().pem());
     let api = config_maps(&connection(&path), &spec());
     let api_error = ApiError::from(api.get("a").await.unwrap_err());
-    assert_eq!(api_error.class, RetryClass::Unreachable);
+    assert_eq!(api_error.class, ErrorClass::Unreachable);
     assert_eq!(
         api_error.to_string(),
         format!(
@@ -165,7 +165,7 @@ async fn a_rotated_certificate_authority_is_followed() {
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_is_told_from_one_of_another_authority() {
+async fn wrong_name_is_distinguished_from_unknown_ca() {
     let server = Server::start(Behaviour::default()).await;
     server.kubeconfig("token: t");
     let path = server.kubeconfig_for(&format!("https://127.0.0.1:{}", server.address.port()), "token: t");
@@ -173,19 +173,19 @@ async fn a_certificate_for_another_name_is_told_from_one_of_another_authority() 
     assert_eq!(
         api_error.to_string(),
         format!(
-            "the certificate of 127.0.0.1:{} is for another name: use a name it was issued for, or set tls-server-name",
+            "the certificate of 127.0.0.1:{} is for another name: use a name in the certificate, or set tls-server-name",
             server.address.port()
         )
     );
 }
 
-/// The sentence about a server at this address.
+/// Returns the error for a server at this address.
 async fn sentence(server: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("ca.crt"), authority().pem()).unwrap();
     let path: PathBuf = kubeconfig(dir.path(), server, "token: t");
     let api_error = ApiError::from(config_maps(&connection(&path), &spec()).get("a").await.unwrap_err());
-    assert_eq!(api_error.class, RetryClass::Unreachable, "{api_error}");
+    assert_eq!(api_error.class, ErrorClass::Unreachable, "{api_error}");
     api_error.to_string()
 }
 
@@ -234,7 +234,7 @@ async fn no_credentials_are_sent_when_the_server_has_no_tls(#[case] user: &str) 
 
 #[tokio::test]
 async fn a_name_without_an_address_is_named() {
-    // Too long to be asked for, so that the test does not depend on anyone's DNS.
+    // Too long for a DNS query, so that the test does not depend on DNS.
     let name = "a".repeat(64);
     let sentence = sentence(&format!("http://{name}")).await;
     assert!(sentence.starts_with(&format!("failed to resolve {name} (")), "{sentence}");

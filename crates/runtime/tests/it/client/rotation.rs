@@ -1,4 +1,4 @@
-//! Credentials and authorities that are renewed on disk, in every form in which they may lie there.
+//! Tests of the rotation of credentials and CA certificates, in all supported forms.
 
 use std::io::Write;
 use std::os::unix::fs::symlink;
@@ -14,26 +14,26 @@ use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 use parking_lot::Mutex;
 use rstest::rstest;
-use runtime::client::{Connection, InCluster, RetryClass, Source};
+use runtime::client::{Connection, InCluster, ErrorClass, Source};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tempfile::TempDir;
 
 use super::server::{Authority, Behaviour, Server, authority, issued_by};
-use super::{PATIENCE, class_of_get, config_maps, spec};
+use super::{TIMEOUT, class_of_get, config_maps, spec};
 
-/// Where credentials may lie.
+/// Form of credentials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// In the kubeconfig itself, which is rewritten.
+    /// Inline in the kubeconfig.
     Inline,
-    /// In files that the kubeconfig names.
+    /// In files that the kubeconfig refers to.
     Files,
-    /// Where every pod has them.
+    /// Mounted service account.
     InCluster,
 }
 
-/// What is put there.
+/// Renewed credentials.
 #[derive(Clone, Debug, Default)]
 struct Papers {
     server: String,
@@ -96,7 +96,7 @@ impl Papers {
     }
 }
 
-/// A folder as a kubelet mounts it: every file is a link into a folder that is swapped whole.
+/// A volume as mounted by a kubelet: files are symlinks into a directory that is replaced atomically.
 struct Mount {
     dir: TempDir,
     form: Form,
@@ -147,7 +147,7 @@ impl Mount {
     }
 }
 
-/// A watch that was opened before anything was renewed.
+/// A watch that was opened before the rotation.
 struct Watch(BoxStream<'static, kube::Result<WatchEvent<ConfigMap>>>);
 
 impl Watch {
@@ -159,16 +159,16 @@ impl Watch {
 
     async fn hears(&mut self, version: &str) {
         let event =
-            tokio::time::timeout(PATIENCE, self.0.try_next()).await.expect("the watch has fallen silent").unwrap();
+            tokio::time::timeout(TIMEOUT, self.0.try_next()).await.expect("the watch timed out").unwrap();
         let Some(WatchEvent::Bookmark(bookmark)) = event else { panic!("the watch has ended: {event:?}") };
         assert_eq!(bookmark.metadata.resource_version, version);
     }
 
-    /// It still hears what happens, and is the only one that was ever opened.
+    /// Checks that the watch receives events and was not reopened.
     async fn has_gone_on(&mut self, server: &Server) {
         server.tell_the_news();
         self.hears("1").await;
-        assert_eq!(server.seen().iter().map(|seen| seen.watches).sum::<usize>(), 1, "the watch was opened again");
+        assert_eq!(server.seen().iter().map(|seen| seen.watches).sum::<usize>(), 1, "the watch was reopened");
     }
 }
 
@@ -178,7 +178,7 @@ impl Watch {
 #[case(Form::Files)]
 #[case(Form::InCluster)]
 #[tokio::test]
-async fn a_renewed_token_is_on_the_next_request_in_every_form_and_the_watch_goes_on(#[case] form: Form) {
+async fn renewed_token_is_used_and_the_watch_continues(#[case] form: Form) {
     let server = Server::start(Behaviour { token: Some("old".to_owned()), ..Behaviour::default() }).await;
     let papers = Papers::for_server(&server);
     let mut mount = Mount::new(form, &papers.clone().with_token("old"));
@@ -187,9 +187,9 @@ async fn a_renewed_token_is_on_the_next_request_in_every_form_and_the_watch_goes
     assert_eq!(class_of_get(&api).await, Ok(()));
     *server.token.lock() = Some("new".to_owned());
     mount.swap(&papers.with_token("new"));
-    assert_eq!(class_of_get(&api).await, Ok(()), "no request was refused on the way");
+    assert_eq!(class_of_get(&api).await, Ok(()), "no request was rejected");
     watch.has_gone_on(&server).await;
-    assert_eq!(server.seen().len(), 2, "a token needs no connection of its own");
+    assert_eq!(server.seen().len(), 2, "a new token needs no new connection");
 }
 
 /// Shows CLI-9.
@@ -197,7 +197,7 @@ async fn a_renewed_token_is_on_the_next_request_in_every_form_and_the_watch_goes
 #[case(Form::Inline)]
 #[case(Form::Files)]
 #[tokio::test]
-async fn a_renewed_client_certificate_is_shown_with_the_next_request_and_the_watch_goes_on(#[case] form: Form) {
+async fn renewed_certificate_is_used_and_the_watch_continues(#[case] form: Form) {
     let server = Server::start(Behaviour { wants_certificate: true, ..Behaviour::default() }).await;
     let (old, new) = (issued_by(&server.authority, "old"), issued_by(&server.authority, "new"));
     let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap().to_vec();
@@ -210,12 +210,12 @@ async fn a_renewed_client_certificate_is_shown_with_the_next_request_and_the_wat
     assert_eq!(shown(&server), Some(der(&old.0)));
     mount.swap(&papers.clone().with_identity(new.clone()));
     assert_eq!(class_of_get(&api).await, Ok(()));
-    assert_eq!(shown(&server), Some(der(&new.0)), "it rode on a connection of the old certificate");
+    assert_eq!(shown(&server), Some(der(&new.0)), "it used a connection with the old certificate");
     watch.has_gone_on(&server).await;
-    // The whole folder is swapped whenever anything in it changes; the same certificate is no new one.
+    // The whole directory is replaced on each change; an unchanged certificate needs no new connection.
     mount.swap(&papers.with_identity(new));
     assert_eq!(class_of_get(&api).await, Ok(()));
-    assert_eq!(server.seen().len(), 3, "a connection was opened for nothing");
+    assert_eq!(server.seen().len(), 3, "an unnecessary connection was opened");
 }
 
 /// Shows CLI-9.
@@ -224,7 +224,7 @@ async fn a_renewed_client_certificate_is_shown_with_the_next_request_and_the_wat
 #[case(Form::Files)]
 #[case(Form::InCluster)]
 #[tokio::test]
-async fn an_authority_is_rotated_by_way_of_both_and_the_watch_goes_on(#[case] form: Form) {
+async fn ca_is_rotated_by_a_bundle_and_the_watch_continues(#[case] form: Form) {
     let server = Server::start(Behaviour::default()).await;
     let (old, new) = (&*server.authority, &authority());
     let papers = Papers::for_server(&server).with_token("t");
@@ -235,24 +235,23 @@ async fn an_authority_is_rotated_by_way_of_both_and_the_watch_goes_on(#[case] fo
     assert_eq!(class_of_get(&api).await, Ok(()));
 
     mount.swap(&papers.clone().trusting(&[old, new]));
-    assert_eq!(class_of_get(&api).await, Ok(()), "the server still shows the old one's certificate");
+    assert_eq!(class_of_get(&api).await, Ok(()), "the server has a certificate of the old CA");
     server.be_certified_by(new);
     let another = config_maps(&connection, &spec().on_own_connections());
-    assert_eq!(class_of_get(&another).await, Ok(()), "the server shows the new one's certificate");
+    assert_eq!(class_of_get(&another).await, Ok(()), "the server has a certificate of the new CA");
     mount.swap(&papers.clone().trusting(&[new]));
     assert_eq!(class_of_get(&api).await, Ok(()));
     assert_eq!(class_of_get(&another).await, Ok(()));
     watch.has_gone_on(&server).await;
 
-    // Trust that was withdrawn counts for the next request, not only when the server happens to hang up; nor does TLS resume what it
-    // agreed on under the old one.
+    // A removed CA is not trusted for the next request, also on open connections and for resumed TLS sessions.
     mount.swap(&papers.clone().trusting(&[old]));
-    assert_eq!(class_of_get(&api).await, Err(RetryClass::Unreachable));
+    assert_eq!(class_of_get(&api).await, Err(ErrorClass::Unreachable));
     mount.swap(&papers.trusting(&[new]));
     assert_eq!(class_of_get(&api).await, Ok(()));
 }
 
-/// What was logged.
+/// Collects log lines.
 #[derive(Clone, Default)]
 struct Page(Arc<Mutex<Vec<u8>>>);
 
@@ -282,7 +281,7 @@ impl Write for Page {
 
 const KEPT: &str = "The previous credentials stay in use.";
 
-/// Puts a broken file there, asks three times, and puts it right.
+/// Writes a broken file, sends three requests, and fixes the file.
 async fn breaking(form: Form, papers: Papers, server: &Server, broken: impl Fn(&str, String) -> Option<String>) {
     let mut mount = Mount::new(form, &papers);
     let api = config_maps(&mount.connection(server), &spec());
@@ -293,12 +292,12 @@ async fn breaking(form: Form, papers: Papers, server: &Server, broken: impl Fn(&
     let files: Vec<_> = files.filter_map(|(name, content)| Some((name, broken(name, content)?))).collect();
     mount.swap_files(&files);
     for _ in 0..3 {
-        assert_eq!(class_of_get(&api).await, Ok(()), "what was valid is still valid");
+        assert_eq!(class_of_get(&api).await, Ok(()), "the previous credentials are still used");
     }
-    // Refused, each request looks again. It still says so only once.
+    // After a 401, each request reads the file again. The error is logged once.
     let accepted = server.token.lock().replace("another".to_owned());
     for _ in 0..3 {
-        assert_eq!(class_of_get(&api).await, Err(RetryClass::Unauthorized));
+        assert_eq!(class_of_get(&api).await, Err(ErrorClass::Unauthorized));
     }
     *server.token.lock() = accepted;
     assert_eq!(page.lines_with(KEPT), 1);
@@ -318,7 +317,7 @@ async fn breaking(form: Form, papers: Papers, server: &Server, broken: impl Fn(&
 #[case::half_an_authority(Form::Files, "ca.crt", Some("-----END"))]
 #[case::an_empty_authority(Form::InCluster, "ca.crt", Some(""))]
 #[tokio::test]
-async fn a_broken_file_is_not_believed_and_said_once(
+async fn broken_file_is_ignored_and_logged_once(
     #[case] form: Form,
     #[case] which: &'static str,
     #[case] ends_before: Option<&str>,
@@ -335,7 +334,7 @@ async fn a_broken_file_is_not_believed_and_said_once(
 
 /// Shows CLI-12.
 #[tokio::test]
-async fn a_certificate_whose_key_has_not_been_written_yet_waits_for_it() {
+async fn new_certificate_is_used_when_its_key_is_written() {
     let server =
         Server::start(Behaviour { wants_certificate: true, token: Some("t".to_owned()), ..Behaviour::default() }).await;
     let papers = Papers::for_server(&server).with_token("t").with_identity(issued_by(&server.authority, "old"));
@@ -357,7 +356,7 @@ async fn a_certificate_whose_key_has_not_been_written_yet_waits_for_it() {
 )]
 #[case("token: hunter2", "", "has no credentials any more")]
 #[tokio::test]
-async fn a_kubeconfig_that_describes_something_else_is_not_followed_and_said_once(
+async fn kubeconfig_of_another_cluster_is_ignored_and_logged_once(
     #[case] replace: &str,
     #[case] by: &str,
     #[case] said: &str,
@@ -377,13 +376,13 @@ async fn a_kubeconfig_that_describes_something_else_is_not_followed_and_said_onc
         assert_eq!(class_of_get(&api).await, Ok(()));
     }
     let tokens: Vec<_> = server.seen().iter().flat_map(|seen| seen.tokens.clone()).collect();
-    assert_eq!(tokens, ["Bearer hunter2"], "another server's credentials were shown to this one");
+    assert_eq!(tokens, ["Bearer hunter2"], "credentials of another server were sent to this one");
     assert_eq!((page.lines_with(KEPT), page.lines_with(said)), (1, 1));
 }
 
 /// Shows CLI-9.
 #[tokio::test]
-async fn a_file_rewritten_in_place_that_looks_the_same_is_found_out_by_the_first_refusal() {
+async fn file_with_equal_metadata_is_reloaded_after_a_401() {
     let server = Server::start(Behaviour { token: Some("old".to_owned()), ..Behaviour::default() }).await;
     let mount = Mount::new(Form::Files, &Papers::for_server(&server).with_token("old"));
     let api = config_maps(&mount.connection(&server), &spec());
@@ -392,6 +391,6 @@ async fn a_file_rewritten_in_place_that_looks_the_same_is_found_out_by_the_first
     std::fs::write(mount.at("token"), "new").unwrap();
     std::fs::File::options().write(true).open(mount.at("token")).unwrap().set_modified(stamp).unwrap();
     *server.token.lock() = Some("new".to_owned());
-    assert_eq!(class_of_get(&api).await, Err(RetryClass::Unauthorized));
+    assert_eq!(class_of_get(&api).await, Err(ErrorClass::Unauthorized));
     assert_eq!(class_of_get(&api).await, Ok(()));
 }

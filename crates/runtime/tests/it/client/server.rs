@@ -1,6 +1,5 @@
-//! A small API server on loopback that watches its connections: who shares them, how full they get, what they carry.
-//!
-//! The API server in memory is the better liar about Kubernetes; this one knows about sockets.
+//! A minimal API server on loopback that records its connections, streams and credentials. The in-memory API server does not use
+//! sockets.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -32,12 +31,12 @@ use tokio_rustls::TlsAcceptor;
 
 pub(crate) type Authority = CertifiedIssuer<'static, KeyPair>;
 
-/// How a server behaves.
+/// Behaviour of the server.
 pub(crate) struct Behaviour {
     pub(crate) protocols: &'static [&'static [u8]],
-    /// The only token it accepts, if it looks.
+    /// The accepted token; all if `None`.
     pub(crate) token: Option<String>,
-    /// Whether it wants a client certificate of its own authority.
+    /// Whether it requires a client certificate of its CA.
     pub(crate) wants_certificate: bool,
 }
 
@@ -47,7 +46,7 @@ impl Default for Behaviour {
     }
 }
 
-/// What was seen on one connection.
+/// Records of one connection.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ConnectionRecord {
     pub(crate) now: usize,
@@ -55,9 +54,9 @@ pub(crate) struct ConnectionRecord {
     pub(crate) watches: usize,
     pub(crate) calls: usize,
     pub(crate) version: Option<Version>,
-    /// The client's certificate, if it showed one.
+    /// Client certificate, if any.
     pub(crate) certificate: Option<Vec<u8>>,
-    /// The tokens that came over it.
+    /// Received tokens.
     pub(crate) tokens: BTreeSet<String>,
 }
 
@@ -79,7 +78,7 @@ pub(crate) fn authority() -> Authority {
     CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
 }
 
-/// A certificate and its key, both in PEM.
+/// A certificate and its key in PEM.
 pub(crate) fn issued_by(authority: &Authority, name: &str) -> (String, String) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new([name.to_owned()]).unwrap();
@@ -136,7 +135,7 @@ impl Server {
         *self.acceptor.lock() = tls(authority, &self.authority, &self.behaviour);
     }
 
-    /// Sends every open watch one more event.
+    /// Sends an event to each open watch.
     pub(crate) fn tell_the_news(&self) {
         self.news.send_modify(|version| *version += 1);
     }
@@ -151,7 +150,7 @@ impl Server {
         path
     }
 
-    /// A kubeconfig that trusts this server's authority, with this user.
+    /// Returns a kubeconfig with the CA of this server and this user.
     pub(crate) fn kubeconfig(&self, user: &str) -> PathBuf {
         self.file("ca.crt", &self.authority.pem());
         self.kubeconfig_for(&format!("https://localhost:{}", self.address.port()), user)
@@ -199,7 +198,7 @@ fn tls(authority: &Authority, of_clients: &Authority, behaviour: &Behaviour) -> 
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// Counts one stream while it lives.
+/// Counts one stream until it is dropped.
 struct Stream {
     log: Arc<Mutex<Vec<ConnectionRecord>>>,
     index: usize,
@@ -242,7 +241,7 @@ async fn answer(
         std::future::pending::<()>().await;
     }
     if is_watch {
-        // One event at once, then one whenever there is news.
+        // One event immediately, then one for each notification.
         let events = futures::stream::unfold((stream, news, true), |(stream, mut news, first)| async move {
             if !first && news.changed().await.is_err() {
                 return None;

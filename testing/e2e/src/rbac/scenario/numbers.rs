@@ -17,7 +17,7 @@ const STUBBORN: Duration = Duration::from_secs(15);
 const ATTEMPTS: usize = 8;
 
 /// What the manager says of a request to thaw that it gives to a set.
-const HAND_DOWN: &str = "thaw with its deployment";
+const HAND_DOWN: &str = "copy the unfreeze annotation";
 
 impl Scenario<'_> {
     /// Somebody's script makes machines for a set.
@@ -46,7 +46,7 @@ impl Scenario<'_> {
         let cluster = &self.cluster;
         let is_done =
             |required_step: &str| anyhow::Ok(programs.said()?.iter().any(|said| is_done(said, required_step)));
-        let is_frozen = || anyhow::Ok(is_done("freeze set")? && is_done("freeze deployment")?);
+        let is_frozen = || anyhow::Ok(is_done("=\"freeze MachineSet")? && is_done("=\"freeze MachineDeployment")?);
         // A set that is very quick has deleted them before anybody counted; the script does not give up.
         for attempt in 1..=ATTEMPTS {
             let begin = Instant::now();

@@ -175,7 +175,7 @@ async fn keyboard(browser: &Browser) -> anyhow::Result<()> {
 
 async fn screen_reader(browser: &Browser) -> anyhow::Result<()> {
     let cells = browser.labels(".cells .cell").await?;
-    let whole = |label: &String| label.contains(", Running, new, node ");
+    let whole = |label: &String| label.contains(", Running, current template, node ");
     ensure!(cells.len() == 12 && cells.iter().all(whole), "{cells:?}");
     let shown = "button:not([hidden] *):not(.timeline *), input:not([hidden] *)";
     let buttons = browser.labels(shown).await?;

@@ -73,7 +73,7 @@ pub(super) async fn lives_elsewhere(plane: &ControlPlane, binaries: &Binaries) -
     outcome
 }
 
-/// Does what docs/operations.md asks of whoever runs the target cluster.
+/// Does what docs/operations/install.md asks of whoever runs the target cluster.
 fn hand_over(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Result<()> {
     kubectl(target, &["create", "namespace", NAMESPACE])?;
     kubectl(target, &["create", "serviceaccount", "millwright", "--namespace", NAMESPACE])?;

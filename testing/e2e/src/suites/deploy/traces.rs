@@ -20,7 +20,7 @@ const EXAMPLE: &str = "deploy/examples/traced";
 
 /// A trace as it must be: its name, how it ends, its stages in their order, and the calls to the cloud with the stages they belong to.
 struct ExpectedTrace {
-    /// The word in the recipe for its id (docs/observability.md).
+    /// The word in the recipe for its id (docs/operations/observability.md).
     word: &'static str,
     name: &'static str,
     outcome: &'static str,
@@ -94,7 +94,7 @@ async fn all_told(collector: &Collector, lives: usize) -> anyhow::Result<Receive
     }
 }
 
-/// The way to a machine's trace that docs/observability.md tells everybody.
+/// The way to a machine's trace that docs/operations/observability.md tells everybody.
 fn documented_id(machine: &Value, expected: &ExpectedTrace) -> anyhow::Result<String> {
     let uid = machine.pointer("/metadata/uid").and_then(Value::as_str).context("a machine has no uid")?;
     let recipe = "printf %s \"$0/$1\" | sha256sum | cut -c-32";

@@ -20,7 +20,7 @@ const PROGRAM: &str = "millwright-driver-local";
 const GARDEN: &str = "garden";
 /// Where a class of the second generation has its pods.
 const INFRA: &str = "infra";
-/// Who makes pods there, with the rights that docs/drivers/local.md lists and no others.
+/// Who makes pods there, with the rights that docs/reference/drivers/local.md lists and no others.
 const MAKER: &str = "maker-of-pods";
 /// What sleeps, under the name of a node image.
 const IMAGE: &str = "millwright.local/pause:1";

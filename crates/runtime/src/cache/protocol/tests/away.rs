@@ -1,29 +1,29 @@
-//! A server that did not answer for a while may have been put back (ADR 0074).
+//! Tests of outages: a server that did not respond for a while may have been restored (ADR 0074).
 
 use super::*;
 
-/// A server that is away for about seven seconds: the line breaks, and three attempts fail.
-fn away() -> Vec<Answer> {
+/// An outage of about seven seconds: the watch breaks, and three attempts fail.
+fn outage() -> Vec<Answer> {
     let unreachable = || ListWatchError::Unreachable("connection refused".to_owned());
-    let mut away = vec![Answer::Watch(Ok(vec![Err(unreachable())]), After::End)];
-    away.extend((0..3).map(|_| Answer::Page(Err(unreachable()))));
-    away
+    let mut outage = vec![Answer::Watch(Ok(vec![Err(unreachable())]), After::End)];
+    outage.extend((0..3).map(|_| Answer::Page(Err(unreachable()))));
+    outage
 }
 
-/// A server that shows the same object in the same version before and after.
-fn unchanged_after_it_was_away() -> Fixture {
+/// A server with the same object in the same version before and after an outage.
+fn unchanged_after_outage() -> Fixture {
     let mut script = vec![page(100, None, vec![map("a", 90)])];
-    script.extend(away());
+    script.extend(outage());
     script.push(page(120, None, vec![map("a", 90)]));
     Fixture::new(Script::of(script))
 }
 
 /// Shows CAC-20.
 #[tokio::test(start_paused = true)]
-async fn after_five_seconds_without_an_answer_everything_is_listed_whatever_the_version() {
+async fn relist_follows_five_seconds_without_a_response() {
     let mut script = vec![page(100, None, vec![map("a", 90), map("lost", 95)])];
-    script.extend(away());
-    // Put back to 80, and further than we were when we ask.
+    script.extend(outage());
+    // Restored to version 80; its version is newer than that of the cache when it is listed.
     script.push(page(120, None, vec![map("a", 110)]));
     let fixture = Fixture::new(Script::of(script));
     fixture.pass(MINUTE).await;
@@ -35,7 +35,7 @@ async fn after_five_seconds_without_an_answer_everything_is_listed_whatever_the_
 
 /// Shows CAC-20.
 #[tokio::test(start_paused = true)]
-async fn a_server_whose_etcd_is_away_has_not_answered_and_one_that_refuses_or_is_busy_has() {
+async fn server_errors_count_as_no_response_but_rejections_do_not() {
     for (code, listed) in [(500, true), (503, true), (403, false), (429, false)] {
         let mut script = vec![page(100, None, vec![])];
         script.extend((0..3).map(|_| Answer::Watch(Err(refused(code, "no")), After::End)));
@@ -48,8 +48,8 @@ async fn a_server_whose_etcd_is_away_has_not_answered_and_one_that_refuses_or_is
 
 /// Shows CAC-20.
 #[tokio::test(start_paused = true)]
-async fn what_we_deleted_is_there_again_in_a_copy_that_has_overtaken_us() {
-    let fixture = unchanged_after_it_was_away();
+async fn deleted_object_reappears_in_a_restored_server() {
+    let fixture = unchanged_after_outage();
     fixture.settle().await;
     fixture.cache.deleted(&Key::cluster("a"), "uid-a");
     assert!(fixture.names().is_empty());
@@ -59,21 +59,21 @@ async fn what_we_deleted_is_there_again_in_a_copy_that_has_overtaken_us() {
 
 /// Shows CAC-20.
 #[tokio::test(start_paused = true)]
-async fn the_same_version_may_be_another_state_after_the_server_was_away() {
-    let fixture = unchanged_after_it_was_away();
+async fn same_version_is_replaced_after_an_outage() {
+    let fixture = unchanged_after_outage();
     fixture.pass(MINUTE).await;
     assert_eq!(fixture.seen(), ["+a", "~a"]);
 }
 
 /// Shows CAC-21.
 #[tokio::test(start_paused = true)]
-async fn an_object_that_went_back_tells_that_the_server_did_however_far_it_has_come() {
+async fn older_object_in_a_newer_list_reveals_a_restore() {
     let mut script = vec![page(100, None, vec![map("a", 90), map("lost", 95)])];
-    script.extend(away());
+    script.extend(outage());
     let copy = || page(120, None, vec![map("a", 70)]);
     script.extend([copy(), copy()]);
     let fixture = Fixture::new(Script::of(script));
-    fixture.pass(Duration::from_secs(20)).await; // the pause before the first, and none before the second
+    fixture.pass(Duration::from_secs(20)).await; // backoff before the first list, none before the second
     assert_eq!(fixture.script.asked()[5..], ["list 500", "list 500", "watch 120"]);
     assert_eq!((fixture.cache.trust(), fixture.counters().regressions), (Trust::Firm, 1));
     assert_eq!(fixture.names(), ["a"]);
@@ -81,7 +81,7 @@ async fn an_object_that_went_back_tells_that_the_server_did_however_far_it_has_c
 
 /// Shows CAC-17.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_went_back_while_the_line_was_broken_is_found_out_before_it_catches_up() {
+async fn restore_during_a_disconnect_is_detected() {
     let unreachable = || ListWatchError::Unreachable("connection refused".to_owned());
     let fixture = Fixture::new(Script::of([
         page(100, None, vec![map("a", 90), map("b", 95)]),
@@ -96,8 +96,8 @@ async fn a_server_that_went_back_while_the_line_was_broken_is_found_out_before_i
     assert_eq!(fixture.names(), ["a"]);
 }
 
-/// One whose server is away for a number of attempts, and that tries again with others.
-fn away_for(attempts: usize, signal: &RetrySignal) -> Fixture {
+/// A cache with an outage of several attempts and a shared retry signal.
+fn outage_of(attempts: usize, signal: &RetrySignal) -> Fixture {
     let unreachable = || ListWatchError::Unreachable("connection refused".to_owned());
     let mut script = vec![page(100, None, vec![map("a", 90)]), Answer::Watch(Ok(vec![Err(unreachable())]), After::End)];
     script.extend((0..attempts).map(|_| Answer::Page(Err(unreachable()))));
@@ -106,8 +106,8 @@ fn away_for(attempts: usize, signal: &RetrySignal) -> Fixture {
     Fixture::with(Script::of(script), Cache::builder().with(|settings| settings.retry_signal = signal))
 }
 
-/// How long one takes until it is at its end again.
-async fn back_after(fixture: &Fixture) -> Duration {
+/// Returns the time until the cache watches again.
+async fn recovery_time(fixture: &Fixture) -> Duration {
     let start = Instant::now();
     while fixture.script.asked().last().is_none_or(|last| last != "watch 120") {
         fixture.settle().await;
@@ -117,13 +117,13 @@ async fn back_after(fixture: &Fixture) -> Duration {
 
 /// Shows CAC-22.
 #[tokio::test(start_paused = true)]
-async fn the_first_that_is_answered_wakes_the_others() {
+async fn first_response_wakes_other_reflectors() {
     let signal = RetrySignal::default();
     for (of_second, later) in [(signal.clone(), Duration::ZERO), (RetrySignal::default(), Duration::from_secs(3))] {
-        let first = away_for(5, &signal);
+        let first = outage_of(5, &signal);
         first.pass(Duration::from_secs(3)).await;
-        let second = away_for(5, &of_second);
-        let (one, other) = tokio::join!(back_after(&first), back_after(&second));
+        let second = outage_of(5, &of_second);
+        let (one, other) = tokio::join!(recovery_time(&first), recovery_time(&second));
         let difference = other.saturating_sub(one);
         assert!(difference >= later && difference < later + Duration::from_millis(10), "{one:?}, {other:?}");
     }
@@ -131,9 +131,9 @@ async fn the_first_that_is_answered_wakes_the_others() {
 
 /// Shows CAC-22.
 #[tokio::test(start_paused = true)]
-async fn one_that_is_not_cut_off_keeps_its_pause() {
+async fn reflector_with_a_connection_keeps_its_backoff() {
     let signal = RetrySignal::default();
-    let fixture = away_for(4, &signal);
+    let fixture = outage_of(4, &signal);
     fixture.pass(Duration::from_secs(2)).await;
     let asked = fixture.script.asked().len();
     for _ in 0..100 {

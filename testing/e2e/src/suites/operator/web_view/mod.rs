@@ -112,7 +112,7 @@ async fn without_rights(operator: &Operator<'_>) -> anyhow::Result<WebView> {
     view.until("/", None, 200).await?;
     view.until("/events", Some(&view.tokens.reader), 503).await?;
     let said = bed.said(NAME)?;
-    ensure!(said.contains("could not ask the API server who may see the web view"), "{said}");
+    ensure!(said.contains("failed to review access to the web view"), "{said}");
     Ok(view)
 }
 
