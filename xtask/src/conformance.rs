@@ -6,7 +6,7 @@ use control_plane::{ControlPlane, Options, Program};
 use tokio::time::Instant;
 
 use e2e::control_plane::{Build, compiled};
-use e2e::suites::{Ran, Server, Teller, run_program};
+use e2e::suites::{Ran, Server, SuiteProgram, run_program};
 
 /// Which servers to hold to the cases.
 #[derive(Args)]
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &ChoreArgs) -> anyhow::Result<()> {
             Server::InMemory => {
                 let name = "conformance-in-memory";
                 let arguments = ["--in-memory", &args.only];
-                (runtime.block_on(run_program(Teller::Conformance, name, &arguments))?, name)
+                (runtime.block_on(run_program(SuiteProgram::Conformance, name, &arguments))?, name)
             }
             Server::Real => (runtime.block_on(on_a_real_one(&args.only))?, "conformance"),
         };
@@ -62,7 +62,7 @@ async fn on_a_real_one(only: &str) -> anyhow::Result<e2e::suites::Tally> {
     let options = Options { scheduler: control_plane::Presence::Without, ..options };
     let plane = ControlPlane::start(options).await?;
     let kubeconfig = plane.kubeconfig_path().to_string_lossy().into_owned();
-    let tally = run_program(Teller::Conformance, "conformance", &["--kubeconfig", &kubeconfig, only]).await;
+    let tally = run_program(SuiteProgram::Conformance, "conformance", &["--kubeconfig", &kubeconfig, only]).await;
     plane.stop().await?;
     tally
 }

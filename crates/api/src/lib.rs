@@ -42,7 +42,8 @@ pub use machine_deployment::{
 pub use machine_set::{MachineSet, MachineSetSpec, MachineSetStatus};
 pub use meta::{
     DurationError, GoDuration, IntOrString, LabelSelector, Object, ObjectMeta, OwnerReference, Quantity, Requirement,
-    Rounding, SelectorError, SelectorTextError, SmallMap, SpecDuration, Text, TextMap, Time, Uid, merge, record, time, wire,
+    Rounding, SelectorError, SelectorTextError, SmallMap, SpecDuration, Text, TextMap, Time, Uid, merge, record, time,
+    wire,
 };
 pub use operation::{LastOperation, MachineSummary};
 pub use preservation::Preservable;

@@ -61,8 +61,9 @@ pub fn check_provider(provider: &str, class: &MachineClass) -> Result<(), Driver
     if found == provider {
         return Ok(());
     }
-    let message =
-        format!("provider: Unsupported value: {found:?}: this driver handles MachineClasses with provider {provider:?}");
+    let message = format!(
+        "provider: Unsupported value: {found:?}: this driver handles MachineClasses with provider {provider:?}"
+    );
     Err(DriverError::invalid(message))
 }
 
@@ -75,7 +76,8 @@ mod tests {
         let class = |provider: &str| MachineClass { provider: provider.into(), ..MachineClass::default() };
         assert!(check_provider("host", &class("host")).is_ok());
         let error = check_provider("host", &class("Host")).unwrap_err();
-        let expected = "provider: Unsupported value: \"Host\": this driver handles MachineClasses with provider \"host\"";
+        let expected =
+            "provider: Unsupported value: \"Host\": this driver handles MachineClasses with provider \"host\"";
         assert_eq!((error.code(), error.message()), (crate::Code::InvalidArgument, expected));
     }
 }

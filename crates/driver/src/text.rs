@@ -24,7 +24,9 @@ pub fn node_name_problem(name: &str) -> Option<&'static str> {
     } else if name.len() > LONGEST_LABEL_VALUE {
         Some("is longer than 63 characters, the maximum of a label value")
     } else if !name.chars().all(inner) || name.starts_with(['-', '_', '.']) || name.ends_with(['-', '_', '.']) {
-        Some("is not a valid label value: only letters, digits, '-', '_' and '.' are allowed, with a letter or digit at both ends")
+        Some(
+            "is not a valid label value: only letters, digits, '-', '_' and '.' are allowed, with a letter or digit at both ends",
+        )
     } else {
         None
     }

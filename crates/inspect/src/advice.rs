@@ -1,34 +1,34 @@
-//! What somebody can do about a planner's reason.
+//! Advice for each reason of a planner: whether the state is healthy, what follows, and how to fix it.
 //!
-//! The reasons are `plan`'s. Here each of them gets what an operator needs beside it: whether it passes by itself, what follows when it does not, and
-//! how to help. One match a planner, without a catch-all, so that a new reason cannot be forgotten.
+//! Each planner has one match without a catch-all, so a new reason must get advice.
 
 use api::{Code, Machine, MachinePhase, Object};
 use planner::{deployment, machine, machineset};
 
-use crate::Standing::{self, Fine, Troubled, Working};
+use crate::Health::{self, Healthy, InProgress, NeedsAttention};
 
-/// What an operator needs beside a reason.
+/// Advice for a reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advice {
-    /// Whether it passes by itself.
-    pub standing: Standing,
-    /// How to help, if anybody can.
+    /// Health of the object.
+    pub health: Health,
+    /// How to fix it, if a user can.
     pub unblock: Option<String>,
-    /// What follows when its time has passed.
+    /// What follows when the deadline has passed.
     pub then: Option<&'static str>,
 }
 
-const REPLACED: &str = "it is marked Failed, and its set replaces it";
-const FORCED: &str = "its drain goes on with force when its drain timeout has passed";
+const REPLACED: &str = "the Machine is marked Failed, and its MachineSet replaces it";
+const FORCED: &str =
+    "the drain is forced after the drain timeout: remaining pods are deleted, PodDisruptionBudgets are ignored";
 
 impl Advice {
-    fn plain(standing: Standing) -> Self {
-        Self { standing, unblock: None, then: None }
+    fn plain(health: Health) -> Self {
+        Self { health, unblock: None, then: None }
     }
 
     fn help(unblock: impl Into<String>) -> Self {
-        Self { standing: Troubled, unblock: Some(unblock.into()), then: None }
+        Self { health: NeedsAttention, unblock: Some(unblock.into()), then: None }
     }
 
     fn then(self, then: &'static str) -> Self {
@@ -36,14 +36,14 @@ impl Advice {
     }
 }
 
-/// About a machine.
+/// Returns the advice for a Machine.
 #[must_use]
-#[allow(clippy::too_many_lines, reason = "one row a reason; a table that is split cannot be looked up")]
+#[allow(clippy::too_many_lines, reason = "one row per reason")]
 pub fn machine(reason: &machine::Reason, seen: &Machine) -> Advice {
     use machine::Reason as R;
     let name = seen.name();
     match reason {
-        R::Converged | R::NodeOutOfDate | R::ConditionsChanged | R::Joined | R::Rejoined | R::Updated => Advice::plain(Fine),
+        R::Converged | R::NodeOutOfDate | R::ConditionsChanged | R::Joined | R::Rejoined | R::Updated => Advice::plain(Healthy),
         R::FinalizerMissing
         | R::ClassNotCached(_)
         | R::ClassFinalizerMissing(_)
@@ -73,130 +73,130 @@ pub fn machine(reason: &machine::Reason, seen: &Machine) -> Advice {
         | R::NodeNotCached(_)
         | R::NodeRemaining(_)
         | R::DrainFailed(_)
-        | R::Deleted => Advice::plain(Working),
+        | R::Deleted => Advice::plain(InProgress),
         R::Invalid(_) => {
-            Advice::help(format!("mend the field: `kubectl edit machine {name}`, and the template it came from"))
+            Advice::help(format!("fix the field: `kubectl edit machine {name}`, and the template of its owner"))
         }
         R::ClassMissing(class) | R::ClassMissingVmPossible(class) => {
-            Advice::help(format!("create MachineClass {class:?}, or name another one in spec.class.name"))
+            Advice::help(format!("create MachineClass {class:?}, or set spec.class.name to another one"))
         }
         R::ClassUndecodable(class) => Advice::help(format!(
-            "mend MachineClass {class:?}: a field of it has a type that its definition does not allow"
+            "fix MachineClass {class:?}: a field has a type that the CRD does not allow"
         )),
         R::ClassInvalid(class, _) => {
-            Advice::help(format!("mend MachineClass {class:?}: `kubectl edit machineclass {class}`"))
+            Advice::help(format!("fix MachineClass {class:?}: `kubectl edit machineclass {class}`"))
         }
         R::ClassDeleting(class) => Advice::help(format!(
-            "create MachineClass {class:?} anew once it is gone, or name another one in spec.class.name"
+            "create MachineClass {class:?} again after its deletion, or set spec.class.name to another one"
         )),
         R::DriverMissing(_) => Advice::help(
-            "run the controllers with the driver of the class's provider (--provider or --driver-endpoint)",
+            "run the machine controller with the driver of the MachineClass's provider (--provider or --driver-endpoint)",
         ),
-        R::SecretUnusable(_) => Advice::help("create or complete the Secret that its MachineClass names"),
-        R::CallFailed { code, .. } | R::CapacityExhausted { code } => by_code(*code).then("it is tried again"),
-        R::VmUnnamed => Advice::help("mend the driver: its answer names neither the VM nor its node"),
-        R::CreationTimedOut | R::JoinTimedOut | R::HealthTimedOut => Advice::plain(Working).then(REPLACED),
+        R::SecretUnusable(_) => Advice::help("create or complete the Secret that the MachineClass names"),
+        R::CallFailed { code, .. } | R::CapacityExhausted { code } => by_code(*code).then("the call is retried"),
+        R::VmUnnamed => Advice::help("fix the driver: its response contains neither the VM nor the Node name"),
+        R::CreationTimedOut | R::JoinTimedOut | R::HealthTimedOut => Advice::plain(InProgress).then(REPLACED),
         R::NodeNotRegistered(node) => Advice {
-            standing: Working,
+            health: InProgress,
             unblock: Some(format!(
-                "if node {node:?} does not come: look at the console of the VM, its user data and its network; a kubelet that \
-                 cannot reach the API server or log in never registers"
+                "if Node {node:?} does not register: check the console of the VM, its user data and its network. The kubelet must \
+                 reach the API server and authenticate"
             )),
             then: Some(REPLACED),
         },
         R::CriticalComponentsNotReady => Advice {
-            standing: Working,
-            unblock: Some("see why the pods of critical components do not start on its node".into()),
+            health: InProgress,
+            unblock: Some("check why the pods of critical components do not start on the Node".into()),
             then: Some(REPLACED),
         },
         R::NodeNotHealthy(_) | R::NodeMissing(_) => {
-            let standing = if *seen.phase() == MachinePhase::Pending { Working } else { Troubled };
-            // One that runs is called Unknown first, and its health timeout begins then.
+            let health = if *seen.phase() == MachinePhase::Pending { InProgress } else { NeedsAttention };
+            // A Running Machine becomes Unknown first; then the health timeout starts.
             let then = (*seen.phase() != MachinePhase::Running).then_some(REPLACED);
             let help = format!(
-                "mend its node (`kubectl describe node`), or delete the machine to have it replaced now: `kubectl delete machine {name}`"
+                "repair the Node (`kubectl describe node`). To replace the Machine now: `kubectl delete machine {name}`"
             );
-            Advice { standing, unblock: Some(help), then }
+            Advice { health, unblock: Some(help), then }
         }
         R::HealthTimeoutDisabled => Advice::help(format!(
-            "mend its node, or delete it: `kubectl delete machine {name}`; spec.disableHealthTimeout keeps it from being replaced"
+            "repair the Node, or replace the Machine: `kubectl delete machine {name}`. spec.disableHealthTimeout prevents automatic replacement"
         )),
         R::ReplacementsInProgress { .. } => Advice {
-            standing: Working,
+            health: InProgress,
             unblock: Some(format!(
-                "it is replaced when another of its deployment is done; to let more go at once annotate it with {}, or raise \
-                 --machine-max-replacements",
+                "the Machine is replaced after another replacement is complete. To replace more at the same time, set annotation {} on \
+                 the Machine, or increase --machine-max-replacements",
                 api::names::annotations::MAX_REPLACEMENTS
             )),
             then: None,
         },
         R::FailedUpdateKept | R::UpdateFailed(_) | R::UpdateTimedOut => Advice::help(format!(
-            "mend the update on its node (its agent says why in annotation {}), or delete it: `kubectl delete machine {name}`",
+            "fix the update on the Node (the agent reports the reason in annotation {}), or replace the Machine: `kubectl delete machine {name}`",
             api::names::annotations::UPDATE_FAILED_REASON
         )),
-        R::Frozen => Advice::help("see why the API servers could not be reached; it goes on by itself once they can"),
+        R::Frozen => Advice::help("check why the API servers are unreachable. The controller resumes when the connection is restored"),
         R::ReadyForUpdate => Advice {
-            standing: Working,
-            unblock: Some("if it takes long: see whether the agent that updates nodes runs on it".into()),
+            health: InProgress,
+            unblock: Some("if this takes long: check that the update agent runs on the Node".into()),
             then: None,
         },
         R::Preserved { .. } => Advice {
-            standing: Working,
+            health: InProgress,
             unblock: Some(format!(
-                "to let it go before: `kubectl annotate machine {name} {}=false --overwrite`, and the same on its node if that has the annotation",
+                "to end the preservation now: `kubectl annotate machine {name} {}=false --overwrite`. If the Node has the annotation, change it there too",
                 api::names::annotations::PRESERVE
             )),
-            then: Some("it is no longer preserved, and is replaced if it has failed"),
+            then: Some("the preservation ends, and the Machine is replaced if it is Failed"),
         },
         R::AwaitsReplacement => Advice {
-            standing: Working,
+            health: InProgress,
             unblock: seen.controller_owner().is_none().then(|| {
-                format!("nobody owns it, so nobody replaces it: delete it with `kubectl delete machine {name}`")
+                format!("the Machine has no MachineSet and is not replaced: `kubectl delete machine {name}`")
             }),
             then: None,
         },
-        R::Draining(_) => Advice::plain(Working).then(FORCED),
+        R::Draining(_) => Advice::plain(InProgress).then(FORCED),
         R::CordonFailed(_) => {
-            Advice::help("let the controllers write to its node: a webhook or a role is in the way").then(FORCED)
+            Advice::help("allow the machine controller to patch the Node: a webhook or a missing permission prevents it").then(FORCED)
         }
         R::Detaching { .. } => Advice {
-            standing: Working,
+            health: InProgress,
             unblock: Some(
-                "if they stay: see `kubectl get volumeattachments` and the log of the CSI driver that attaches them; its VM is deleted all the same when its drain timeout has passed once more"
+                "if they stay attached: check `kubectl get volumeattachments` and the log of the CSI driver. After another drain timeout, the VM is deleted anyway"
                     .into(),
             ),
             then: None,
         },
         R::NodeDisputed(_) => {
-            Advice::help("correct the label \"node\" of the machine that does not run on that node").then(FORCED)
+            Advice::help("correct the label \"node\" of the Machine that does not run on that Node").then(FORCED)
         }
         R::VmShared { with, .. } => Advice::help(format!(
-            "correct spec.providerID, or delete the machine that was created by mistake; the VM stays with {with:?} or this one"
+            "correct spec.providerID, or delete the Machine that was created by mistake. The VM stays with {with:?} or this Machine"
         )),
-        R::NodeForeign { .. } => Advice::help("correct the label \"node\" of the machine"),
-        R::NodeLookupFailed { .. } => Advice::help("let the controllers read the target cluster")
-            .then("its deletion goes on as if there were no node"),
+        R::NodeForeign { .. } => Advice::help("correct the label \"node\" of the Machine"),
+        R::NodeLookupFailed { .. } => Advice::help("allow the machine controller to read Nodes of the target cluster")
+            .then("the deletion continues without the Node"),
         R::NodeDeletionFailed { name, .. } => Advice::help(format!("delete Node {name:?} if it still exists")),
-        R::NodeUndecodable(node) => Advice::help(format!("mend or delete Node {node:?}: nobody can read it")),
+        R::NodeUndecodable(node) => Advice::help(format!("fix or delete Node {node:?}: it cannot be decoded")),
         R::OtherFinalizer => Advice::help(format!(
-            "whoever put the other finalizer must remove it: `kubectl get machine {name} -o jsonpath='{{.metadata.finalizers}}'`"
+            "the owner of the other finalizer must remove it: `kubectl get machine {name} -o jsonpath='{{.metadata.finalizers}}'`"
         )),
     }
 }
 
-/// About a driver call that failed.
+/// Returns the advice for a failed driver call.
 fn by_code(code: Code) -> Advice {
     Advice::help(match code {
-        Code::ResourceExhausted => {
-            "raise the quota at the cloud, or name a class of another type or zone in the deployment's template"
+        Code::ResourceExhausted => "raise the cloud quota, or use a MachineClass with another instance type or zone",
+        Code::PermissionDenied => {
+            "grant the missing cloud permission to the credentials in the Secret of the MachineClass"
         }
-        Code::PermissionDenied => "give the credentials in the class's Secret the missing right at the cloud",
-        Code::Unauthenticated => "renew the credentials in the class's Secret",
-        Code::InvalidArgument => "mend providerSpec of its MachineClass or what is in its Secret",
+        Code::Unauthenticated => "renew the credentials in the Secret of the MachineClass",
+        Code::InvalidArgument => "fix providerSpec of the MachineClass, or the contents of its Secret",
         Code::NotFound | Code::FailedPrecondition | Code::AlreadyExists | Code::OutOfRange => {
-            "see what the cloud says of it, in the last operation below"
+            "check the message of the cloud in the last operation"
         }
-        Code::Unimplemented | Code::Internal | Code::DataLoss => "see the log of the driver",
+        Code::Unimplemented | Code::Internal | Code::DataLoss => "check the log of the driver",
         Code::Ok
         | Code::Canceled
         | Code::Unknown
@@ -204,16 +204,16 @@ fn by_code(code: Code) -> Advice {
         | Code::Aborted
         | Code::Unavailable
         | Code::Uninitialized
-        | Code::Other(_) => "see whether the cloud has an outage; it is tried again by itself",
+        | Code::Other(_) => "check whether the cloud has an outage. The call is retried automatically",
     })
 }
 
-/// About a set.
+/// Returns the advice for a MachineSet.
 #[must_use]
 pub fn set(reason: &machineset::Reason, name: &str) -> Advice {
     use machineset::Reason as R;
     match reason {
-        R::Converged => Advice::plain(Fine),
+        R::Converged => Advice::plain(Healthy),
         R::FinalizerMissing
         | R::Ownership { .. }
         | R::TooFew { .. }
@@ -223,30 +223,30 @@ pub fn set(reason: &machineset::Reason, name: &str) -> Advice {
         | R::ResultsPending(_)
         | R::Deleting { .. }
         | R::Orphaning
-        | R::MachinesGone => Advice::plain(Working),
+        | R::MachinesGone => Advice::plain(InProgress),
         R::Invalid(_) => {
-            Advice::help(format!("mend the field: `kubectl edit machineset {name}`, or its deployment if it has one"))
+            Advice::help(format!("fix the field: `kubectl edit machineset {name}`, or its MachineDeployment"))
         }
         R::Frozen => Advice::help(format!(
-            "see why it has too many machines (`kubectl describe machineset {name}`), delete those that are too many, then ask for a \
-             thaw: `kubectl annotate machinedeployment NAME {}=True`",
+            "check why there are too many Machines (`kubectl describe machineset {name}`), delete the surplus, then unfreeze: \
+             `kubectl annotate machinedeployment NAME {}=True`",
             api::names::annotations::UNFREEZE
         )),
-        R::ClockSkewed => Advice::help("correct the clock of the controller's host"),
+        R::ClockSkewed => Advice::help("correct the clock of the host on which the controller runs"),
         R::ReplacementDelayed(_) => Advice::help(format!(
-            "find out why its Machines fail: `kubectl describe machines`, and the Events of machineset {name}"
+            "check why the Machines fail: `kubectl describe machines`, and the Events of machineset {name}"
         )),
-        R::InvalidTemplate(_) => Advice::help("make the labels of its template match its selector"),
-        R::OtherFinalizer => Advice::help("whoever put the other finalizer must remove it"),
+        R::InvalidTemplate(_) => Advice::help("make spec.selector match the labels of the template"),
+        R::OtherFinalizer => Advice::help("the owner of the other finalizer must remove it"),
     }
 }
 
-/// About a deployment.
+/// Returns the advice for a MachineDeployment.
 #[must_use]
 pub fn deployment(reason: &deployment::Reason, name: &str) -> Advice {
     use deployment::Reason as R;
     match reason {
-        R::Converged => Advice::plain(Fine),
+        R::Converged => Advice::plain(Healthy),
         R::MachinesNotCached
         | R::HashMissing(_)
         | R::RollbackRequested(_)
@@ -256,13 +256,13 @@ pub fn deployment(reason: &deployment::Reason, name: &str) -> Advice {
         | R::Completing { .. }
         | R::Deleting(_)
         | R::Orphaning
-        | R::Deleted => Advice::plain(Working),
-        R::Invalid(_) => Advice::help(format!("mend the field: `kubectl edit machinedeployment {name}`")),
+        | R::Deleted => Advice::plain(InProgress),
+        R::Invalid(_) => Advice::help(format!("fix the field: `kubectl edit machinedeployment {name}`")),
         R::Paused => Advice {
-            standing: Working,
-            unblock: Some(format!("to go on: `millwright rollout resume machinedeployment/{name}`")),
+            health: InProgress,
+            unblock: Some(format!("to resume: `millwright rollout resume machinedeployment/{name}`")),
             then: None,
         },
-        R::SetNotCreated(_) => Advice::help("see what the API server says against its new set"),
+        R::SetNotCreated(_) => Advice::help("check why the API server rejects the new MachineSet"),
     }
 }

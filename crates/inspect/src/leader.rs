@@ -1,7 +1,6 @@
-//! Whether anybody acts.
+//! Checks from the Leases whether a leader is active.
 //!
-//! Decisions are carried out by the leader of a component. Without one nothing happens, whatever the objects say, and nothing in them
-//! tells: a stopped controller looks like a patient one. Its Lease tells.
+//! Only the leader of a component reconciles. Without a leader nothing happens, and the objects do not show it.
 
 use std::time::Duration;
 
@@ -14,17 +13,17 @@ use crate::words;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Component {
-    /// Looks after deployments and sets.
+    /// Reconciles MachineDeployments and MachineSets.
     Manager,
-    /// Looks after machines.
+    /// Reconciles Machines.
     MachineController,
 }
 
 impl Component {
-    /// Both.
+    /// Both components.
     pub const ALL: [Self; 2] = [Self::Manager, Self::MachineController];
 
-    /// The name of its Lease, which is the reference's.
+    /// Returns the name of the Lease, as in MCM.
     pub fn lease(self) -> &'static str {
         match self {
             Self::Manager => api::names::MANAGER_LEASE,
@@ -33,71 +32,70 @@ impl Component {
     }
 }
 
-/// What was read of a component's Lease.
+/// The Lease of a component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Whose it is.
+    /// The component.
     pub component: Component,
-    /// What it says.
+    /// Contents.
     pub record: Record,
 }
 
-/// What a Lease says.
+/// Contents of a Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
-    /// There is none: no leader was ever elected here, which does not say that nobody acts without an election.
+    /// The Lease does not exist: no leader was ever elected. A controller without leader election may run.
     Missing,
-    /// It could not be read; the sentence says why.
+    /// The Lease could not be read; the text is the reason.
     NotRead(String),
-    /// Somebody holds it, or has held it.
+    /// The Lease has, or had, a holder.
     Held {
-        /// Who; empty if it was given back.
+        /// Holder; empty after a release.
         holder: String,
-        /// When it was last renewed.
+        /// Time of the last renewal.
         renewed: Option<Timestamp>,
-        /// How long a renewal is good for.
+        /// Lease duration.
         good_for: Duration,
     },
 }
 
 impl Lease {
-    /// Why it is not known whether anybody acts for this component.
+    /// Returns why the leader is unknown, if it is.
     #[must_use]
-    pub fn doubt(&self) -> Option<String> {
+    pub fn unknown_leader(&self) -> Option<String> {
         let lease = self.component.lease();
         match &self.record {
-            Record::NotRead(why) => Some(format!("whether a controller leads: {why}")),
+            Record::NotRead(why) => Some(format!("leader unknown: {why}")),
             Record::Missing => Some(format!(
-                "whether a controller runs: there is no lease {lease:?}, so none has run here, or only without leader election"
+                "no controller found: Lease {lease:?} does not exist. A controller without leader election is not detected"
             )),
             Record::Held { .. } => None,
         }
     }
 
-    /// Why nobody acts for this component, as a sentence; `None` if somebody does, or if that is not known. Clocks differ, so a lease that has only
-    /// just expired counts as held.
+    /// Returns why there is no leader; `None` if there is one, or if that is unknown. A Lease counts as held for twice
+    /// its duration, because clocks differ.
     #[must_use]
-    pub fn vacancy(&self, now: Timestamp) -> Option<String> {
+    pub fn missing_leader(&self, now: Timestamp) -> Option<String> {
         let lease = self.component.lease();
         match &self.record {
             Record::NotRead(_) | Record::Missing => None,
             Record::Held { holder, .. } if holder.is_empty() => {
-                Some(format!("lease {lease:?} was given back and nobody has taken it"))
+                Some(format!("Lease {lease:?} was released and has no new holder"))
             }
-            Record::Held { renewed: None, .. } => Some(format!("lease {lease:?} was never renewed")),
+            Record::Held { renewed: None, .. } => Some(format!("Lease {lease:?} was never renewed")),
             Record::Held { holder, renewed: Some(renewed), good_for } => {
                 let good_for = SignedDuration::try_from(good_for.saturating_mul(2)).unwrap_or(SignedDuration::MAX);
                 let age = now.duration_since(*renewed);
-                (age > good_for).then(|| {
-                    format!("lease {lease:?} has expired: {holder:?} renewed it last {} ago", words::duration(age))
-                })
+                (age > good_for)
+                    .then(|| format!("Lease {lease:?} has expired: {holder:?} renewed it {} ago", words::duration(age)))
             }
         }
     }
 }
 
-/// How to get a leader.
-pub const ELECT: &str = "see whether the controllers run and what they log: `kubectl get pods` in the namespace of their Deployment, or `millwright run`";
+/// Remedy for a missing leader.
+pub const ELECT: &str = "check that the controllers run, and check their logs: `kubectl get pods` in the namespace of their Deployment, or the output of `millwright run`";
 
 #[cfg(test)]
 mod tests {
@@ -113,18 +111,16 @@ mod tests {
     #[rstest]
     #[case::renewed(held("a", 990), None)]
     #[case::expired_a_moment_ago(held("a", 971), None)]
-    #[case::expired(held("a", 700), Some("has expired: \"a\" renewed it last 5m ago"))]
-    #[case::given_back(held("", 999), Some("was given back"))]
+    #[case::expired(held("a", 700), Some("has expired: \"a\" renewed it 5m ago"))]
+    #[case::released(held("", 999), Some("was released"))]
     #[case::never_made(Record::Missing, None)]
     #[case::not_allowed(Record::NotRead("no".into()), None)]
-    fn a_component_without_a_leader_is_told_from_one_whose_lease_is_not_known(
-        #[case] record: Record,
-        #[case] told: Option<&str>,
-    ) {
-        let vacancy = Lease { component: Component::Manager, record }.vacancy(Timestamp::from_second(1000).unwrap());
-        match told {
-            None => assert_eq!(vacancy, None),
-            Some(part) => assert!(vacancy.as_ref().is_some_and(|text| text.contains(part)), "{vacancy:?}"),
+    fn missing_leader_is_distinguished_from_an_unknown_one(#[case] record: Record, #[case] expected: Option<&str>) {
+        let missing =
+            Lease { component: Component::Manager, record }.missing_leader(Timestamp::from_second(1000).unwrap());
+        match expected {
+            None => assert_eq!(missing, None),
+            Some(part) => assert!(missing.as_ref().is_some_and(|text| text.contains(part)), "{missing:?}"),
         }
     }
 }

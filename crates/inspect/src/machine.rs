@@ -1,8 +1,8 @@
-//! A machine as its controller would see it now.
+//! Plans a Machine as its controller would now.
 //!
-//! The planner is given what a process that has just started would know: everything in the objects, nothing of its own. Where the last operation
-//! tells what a driver answered, that is what it is given as the cloud's last word. Evictions that a budget would refuse are refused here as the
-//! API server would refuse them, so that the drain says what keeps it.
+//! The planner gets what a controller knows after a start: the objects, and no memory. A driver error recorded in the
+//! last operation is used as the last response. Evictions that a PodDisruptionBudget would refuse are refused here, so
+//! that the drain names the obstacle.
 
 use std::sync::Arc;
 
@@ -23,75 +23,81 @@ use planner::{LookedFor, Policy, Presence};
 
 use crate::process::Process;
 use crate::snapshot::{Cluster, Secret};
-use crate::{Snapshot, Standing, Verdict, advice};
+use crate::{Health, Snapshot, Verdict, advice};
 
-/// How a machine stands.
+/// Returns the verdict for a Machine.
 pub(crate) fn verdict(snapshot: &Snapshot, machine: &Arc<Machine>) -> Verdict {
     if let Some(why) = snapshot.cluster().and_then(|cluster| cluster.nodes.refused.as_ref()) {
         return as_written(machine, why);
     }
-    let inquiry = Inquiry::of(snapshot, machine);
-    let plan = inquiry.plan(&inquiry.vm);
-    if let Some(verdict) = look_ahead(&inquiry, &plan) {
+    let input = PlanInput::of(snapshot, machine);
+    let plan = input.plan(&input.vm);
+    if let Some(verdict) = look_ahead(&input, &plan) {
         return verdict;
     }
-    inquiry.told(&plan)
+    input.verdict(&plan)
 }
 
-/// The cloud is asked before a VM is made. What it answers is not known here; what follows if it has none, as for nearly every machine, is, and
-/// may be what the machine really waits for.
-fn look_ahead(inquiry: &Inquiry<'_>, plan: &Plan) -> Option<Verdict> {
+/// Plans past the lookup of the VM. The driver is queried before a VM is created, and nearly every new Machine has
+/// none. So the verdict also shows what follows if there is no VM.
+fn look_ahead(input: &PlanInput<'_>, plan: &Plan) -> Option<Verdict> {
     let asks = plan.steps.iter().any(|step| matches!(step, Step::Driver(Call::Status)));
-    if !asks || inquiry.machine.is_deleting() {
+    if !asks || input.machine.is_deleting() {
         return None;
     }
-    let ahead = inquiry.told(&inquiry.plan(&VmState::Absent));
-    if ahead.standing != Standing::Troubled {
-        let mut verdict = inquiry.told(plan);
-        verdict.steps.extend(ahead.steps.iter().map(|step| format!("then, if the cloud has none: {step}")));
+    let ahead = input.verdict(&input.plan(&VmState::Absent));
+    if ahead.health != Health::NeedsAttention {
+        let mut verdict = input.verdict(plan);
+        verdict.steps.extend(ahead.steps.iter().map(|step| format!("then, if the cloud has no VM: {step}")));
         return Some(verdict);
     }
     let mut verdict = ahead;
-    verdict
-        .not_known
-        .push("whether the cloud has a VM for it already; it is asked first, and this follows if not".to_owned());
+    verdict.not_known.push(
+        "whether the cloud already has a VM. The driver is queried first; this follows if there is none".to_owned(),
+    );
     Some(verdict)
 }
 
 fn verdict_of(plan: &Plan, machine: &Machine) -> Verdict {
     let advice = advice::machine(&plan.because, machine);
     let steps = plan.steps.iter().map(ToString::to_string).collect();
-    let mut verdict = Verdict::new(advice.standing, plan.because.to_string(), steps, plan.wake);
+    let mut verdict = Verdict::new(advice.health, plan.because.to_string(), steps, plan.wake);
     verdict.then = advice.then.map(str::to_owned);
     verdict.unblock.extend(advice.unblock);
     verdict
 }
 
-/// What its status says, where Nodes cannot be read and nothing can be planned.
+/// Returns a verdict from the status, if Nodes cannot be read and nothing can be planned.
 fn as_written(machine: &Machine, why: &str) -> Verdict {
     let last = &machine.status.last_operation;
-    let standing = match (machine.phase(), &last.state) {
-        (MachinePhase::Running | MachinePhase::Available, _) if !machine.is_deleting() => Standing::Fine,
-        (MachinePhase::Failed, _) | (_, OperationState::Failed) => Standing::Troubled,
-        _ => Standing::Working,
+    let health = match (machine.phase(), &last.state) {
+        (MachinePhase::Running | MachinePhase::Available, _) if !machine.is_deleting() => Health::Healthy,
+        (MachinePhase::Failed, _) | (_, OperationState::Failed) => Health::NeedsAttention,
+        _ => Health::InProgress,
     };
-    let reason = if last.description.is_empty() { "nothing is written about it yet" } else { &last.description };
-    let mut verdict =
-        Verdict::new(standing, reason.to_owned(), Vec::new(), planner::Wake::On(planner::Awaited::Change));
-    verdict.not_known.push(format!("its node, and so what happens next: {why}"));
+    let reason = if last.description.is_empty() { "no status yet" } else { &last.description };
+    let mut verdict = Verdict::new(health, reason.to_owned(), Vec::new(), planner::Wake::On(planner::Awaited::Change));
+    verdict.not_known.push(format!("the Node and the next step: {why}"));
     verdict
 }
 
-/// What a drain waits for can often be helped, and what cannot ends at its timeout.
+/// Adds the remedies of a drain and its deadline. The forced drain is the last remedy.
 fn drain_advice(snapshot: &Snapshot, machine: &Machine, plan: &Plan, refused: &[Refused], verdict: &mut Verdict) {
     let failed = plan.steps.iter().any(|step| matches!(step, Step::Status(write) if write.last_operation.as_ref().is_some_and(|last| last.state == OperationState::Failed)));
     if failed || !refused.is_empty() || machine.status.last_operation.state == OperationState::Failed {
-        verdict.standing = Standing::Troubled;
+        verdict.health = Health::NeedsAttention;
     }
-    let mut helped: Vec<String> = refused.iter().map(Refused::help).collect();
-    helped.sort();
-    helped.dedup();
-    verdict.unblock.extend(helped);
+    let mut remedies: Vec<String> = refused.iter().map(Refused::help).collect();
+    remedies.sort();
+    remedies.dedup();
+    if remedies.is_empty()
+        && let Some(node) = machine.node_name()
+    {
+        remedies.push(format!(
+            "if pods do not terminate, check them: `kubectl get pods --all-namespaces --field-selector spec.nodeName={node}`"
+        ));
+    }
+    verdict.unblock.extend(remedies);
     let limits = Policy::default().drain;
     let node = snapshot.node_of(machine).map(|node| &**node);
     let request = Request::for_deletion(machine, "", node, &limits, &planner::safety::NO_OUTAGES);
@@ -99,20 +105,20 @@ fn drain_advice(snapshot: &Snapshot, machine: &Machine, plan: &Plan, refused: &[
         && let Ok(at) = since.checked_add(request.timeout)
     {
         let forced = format!(
-            "{} its drain goes on with force: pods are deleted instead of evicted",
+            "{} the drain is forced: remaining pods are deleted, PodDisruptionBudgets are ignored",
             crate::words::until(at, snapshot.now)
         );
         verdict.then = None;
-        verdict.in_the_end = Some(format!("at {forced}"));
+        verdict.deadline = Some(format!("at {forced}"));
         verdict.unblock.push(format!(
-            "to force it now: `kubectl label machine {} {}=true`",
+            "last resort, deletes pods and ignores PodDisruptionBudgets: `kubectl label machine {} {}=true`",
             machine.name(),
             api::names::labels::FORCE_DELETION
         ));
     }
 }
 
-/// A pod that a budget keeps.
+/// A refused eviction.
 struct Refused {
     budgets: Vec<String>,
     misconfigured: bool,
@@ -122,19 +128,19 @@ impl Refused {
     fn help(&self) -> String {
         match self.budgets.as_slice() {
             [budget] if self.misconfigured => format!(
-                "PodDisruptionBudget {budget} can never allow an eviction though all its pods are healthy: raise maxUnavailable, lower \
+                "PodDisruptionBudget {budget} never allows an eviction, although all its pods are healthy: raise maxUnavailable, lower \
                  minAvailable, or run more replicas"
             ),
-            [budget] => format!("get the pods of PodDisruptionBudget {budget} healthy, or run more replicas"),
+            [budget] => format!("make the pods of PodDisruptionBudget {budget} healthy, or run more replicas"),
             several => {
-                format!("leave one PodDisruptionBudget for each pod: {} cover the same one", several.join(" and "))
+                format!("keep one PodDisruptionBudget per pod: {} cover the same pod", several.join(" and "))
             }
         }
     }
 }
 
-/// Everything that is handed to the planner, kept alive for it.
-struct Inquiry<'a> {
+/// Input of the planner.
+struct PlanInput<'a> {
     snapshot: &'a Snapshot,
     machine: &'a Machine,
     policy: Policy,
@@ -148,14 +154,14 @@ struct Inquiry<'a> {
     outages: Outages,
 }
 
-impl<'a> Inquiry<'a> {
+impl<'a> PlanInput<'a> {
     fn of(snapshot: &'a Snapshot, machine: &'a Machine) -> Self {
-        let mut inquiry = Self {
+        let mut input = Self {
             snapshot,
             machine,
             policy: Policy::default(),
             secret: secret(snapshot, machine),
-            vm: last_word(machine),
+            vm: last_response(machine),
             drain_view: snapshot.cluster().map_or_else(DrainView::default, |cluster| drain_view(cluster, machine)),
             refused: Vec::new(),
             rivals: rivals(snapshot, machine),
@@ -163,12 +169,12 @@ impl<'a> Inquiry<'a> {
             siblings: siblings(snapshot, machine),
             outages: Outages::NONE,
         };
-        inquiry.try_evictions();
-        inquiry
+        input.try_evictions();
+        input
     }
 
-    /// What a plan of it comes to, for people.
-    fn told(&self, plan: &Plan) -> Verdict {
+    /// Returns the verdict for a plan.
+    fn verdict(&self, plan: &Plan) -> Verdict {
         let mut verdict = verdict_of(plan, self.machine);
         if matches!(plan.because, Reason::Draining(_)) {
             drain_advice(self.snapshot, self.machine, plan, &self.refused, &mut verdict);
@@ -177,10 +183,10 @@ impl<'a> Inquiry<'a> {
         verdict
     }
 
-    /// What follows if this is what the cloud last said.
+    /// Plans the Machine for this state of the VM.
     fn plan(&self, vm: &VmState) -> Plan {
         let node = self.snapshot.node_of(self.machine).map(|node| &**node);
-        // The list that was read is the API server's own word.
+        // The list came from the API server, so an absent Node does not exist.
         let lookup = if matches!(node, Presence::Absent) { NodeLookup::Absent } else { NodeLookup::NotRequested };
         let served = DriverState::Served;
         let class = self.snapshot.classes.look_up(&self.machine.spec.class.name).map(|class| &**class);
@@ -212,7 +218,7 @@ impl<'a> Inquiry<'a> {
         })
     }
 
-    /// Lets the budgets answer what the API server would answer now, and remembers it as the drain would.
+    /// Answers the evictions of the plan as the API server would, and records the answers in the drain memory.
     fn try_evictions(&mut self) {
         let Some(cluster) = self.snapshot.cluster() else { return };
         let (Some(budgets), Watched::Seen(pods)) = (&cluster.budgets, &self.drain_view.pods) else { return };
@@ -247,52 +253,53 @@ impl<'a> Inquiry<'a> {
         }
     }
 
-    /// What a process of the controllers knows and an onlooker does not, as far as it matters for this plan.
+    /// Returns what could not be determined, as far as it matters for this plan.
     fn not_known(&self, plan: &Plan) -> Vec<String> {
         let mut unknown = Vec::new();
         let class = self.snapshot.classes.look_up(&self.machine.spec.class.name).map(|class| &**class);
         if let Some(why) = &self.snapshot.classes.refused {
-            unknown.push(format!("its MachineClass: {why}"));
+            unknown.push(format!("the MachineClass: {why}"));
         }
         if let Presence::Present(class) = class {
             for (namespace, name) in planner::secret::named_by(class) {
                 match self.snapshot.secrets.get(&format!("{namespace}/{name}")) {
-                    Some(Secret::NotRead(why)) => unknown.push(format!("what is in Secret {namespace}/{name}: {why}")),
-                    // One that nobody needs is not read.
+                    Some(Secret::NotRead(why)) => {
+                        unknown.push(format!("the contents of Secret {namespace}/{name}: {why}"));
+                    }
+                    // A Secret is read only if it is needed.
                     None | Some(Secret::Keys(_) | Secret::Missing) => {}
                 }
             }
         }
-        unknown.extend(self.only_the_process_knows(plan));
+        unknown.extend(self.known_only_to_the_leader(plan));
         if plan.because != Reason::Converged {
-            unknown.push(
-                "the flags of the controllers: where the machine names no timeout, the default of the flag is assumed"
-                    .to_owned(),
-            );
+            unknown
+                .push("flags of the controllers; default timeouts are assumed where the Machine sets none".to_owned());
         }
         unknown
     }
 
-    /// What is in no object, unless the leader has told it.
-    fn only_the_process_knows(&self, plan: &Plan) -> Vec<String> {
+    /// Returns what is in no object and was not reported by the leader.
+    fn known_only_to_the_leader(&self, plan: &Plan) -> Vec<String> {
         let why = match &self.snapshot.process {
-            Process::Told(_) => return Vec::new(),
-            Process::Silent(why) => format!(": {why}"),
-            Process::NotAsked => " (`/debug/state` of the machine controller shows it)".to_owned(),
+            Process::Reported(_) => return Vec::new(),
+            Process::Unavailable(why) => format!(": {why}"),
+            Process::NotQueried => " (see `/debug/state` of the machine controller)".to_owned(),
         };
         let mut unknown = Vec::new();
         let asks_driver = plan.steps.iter().any(|step| matches!(step, Step::Driver(_)));
         if asks_driver || matches!(plan.because, Reason::CallFailed { .. }) {
-            unknown.push(format!("whether a driver call is under way, and its place among the calls that wait{why}"));
+            unknown.push(format!("whether a driver call is in progress or queued{why}"));
         }
         if matches!(plan.because, Reason::Draining(_)) {
-            unknown.push(format!("which evictions the controller has tried, and when it tries again{why}"));
+            unknown.push(format!("which evictions were tried, and when they are retried{why}"));
         }
         unknown
     }
 }
 
-/// Whether the Secrets of its class can be used; one that could not be read is taken for usable, and named as not known.
+/// Returns whether the Secrets of the MachineClass are usable. A Secret that could not be read counts as usable and is
+/// reported as unknown.
 fn secret(snapshot: &Snapshot, machine: &Machine) -> SecretState {
     let Presence::Present(class) = snapshot.classes.look_up(&machine.spec.class.name) else {
         return SecretState::Ready;
@@ -305,7 +312,7 @@ fn secret(snapshot: &Snapshot, machine: &Machine) -> SecretState {
             _ if namespace != class.namespace() => held.push((key, None)),
             None | Some(Secret::NotRead(_)) => return SecretState::Ready,
             Some(Secret::Missing) => held.push((key, None)),
-            // The values were never kept. Which keys there are is all that is asked.
+            // Values are never kept; only the keys matter.
             Some(Secret::Keys(keys)) => {
                 held.push((key, Some(keys.iter().map(|key| (key.as_str(), "")).collect::<SecretData>())));
             }
@@ -321,20 +328,20 @@ fn secret(snapshot: &Snapshot, machine: &Machine) -> SecretState {
     planner::secret::state(Some(class), &named, machine.name(), snapshot.now)
 }
 
-/// What a driver last said of its VM, as far as its last operation tells.
-fn last_word(machine: &Machine) -> VmState {
+/// Returns the last response of the driver, as recorded in the last operation.
+fn last_response(machine: &Machine) -> VmState {
     let last = &machine.status.last_operation;
     if last.state != OperationState::Failed {
         return VmState::Unknown;
     }
-    // The reference's text for a driver that is away names no code.
-    let is_away = last.description.starts_with(VM_STATUS_RETRY);
+    // The text of MCM for an unreachable driver contains no code.
+    let is_unreachable = last.description.starts_with(VM_STATUS_RETRY);
     let coded = CodedText::parse(&last.description).map(|coded| coded.code);
-    let coded = if is_away { Some(Code::Unavailable) } else { coded };
+    let coded = if is_unreachable { Some(Code::Unavailable) } else { coded };
     let code = if last.error_code.is_empty() { coded } else { Some(Code::from_name(&last.error_code)) };
     let call = match last.kind {
         OperationType::Create => Call::Create,
-        OperationType::Delete if is_away => Call::Status,
+        OperationType::Delete if is_unreachable => Call::Status,
         OperationType::Delete => Call::Delete,
         _ => return VmState::Unknown,
     };
@@ -380,14 +387,14 @@ fn covers(budget: &PodDisruptionBudgetView, pod: &PodView) -> bool {
         && selector.is_some_and(|selector| selector.matches(&pod.metadata.labels).unwrap_or(false))
 }
 
-/// The other machines that name the same node.
+/// Returns the other Machines with the same Node.
 fn rivals(snapshot: &Snapshot, machine: &Machine) -> Vec<Arc<Machine>> {
     let Some(node) = machine.node_name() else { return Vec::new() };
     let others = snapshot.machines_on(node.as_str()).iter().filter(|other| other.uid() != machine.uid());
     others.cloned().collect()
 }
 
-/// The other Machines that name the same VM.
+/// Returns the other Machines with the same VM.
 fn vm_rivals(snapshot: &Snapshot, machine: &Machine) -> Vec<Arc<Machine>> {
     let holders = snapshot.machines_with_vm(machine.spec.provider_id.as_str()).iter();
     holders.filter(|other| other.uid() != machine.uid()).cloned().collect()

@@ -1,4 +1,4 @@
-//! Sets and deployments as the manager would see them now.
+//! Plans MachineSets and MachineDeployments as the manager would now.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use planner::machineset::{Member, NameSeed, Outstanding, UndecodableMachine};
 use planner::{Policy, Presence};
 
 use crate::words::count;
-use crate::{Snapshot, Standing, Verdict, advice};
+use crate::{Health, Snapshot, Verdict, advice};
 
-/// How a set stands.
+/// Returns the verdict for a MachineSet.
 pub(crate) fn set(snapshot: &Snapshot, set: &Arc<MachineSet>) -> Verdict {
     let uid = set.uid();
     let mut machines: Vec<_> = snapshot.machines.of_owner(uid.as_str()).chain(snapshot.machines.orphans()).collect();
@@ -51,7 +51,7 @@ pub(crate) fn set(snapshot: &Snapshot, set: &Arc<MachineSet>) -> Verdict {
     });
     let steps = plan.steps.iter().map(set_step).collect();
     let advice = advice::set(&plan.because, set.name());
-    let mut verdict = Verdict::new(advice.standing, plan.because.to_string(), steps, plan.wake);
+    let mut verdict = Verdict::new(advice.health, plan.because.to_string(), steps, plan.wake);
     if let Some(help) = advice.unblock {
         let deployment = snapshot.deployment_of(set).map(|deployment| deployment.name());
         verdict.unblock.push(match deployment {
@@ -65,15 +65,15 @@ pub(crate) fn set(snapshot: &Snapshot, set: &Arc<MachineSet>) -> Verdict {
     if let Some(failure) = set.status.conditions.iter().find(|condition| {
         condition.kind == api::names::conditions::set::REPLICA_FAILURE && condition.status == api::ConditionStatus::True
     }) {
-        verdict.standing = Standing::Troubled;
+        verdict.health = Health::NeedsAttention;
         if failure.reason != api::names::conditions::millwright::REPLACEMENT_DELAYED {
-            verdict.unblock.push(format!("the API server refused machines of it: {}", failure.message));
+            verdict.unblock.push(format!("the API server rejected Machines of this MachineSet: {}", failure.message));
         }
     }
     verdict
 }
 
-/// Names of machines to be made are drawn when they are made, so only their number is known.
+/// Returns the text of a step. Names of new Machines are generated on creation, so only their number is known.
 fn set_step(step: &planner::machineset::Step) -> String {
     match step {
         planner::machineset::Step::Create(batches) => {
@@ -83,7 +83,7 @@ fn set_step(step: &planner::machineset::Step) -> String {
     }
 }
 
-/// How a deployment stands.
+/// Returns the verdict for a MachineDeployment.
 pub(crate) fn deployment(snapshot: &Snapshot, deployment: &Arc<MachineDeployment>) -> Verdict {
     let uid = deployment.uid();
     let owned = snapshot.sets.of_owner(uid.as_str()).chain(snapshot.sets.orphans());
@@ -97,7 +97,7 @@ pub(crate) fn deployment(snapshot: &Snapshot, deployment: &Arc<MachineDeployment
             let found = match snapshot.machines.look_up(&name) {
                 Presence::Present(machine) => Named::Found(machine),
                 Presence::Undecodable(_) => Named::Undecodable,
-                // The list that was read is the API server's own word.
+                // The list came from the API server, so an absent Machine does not exist.
                 Presence::Absent => Named::NotFound,
             };
             (name, found)
@@ -120,7 +120,7 @@ pub(crate) fn deployment(snapshot: &Snapshot, deployment: &Arc<MachineDeployment
     });
     let steps = plan.steps.iter().map(ToString::to_string).collect();
     let advice = advice::deployment(&plan.because, deployment.name());
-    let mut verdict = Verdict::new(advice.standing, plan.because.to_string(), steps, plan.wake);
+    let mut verdict = Verdict::new(advice.health, plan.because.to_string(), steps, plan.wake);
     verdict.unblock.extend(advice.unblock);
     verdict
 }

@@ -1,8 +1,7 @@
-//! All pools of a namespace as a picture: a cell for each machine.
+//! All pools of a namespace as a grid with one cell per Machine, for the web view.
 //!
-//! The tree says why; the picture shows how it moves, several times a second. So no planner is asked here, and what has changed since the last
-//! look ([`changes`]) is small however many machines there are. Names, phases and numbers only: whoever may look at the picture need not be allowed to
-//! read the objects.
+//! The grid is updated several times per second, so no planner runs here, and updates contain only the changes
+//! ([`changes`]). It contains names, phases and numbers, so viewers need no permission to read the objects.
 
 use std::collections::BTreeMap;
 
@@ -15,35 +14,35 @@ use serde::Serialize;
 use crate::Snapshot;
 use crate::explain::Explained;
 
-/// Everything that is drawn.
+/// The grid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Picture {
     /// The namespace.
     pub namespace: String,
-    /// Deployments, then sets without one, then the machines of nobody; each sort by name.
+    /// MachineDeployments, then MachineSets without one, then Machines without a MachineSet; each sorted by name.
     pub pools: Vec<Pool>,
     /// All machines, by name.
     pub machines: BTreeMap<String, Cell>,
 }
 
-/// Machines that belong together.
+/// Machines of one MachineDeployment or MachineSet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Pool {
-    /// `machinedeployment` or `machineset`, as `explain` calls it; `None` for the machines of nobody.
+    /// `machinedeployment` or `machineset`, as in `explain`; `None` for Machines without a MachineSet.
     pub kind: Option<&'static str>,
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How many machines it is to have.
+    /// Desired number of Machines.
     pub replicas: i32,
-    /// How it goes from one template to the next; empty where it does not.
+    /// Update strategy; empty for a MachineSet.
     pub strategy: String,
     /// Whether it is paused.
     pub paused: bool,
     /// Whether it is frozen.
     pub frozen: bool,
-    /// Its sets, old ones first: a roll-out goes from left to right.
+    /// MachineSets, old ones first.
     pub sets: Vec<Group>,
 }
 
@@ -51,15 +50,15 @@ pub struct Pool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Group {
-    /// Its name; empty for the machines of nobody.
+    /// Name; empty for Machines without a MachineSet.
     pub name: String,
-    /// The class of its machines.
+    /// MachineClass of the Machines.
     pub class: String,
-    /// Its revision.
+    /// Revision.
     pub revision: String,
     /// Whether its template is the deployment's.
     pub current: bool,
-    /// How many machines it is to have.
+    /// Desired number of Machines.
     pub replicas: i32,
 }
 
@@ -67,42 +66,42 @@ pub struct Group {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cell {
-    /// Its set; empty if it has none.
+    /// MachineSet; empty if there is none.
     pub set: String,
-    /// Its phase; empty before anything was written.
+    /// Phase; empty before the first status update.
     pub phase: String,
-    /// Since when it is in that phase.
+    /// Start of the phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<Timestamp>,
-    /// Its node, as soon as it has joined.
+    /// Node name, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
 }
 
-/// What differs between two pictures.
+/// Differences between two grids.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Changes<'a> {
     /// The pools, if anything about them has changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pools: Option<&'a [Pool]>,
-    /// Machines that are new or look different.
+    /// New or changed Machines.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub machines: BTreeMap<&'a str, &'a Cell>,
-    /// Machines that are gone.
+    /// Deleted Machines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub gone: Vec<&'a str>,
 }
 
 impl Changes<'_> {
-    /// Whether there is nothing to draw.
+    /// Returns whether nothing has changed.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pools.is_none() && self.machines.is_empty() && self.gone.is_empty()
     }
 }
 
-/// What has to be drawn anew.
+/// Returns the changes between two grids.
 #[must_use]
 pub fn changes<'a>(before: &'a Picture, now: &'a Picture) -> Changes<'a> {
     let differs = |(name, cell): &(&String, &Cell)| before.machines.get(*name) != Some(cell);
@@ -114,7 +113,7 @@ pub fn changes<'a>(before: &'a Picture, now: &'a Picture) -> Changes<'a> {
     }
 }
 
-/// What there is to see.
+/// Builds the grid.
 #[must_use]
 pub fn of(snapshot: &Snapshot) -> Picture {
     let mut by_deployment: BTreeMap<&str, Vec<&MachineSet>> = BTreeMap::new();
@@ -138,8 +137,8 @@ pub fn of(snapshot: &Snapshot) -> Picture {
     deployments.sort_by(|a, b| a.name.cmp(&b.name));
     let mut without: Vec<Pool> = alone.into_iter().map(of_set).collect();
     without.sort_by(|a, b| a.name.cmp(&b.name));
-    let of_nobody = machines.values().filter(|cell| cell.set.is_empty()).count();
-    let pools = deployments.into_iter().chain(without).chain((of_nobody > 0).then(nobody)).collect();
+    let standalone = machines.values().filter(|cell| cell.set.is_empty()).count();
+    let pools = deployments.into_iter().chain(without).chain((standalone > 0).then(standalone_pool)).collect();
     Picture { namespace: snapshot.namespace.clone(), pools, machines }
 }
 
@@ -175,8 +174,8 @@ fn of_set(set: &MachineSet) -> Pool {
     }
 }
 
-/// The machines that no set manages.
-fn nobody() -> Pool {
+/// Returns the pool of Machines without a MachineSet.
+fn standalone_pool() -> Pool {
     let group =
         Group { name: String::new(), class: String::new(), revision: String::new(), current: true, replicas: 0 };
     Pool {
@@ -200,7 +199,7 @@ fn group(set: &MachineSet, current: bool) -> Group {
     }
 }
 
-/// Revisions are numbers, written as text.
+/// Returns the revision as a number.
 fn revision(group: &Group) -> u64 {
     group.revision.parse().unwrap_or_default()
 }

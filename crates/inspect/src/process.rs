@@ -1,7 +1,7 @@
-//! What only the process of the controllers knows.
+//! State of the leader process that is in no object: driver calls, queues, drains and the last decisions.
 //!
-//! Driver calls that are out, the queue in front of a cloud, how far a drain is and what was last decided are in no object. The leader tells them on its
-//! page `/debug/state`. Whoever could ask it computes with its answer; whoever could not says so, and why: silence must not look like "nothing is under way".
+//! The leader serves it at `/debug/state`. If the leader cannot be queried, the explanation says so; otherwise a
+//! missing answer would look like "nothing is in progress".
 
 use std::collections::BTreeMap;
 
@@ -15,31 +15,31 @@ use crate::Snapshot;
 use crate::explain::Explained;
 use crate::words::{age, count, until};
 
-/// What came of asking the leader.
+/// Result of the query to the leader.
 #[derive(Clone, Debug, Default)]
 pub enum Process {
-    /// Nobody asked.
+    /// The leader was not queried.
     #[default]
-    NotAsked,
-    /// It could not be asked; the sentence says why.
-    Silent(String),
-    /// It answered.
-    Told(Box<State>),
+    NotQueried,
+    /// The leader could not be queried; the text is the reason.
+    Unavailable(String),
+    /// The leader reported its state.
+    Reported(Box<State>),
 }
 
-/// What the leader told, as far as answers need it.
+/// State of the leader, as far as it is used here.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct State {
-    /// Whether it leads, in its own words: `yes`, or `no` and who does.
+    /// Leadership: `yes`, or `no` and the name of the leader.
     pub leader: String,
-    /// Why it makes nothing new just now.
+    /// Why the controller is frozen, if it is.
     pub frozen: Option<String>,
     /// Calls to drivers.
     pub limiter: Limiter,
-    /// Nodes that are being emptied.
+    /// Drains in progress or queued.
     pub drains: Vec<Drain>,
-    /// The last decision about each object, by kind and `namespace/name`.
+    /// Last decision for each object, by kind and `namespace/name`.
     pub objects: BTreeMap<String, BTreeMap<String, Decision>>,
 }
 
@@ -47,35 +47,35 @@ pub struct State {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Limiter {
-    /// By credential.
+    /// Calls by credential.
     pub credentials: Vec<Credential>,
-    /// Classes for which the cloud has no room.
+    /// MachineClasses for which the cloud has no capacity.
     pub classes_held_back: Vec<String>,
-    /// Calls about machines that have not ended.
+    /// Calls in progress.
     pub calls: Vec<OpenCall>,
 }
 
 /// The calls of one credential.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct Credential {
-    /// Its Secret.
+    /// Secret.
     pub secret: String,
-    /// How many calls are out.
+    /// Number of calls in progress.
     pub out: usize,
-    /// How many wait to leave.
+    /// Number of queued calls.
     pub waiting: usize,
-    /// Whether the cloud wants to be left alone.
+    /// Whether the cloud throttles the credential.
     pub paused: bool,
 }
 
-/// A driver call that has not ended.
+/// A driver call in progress.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 pub struct OpenCall {
     /// The machine, as `namespace/name`.
     pub machine: String,
-    /// What is asked of the cloud.
+    /// The call.
     pub call: String,
-    /// When it has ended at the latest.
+    /// Deadline.
     pub until: Timestamp,
 }
 
@@ -84,47 +84,47 @@ pub struct OpenCall {
 pub struct Drain {
     /// The machine, as `namespace/name`.
     pub machine: String,
-    /// Since when, in this process.
+    /// Start, in this process.
     pub since: Timestamp,
-    /// How many go before it, while it waits for its turn.
+    /// Number of drains ahead in the queue, if queued.
     pub ahead: Option<usize>,
-    /// How many pods are on the node.
+    /// Number of pods on the Node.
     pub pods: Option<usize>,
 }
 
-/// What was last decided about an object.
+/// Last decision for an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Decision {
-    /// When.
+    /// Time.
     pub decided: Option<Timestamp>,
-    /// Why.
+    /// Reason.
     pub because: String,
-    /// What was done.
+    /// Steps.
     pub did: Vec<String>,
-    /// What wakes it next.
+    /// Awaited event.
     pub awaits: String,
 }
 
 impl Process {
-    /// What the process told, if it did.
+    /// Returns the state, if it was reported.
     #[must_use]
-    pub fn told(&self) -> Option<&State> {
+    pub fn reported(&self) -> Option<&State> {
         match self {
-            Self::Told(state) => Some(state),
-            Self::NotAsked | Self::Silent(_) => None,
+            Self::Reported(state) => Some(state),
+            Self::NotQueried | Self::Unavailable(_) => None,
         }
     }
 
-    /// Whether the process sees the API servers; whoever has not heard of a freeze takes it for so.
+    /// Returns whether the process is connected to the API servers. Assumed if unknown.
     pub(crate) fn connectivity(&self) -> Connectivity {
-        let frozen = self.told().is_some_and(|state| state.frozen.is_some());
+        let frozen = self.reported().is_some_and(|state| state.frozen.is_some());
         if frozen { Connectivity::Frozen } else { Connectivity::Connected }
     }
 
-    /// The driver call about a machine that has not ended.
+    /// Returns the driver call in progress for a Machine.
     pub(crate) fn call_under_way(&self, machine: &Machine) -> Option<CallUnderWay> {
-        let open = self.told()?.call_about(machine)?;
+        let open = self.reported()?.call_about(machine)?;
         let call = [Call::Status, Call::Create, Call::Initialize, Call::Delete];
         let call = call.into_iter().find(|call| call.verb() == open.call)?;
         Some(CallUnderWay { call, until: open.until })
@@ -137,13 +137,13 @@ impl State {
         self.limiter.calls.iter().find(|call| call.machine == key)
     }
 
-    /// What it told that concerns one object, a line each.
+    /// Returns one line for each fact about an object.
     pub(crate) fn lines(&self, snapshot: &Snapshot, kind: Explained, name: &str) -> Vec<String> {
         let mut lines = Vec::new();
         if !self.leader.is_empty() && !self.leader.starts_with("yes") {
-            lines.push(format!("it answered and does not lead: {}", self.leader));
+            lines.push(format!("the queried process is not the leader: {}", self.leader));
         }
-        lines.extend(self.frozen.iter().map(|why| format!("nothing new is made, {why}")));
+        lines.extend(self.frozen.iter().map(|why| format!("frozen {why}")));
         if kind == Explained::Machine
             && let Presence::Present(machine) = snapshot.machines.look_up(name)
         {
@@ -160,13 +160,19 @@ impl State {
         let mut lines = Vec::new();
         lines.push(match self.call_about(machine) {
             Some(open) => {
-                format!("a call to {} its VM is under way, until {} at the latest", open.call, until(open.until, now))
+                format!(
+                    "driver call to {} the VM is in progress, until {} at the latest",
+                    open.call,
+                    until(open.until, now)
+                )
             }
-            None => "no driver call about it is under way".to_owned(),
+            None => "no driver call for this Machine is in progress".to_owned(),
         });
         let class = &machine.spec.class.name;
         if self.limiter.classes_held_back.iter().any(|held_back| held_back == class) {
-            lines.push(format!("the cloud has no room for class {class}; one machine of it tries at a time"));
+            lines.push(format!(
+                "the cloud has no capacity for class {class}; one Machine of this class retries at a time"
+            ));
         }
         if let Presence::Present(class) = snapshot.classes.look_up(class) {
             let credential = planner::limiter::credential(class);
@@ -182,11 +188,8 @@ impl State {
 impl Credential {
     fn line(&self) -> String {
         let Self { secret, out, waiting, paused } = self;
-        let paused = if *paused { "; the cloud has asked for a pause" } else { "" };
-        format!(
-            "with the credentials of Secret {secret}: {} out, {waiting} waiting for their turn{paused}",
-            count(*out, "call")
-        )
+        let paused = if *paused { "; throttled by the cloud" } else { "" };
+        format!("credentials of Secret {secret}: {} in progress, {waiting} queued{paused}", count(*out, "call"))
     }
 }
 
@@ -195,10 +198,10 @@ impl Drain {
         let since = age(Some(self.since), now).unwrap_or_default();
         match (self.ahead, self.pods) {
             (Some(ahead), _) => {
-                format!("its drain waits for its turn since {since}: {} before it", count(ahead, "drain"))
+                format!("drain queued for {since}, {} ahead", count(ahead, "drain"))
             }
-            (None, Some(pods)) => format!("its drain runs since {since}: {} on its node", count(pods, "pod")),
-            (None, None) => format!("its drain runs since {since}; the pods of its node have not been read yet"),
+            (None, Some(pods)) => format!("draining for {since}, {} on the Node", count(pods, "pod")),
+            (None, None) => format!("draining for {since}; the pods of the Node have not been listed yet"),
         }
     }
 }
@@ -206,8 +209,8 @@ impl Drain {
 impl Decision {
     fn line(&self, now: Timestamp) -> String {
         let ago = age(self.decided, now).map_or(String::new(), |age| format!(" {age} ago"));
-        let did = if self.did.is_empty() { String::new() } else { format!("; did: {}", self.did.join(", ")) };
-        let awaits = if self.awaits.is_empty() { String::new() } else { format!("; waits for {}", self.awaits) };
+        let did = if self.did.is_empty() { String::new() } else { format!("; steps: {}", self.did.join(", ")) };
+        let awaits = if self.awaits.is_empty() { String::new() } else { format!("; waiting for {}", self.awaits) };
         format!("decided{ago}: {}{did}{awaits}", self.because)
     }
 }
@@ -216,7 +219,7 @@ fn key(namespace: &str, name: &str) -> String {
     format!("{namespace}/{name}")
 }
 
-/// As decisions name what they are about.
+/// Returns the kind as named in decisions.
 fn subject(kind: Explained) -> &'static str {
     match kind {
         Explained::Machine => "machine",

@@ -1,6 +1,4 @@
-//! The templates that a deployment had.
-//!
-//! Each is kept as a set with a number. What `kubectl rollout history` shows of a Deployment, this shows of a MachineDeployment.
+//! Revisions of a MachineDeployment: the templates kept in its MachineSets, as in `kubectl rollout history`.
 
 use std::sync::Arc;
 
@@ -14,33 +12,33 @@ use serde::Serialize;
 use crate::Snapshot;
 use crate::words::age;
 
-/// The annotation in which people say why they changed something; kubectl's.
+/// Annotation with the cause of a change, as in kubectl.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 
-/// One template.
+/// One revision.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Revision {
     /// Its number.
     pub revision: i64,
-    /// The set that keeps it.
+    /// MachineSet with the template.
     pub machine_set: String,
-    /// The class it names.
+    /// MachineClass.
     pub class: String,
-    /// How many machines its set is to have.
+    /// Desired number of Machines.
     pub replicas: i32,
     /// Whether it is the deployment's template.
     pub current: bool,
-    /// When its set was made.
+    /// Creation time of the MachineSet.
     pub created: Option<Timestamp>,
-    /// Why it was written, if somebody said so.
+    /// Cause of the change, if annotated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change_cause: Option<String>,
-    /// The template itself.
+    /// Template.
     pub template: MachineTemplateSpec,
 }
 
-/// The revisions of a deployment, the oldest first.
+/// Returns the revisions of a MachineDeployment, oldest first.
 #[must_use]
 pub fn history(snapshot: &Snapshot, deployment: &MachineDeployment) -> Vec<Revision> {
     let uid = deployment.uid();
@@ -59,7 +57,7 @@ pub fn history(snapshot: &Snapshot, deployment: &MachineDeployment) -> Vec<Revis
     all
 }
 
-/// As a table.
+/// Returns the revisions as a table.
 #[must_use]
 pub fn table(revisions: &[Revision], now: Timestamp) -> String {
     let mut rows = vec![["REVISION", "MACHINESET", "MACHINES", "CLASS", "AGE", "CHANGE-CAUSE"].map(str::to_owned)];
@@ -77,7 +75,7 @@ pub fn table(revisions: &[Revision], now: Timestamp) -> String {
     aligned(&rows)
 }
 
-/// Columns as kubectl aligns them.
+/// Aligns columns as kubectl does.
 fn aligned<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max();
     let cell = |(column, cell): (usize, &String)| format!("{cell:<width$}", width = width(column).unwrap_or(0) + 3);

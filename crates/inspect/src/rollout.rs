@@ -1,4 +1,4 @@
-//! What `rollout` says and writes, in the words of kubectl.
+//! Texts and patches of `rollout`, worded as in kubectl.
 
 use api::names::conditions::deployment::{PROGRESS_DEADLINE_EXCEEDED, PROGRESSING};
 use api::{MachineDeployment, Object};
@@ -7,26 +7,26 @@ use serde_json::{Value, json};
 
 use crate::revision::Revision;
 
-/// The annotation that a restart writes into the template; kubectl's.
+/// Annotation that a restart sets in the template, as in kubectl.
 pub const RESTARTED_AT: &str = "kubectl.kubernetes.io/restartedAt";
 
-/// How far a roll-out is.
+/// Progress of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// It goes on; the sentence says how far it is.
+    /// In progress; the text is the state.
     Waiting(String),
-    /// It is done.
+    /// Complete.
     Done(String),
-    /// It has not got on for longer than it may.
+    /// The progress deadline is exceeded.
     Failed(String),
 }
 
-/// How far the roll-out of a deployment is. The conditions and their order are kubectl's for Deployments.
+/// Returns the progress of a rollout. The conditions and their order are those of kubectl for Deployments.
 #[must_use]
 pub fn progress(deployment: &MachineDeployment) -> Progress {
     let (name, status, wanted) = (deployment.name(), &deployment.status, deployment.spec.replicas);
     let paused = if deployment.spec.paused {
-        format!(" (it is paused: `millwright rollout resume machinedeployment/{name}`)")
+        format!(" (paused: `millwright rollout resume machinedeployment/{name}`)")
     } else {
         String::new()
     };
@@ -55,23 +55,23 @@ pub fn progress(deployment: &MachineDeployment) -> Progress {
     Progress::Done(format!("machinedeployment {name:?} successfully rolled out"))
 }
 
-/// What a change of a deployment comes to.
+/// Result of a rollout command.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// This merge patch, and what is said when it is written.
+    /// A merge patch, and the message after it is applied.
     Patch {
-        /// The patch, without guards.
+        /// The patch, without preconditions.
         body: Value,
-        /// What is said.
-        said: String,
+        /// The message.
+        message: String,
     },
-    /// Nothing has to be written; the sentence says why.
+    /// No patch is needed; the text is the reason.
     Nothing(String),
-    /// It cannot be done; the sentence says why and what to do.
+    /// The command is rejected; the text is the reason and the fix.
     Refused(String),
 }
 
-/// Stops or continues roll-outs.
+/// Pauses or resumes rollouts.
 #[must_use]
 pub fn pause(deployment: &MachineDeployment, paused: bool) -> Change {
     let word = if paused { "paused" } else { "resumed" };
@@ -82,11 +82,11 @@ pub fn pause(deployment: &MachineDeployment, paused: bool) -> Change {
     }
     Change::Patch {
         body: json!({ "spec": { "paused": paused } }),
-        said: format!("machinedeployment.machine.sapcloud.io/{name} {word}"),
+        message: format!("machinedeployment.machine.sapcloud.io/{name} {word}"),
     }
 }
 
-/// Replaces all machines by new ones of the same template.
+/// Replaces all Machines with the same template.
 #[must_use]
 pub fn restart(deployment: &MachineDeployment, now: Timestamp) -> Change {
     let name = deployment.name();
@@ -98,15 +98,15 @@ pub fn restart(deployment: &MachineDeployment, now: Timestamp) -> Change {
     let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     Change::Patch {
         body: json!({ "spec": { "template": { "metadata": { "annotations": { RESTARTED_AT: at } } } } }),
-        said: format!("machinedeployment.machine.sapcloud.io/{name} restarted"),
+        message: format!("machinedeployment.machine.sapcloud.io/{name} restarted"),
     }
 }
 
-/// Goes back to an earlier template; 0 means the one before the current.
+/// Rolls back to an earlier template; 0 means the previous one.
 ///
-/// What is written is `spec.rollbackTo`, which the manager answers, and not the template itself, as kubectl writes it for a Deployment. So template and the
-/// annotations of its revision go back in one write of the manager's, the reference understands it as well, and what the template was is read from
-/// the sets at the moment it is written and not from what was seen here.
+/// The patch sets `spec.rollbackTo`, which the manager handles, as in MCM. kubectl writes the template of a Deployment
+/// instead. The manager restores the template and the annotations of the revision in one write, from the current
+/// MachineSets.
 #[must_use]
 pub fn undo(deployment: &MachineDeployment, revisions: &[Revision], to: i64) -> Change {
     let name = deployment.name();
@@ -134,6 +134,6 @@ pub fn undo(deployment: &MachineDeployment, revisions: &[Revision], to: i64) -> 
     }
     Change::Patch {
         body: json!({ "spec": { "rollbackTo": { "revision": wanted } } }),
-        said: format!("machinedeployment.machine.sapcloud.io/{name} rolled back to revision {wanted}"),
+        message: format!("machinedeployment.machine.sapcloud.io/{name} rolled back to revision {wanted}"),
     }
 }

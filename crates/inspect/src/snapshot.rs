@@ -1,7 +1,7 @@
-//! The objects that answers are computed from, as one read found them.
+//! The objects from which answers are computed, as read at one time.
 //!
-//! A read may be incomplete: a role may not allow to list classes, or one object cannot be decoded. Neither must look like absence, so each
-//! kind says what it does not hold and why.
+//! A read may be incomplete: a list may be forbidden, or an object cannot be decoded. Neither means that the object
+//! does not exist, so each kind records what is missing and why.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -14,10 +14,10 @@ use planner::Presence;
 use crate::leader::Lease;
 use crate::process::Process;
 
-/// All that was read.
+/// Everything that was read.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// The namespace of the control cluster.
+    /// Namespace in the control cluster.
     pub namespace: String,
     /// Its MachineDeployments.
     pub deployments: Kind<MachineDeployment>,
@@ -27,21 +27,21 @@ pub struct Snapshot {
     pub machines: Kind<Machine>,
     /// Its MachineClasses.
     pub classes: Kind<MachineClass>,
-    /// What is known of the Secrets that its classes name, by `namespace/name`.
+    /// Secrets that its MachineClasses name, by `namespace/name`.
     pub secrets: BTreeMap<String, Secret>,
-    /// The leases of the two components, as far as they could be read.
+    /// Leases of the components.
     pub leases: Vec<Lease>,
-    /// What the leader told of what is in no object.
+    /// State of the leader process.
     pub process: Process,
-    /// The cluster that nodes join.
+    /// The target cluster.
     pub target: Target,
-    /// When all of it was read.
+    /// When it was read.
     pub now: Timestamp,
-    /// What is looked up for each machine, made when it is first needed: thousands of machines would look through thousands of nodes.
+    /// Index, built on first use: looking up thousands of Nodes for thousands of Machines would be slow.
     pub index: Index,
 }
 
-/// Where objects are found. Begins empty; objects must not be exchanged once it was used.
+/// Index of the objects. Objects must not change after its first use.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     nodes: OnceLock<BTreeMap<String, usize>>,
@@ -52,64 +52,64 @@ pub struct Index {
 /// The objects of one kind.
 #[derive(Clone, Debug)]
 pub struct Kind<K> {
-    /// Those that can be read.
+    /// Decoded objects.
     pub readable: Vec<Arc<K>>,
-    /// Those that are there and cannot be read.
+    /// Objects that cannot be decoded.
     pub unreadable: Vec<Unreadable>,
-    /// Why the kind could not be read at all; then nothing is known to be absent.
+    /// Why the kind could not be listed; then no object is known to be absent.
     pub refused: Option<String>,
 }
 
 /// An object that cannot be decoded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Unreadable {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its uid.
+    /// UID.
     pub uid: Uid,
     /// The version that was read.
     pub resource_version: String,
-    /// Its labels, as far as they are text.
+    /// Labels with string values.
     pub labels: TextMap,
     /// The owner that manages it.
     pub owner: Option<Uid>,
-    /// Whether its deletion was asked for.
+    /// Whether deletion was requested.
     pub deleting: bool,
     /// Why it cannot be decoded; never holds a value of it.
     pub error: String,
 }
 
-/// What is known of a Secret. Values are never held.
+/// A Secret. Values are never kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Secret {
-    /// It has these keys.
+    /// The Secret has these keys.
     Keys(Vec<String>),
     /// It does not exist.
     Missing,
-    /// It could not be read; the sentence says why.
+    /// The Secret could not be read; the text is the reason.
     NotRead(String),
 }
 
-/// The cluster that nodes join.
+/// The target cluster.
 #[derive(Clone, Debug, Default)]
 pub enum Target {
-    /// There is none, or nobody looked.
+    /// There is none, or it was not read.
     #[default]
     None,
-    /// What was read of it.
+    /// The objects.
     Cluster(Box<Cluster>),
 }
 
-/// What was read of the cluster that nodes join.
+/// Objects of the target cluster.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     /// Its Nodes.
     pub nodes: Kind<NodeView>,
-    /// Pods of nodes that are being drained, by node; `None` for a node whose pods were not asked for.
+    /// Pods of nodes that are being drained, by node; `None` if the pods of the Node were not listed.
     pub pods: BTreeMap<String, Kind<PodView>>,
-    /// Its disruption budgets, where somebody asked.
+    /// Its disruption budgets, if listed.
     pub budgets: Option<Kind<PodDisruptionBudgetView>>,
-    /// Its VolumeAttachments, where somebody asked.
+    /// Its VolumeAttachments, if listed.
     pub attachments: Option<Kind<VolumeAttachmentView>>,
 }
 
@@ -131,7 +131,7 @@ impl<K: Object> Kind<K> {
         Self { refused: Some(why), ..Self::default() }
     }
 
-    /// What is known under this name.
+    /// Looks up an object by name.
     pub fn look_up(&self, name: &str) -> Presence<&Arc<K>> {
         if let Some(object) = self.readable.iter().find(|object| object.name() == name) {
             return Presence::Present(object);
@@ -142,24 +142,24 @@ impl<K: Object> Kind<K> {
         Presence::Absent
     }
 
-    /// Those that the owner with this uid manages.
+    /// Returns the objects that the owner with this uid manages.
     pub fn of_owner<'a>(&'a self, owner: &'a str) -> impl Iterator<Item = &'a Arc<K>> {
         self.readable.iter().filter(move |object| object.controller_uid() == Some(owner))
     }
 
-    /// Those that nobody manages.
+    /// Returns the objects without a controller.
     pub fn orphans(&self) -> impl Iterator<Item = &Arc<K>> {
         self.readable.iter().filter(|object| object.controller_uid().is_none())
     }
 
-    /// Those that cannot be read and are managed by the owner with this uid.
+    /// Returns the undecodable objects that are managed by the owner with this uid.
     pub fn unreadable_of<'a>(&'a self, owner: &'a str) -> impl Iterator<Item = &'a Unreadable> {
         self.unreadable.iter().filter(move |object| object.owner.as_ref().is_some_and(|found| found.as_str() == owner))
     }
 }
 
 impl Snapshot {
-    /// The cluster that nodes join, if it was read.
+    /// Returns the target cluster, if it was read.
     pub fn cluster(&self) -> Option<&Cluster> {
         match &self.target {
             Target::None => None,
@@ -172,17 +172,17 @@ impl Snapshot {
         let Some(cluster) = self.cluster() else { return Presence::Absent };
         let labelled = machine.node_name().map(|name| {
             let nodes = self.index.nodes.get_or_init(|| {
-                let places = cluster.nodes.readable.iter().enumerate();
-                places.map(|(place, node)| (node.name().to_owned(), place)).collect()
+                let indices = cluster.nodes.readable.iter().enumerate();
+                indices.map(|(index, node)| (node.name().to_owned(), index)).collect()
             });
-            let found = nodes.get(name.as_str()).and_then(|place| cluster.nodes.readable.get(*place));
+            let found = nodes.get(name.as_str()).and_then(|index| cluster.nodes.readable.get(*index));
             found.map_or_else(|| cluster.nodes.look_up(name.as_str()), Presence::Present)
         });
         let names_it = |node: &&Arc<NodeView>| node.label(api::names::labels::MACHINE_NAME) == Some(machine.name());
         planner::node::select(machine, labelled, || cluster.nodes.readable.iter().filter(names_it).collect())
     }
 
-    /// The machines that name a node.
+    /// Returns the Machines that name a Node.
     pub fn machines_on(&self, node: &str) -> &[Arc<Machine>] {
         let by_node = self.index.machines_by_node.get_or_init(|| {
             let mut by_node: BTreeMap<String, Vec<Arc<Machine>>> = BTreeMap::new();
@@ -208,13 +208,13 @@ impl Snapshot {
         by_vm.get(vm).map_or(&[], Vec::as_slice)
     }
 
-    /// The set that manages a machine, if it is there.
+    /// Returns the MachineSet of a Machine, if it exists.
     pub fn set_of(&self, machine: &Machine) -> Option<&Arc<MachineSet>> {
         let owner = machine.controller_owner()?;
         self.sets.readable.iter().find(|set| set.uid() == owner.uid.as_str())
     }
 
-    /// The deployment that manages a set, if it is there.
+    /// Returns the MachineDeployment of a MachineSet, if it exists.
     pub fn deployment_of(&self, set: &MachineSet) -> Option<&Arc<MachineDeployment>> {
         let owner = set.controller_owner()?;
         self.deployments.readable.iter().find(|deployment| deployment.uid() == owner.uid.as_str())

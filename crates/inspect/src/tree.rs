@@ -1,7 +1,6 @@
-//! All pools of a namespace as a tree: deployment, set, machine, node, VM.
+//! All pools of a namespace as a tree: MachineDeployment, MachineSet, Machine, Node, VM.
 //!
-//! What is as it should be is folded into a line: whoever looks at a thousand machines looks for the three that are not. A machine that is not
-//! fine is shown with its reason, what it waits for and until when, as its planner says.
+//! Healthy Machines are folded into one line. Other Machines are shown with reason, awaited event and deadline.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,21 +14,21 @@ use serde::Serialize;
 
 use crate::leader::Lease;
 use crate::words::{age, count};
-use crate::{Snapshot, Standing, Verdict, machine, manager};
+use crate::{Health, Snapshot, Verdict, machine, manager};
 
 mod text;
 
 pub use text::{Fold, Paint, render};
 
-/// Everything that is shown.
+/// The tree of a namespace.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Tree {
     /// The namespace.
     pub namespace: String,
-    /// When it was read.
+    /// When the objects were read.
     pub at: Timestamp,
-    /// What concerns all of it: no leader, kinds that could not be read.
+    /// Remarks about the namespace: no leader, kinds that could not be read.
     pub remarks: Vec<String>,
     /// The deployments.
     pub machine_deployments: Vec<DeploymentBranch>,
@@ -43,29 +42,29 @@ pub struct Tree {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentBranch {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How many machines it is to have.
+    /// Desired number of Machines.
     pub replicas: i32,
-    /// How many of its machines are Running.
+    /// Number of Running Machines.
     pub ready: i32,
-    /// How many are made from the current template.
+    /// Number of Machines with the current template.
     pub updated: i32,
-    /// How many there are.
+    /// Number of existing Machines.
     pub present: i32,
-    /// Its revision.
+    /// Revision.
     pub revision: String,
-    /// How it goes from one template to the next.
+    /// Update strategy.
     pub strategy: String,
     /// Whether it is paused.
     pub paused: bool,
     /// Whether it is frozen.
     pub frozen: bool,
-    /// When it was made.
+    /// Creation time.
     pub created: Option<Timestamp>,
-    /// How it stands.
+    /// State.
     pub verdict: Verdict,
-    /// Its sets, the current one first.
+    /// MachineSets, the current one first.
     pub sets: Vec<SetBranch>,
 }
 
@@ -73,23 +72,23 @@ pub struct DeploymentBranch {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SetBranch {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Whether its template is the deployment's.
     pub current: bool,
-    /// Its revision.
+    /// Revision.
     pub revision: String,
-    /// The class of its machines.
+    /// MachineClass of the Machines.
     pub class: String,
-    /// How many machines it is to have.
+    /// Desired number of Machines.
     pub replicas: i32,
     /// Whether it is frozen.
     pub frozen: bool,
-    /// How it stands.
+    /// State.
     pub verdict: Verdict,
-    /// Its machines.
+    /// Machines.
     pub machines: Vec<MachineLeaf>,
-    /// Names of machines of it that cannot be read.
+    /// Names of Machines that cannot be decoded.
     pub unreadable: Vec<String>,
 }
 
@@ -97,23 +96,23 @@ pub struct SetBranch {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MachineLeaf {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Its phase; empty before anything was written.
+    /// Phase; empty before the first status update.
     pub phase: String,
-    /// Since when it is in that phase.
+    /// Start of the phase.
     pub since: Option<Timestamp>,
-    /// When it was made.
+    /// Creation time.
     pub created: Option<Timestamp>,
-    /// Whether its deletion was asked for.
+    /// Whether deletion was requested.
     pub deleting: bool,
-    /// Its node.
+    /// Node.
     pub node: Option<NodeLeaf>,
-    /// The cloud's name of its VM, if it was written down.
+    /// Provider ID, if recorded.
     pub vm: Option<String>,
-    /// What was last done to it, in the controllers' words, if that did not succeed.
+    /// Description of the last operation, if it failed.
     pub last_operation: Option<String>,
-    /// How it stands.
+    /// State.
     pub verdict: Verdict,
 }
 
@@ -121,13 +120,13 @@ pub struct MachineLeaf {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeLeaf {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// Whether it is ready, in a word.
+    /// Readiness in a few words.
     pub state: &'static str,
 }
 
-/// What a deployment or namespace looks like now. With names, only those deployments; the error names one that is not there.
+/// Builds the tree. With names, only of these MachineDeployments; the error names one that does not exist.
 pub fn of(snapshot: &Snapshot, only: &[String]) -> Result<Tree, String> {
     for name in only {
         if matches!(snapshot.deployments.look_up(name), Presence::Absent) {
@@ -145,9 +144,9 @@ pub fn of(snapshot: &Snapshot, only: &[String]) -> Result<Tree, String> {
         machines: Vec::new(),
     };
     tree.machine_deployments.sort_by(|a, b| a.name.cmp(&b.name));
-    let not_fine = |branch: &DeploymentBranch| branch.standing() != Standing::Fine;
+    let not_fine = |branch: &DeploymentBranch| branch.health() != Health::Healthy;
     if tree.machine_deployments.iter().any(not_fine) {
-        tree.remarks.extend(snapshot.leases.iter().filter_map(Lease::doubt).map(|doubt| format!("not known: {doubt}")));
+        tree.remarks.extend(snapshot.leases.iter().filter_map(Lease::unknown_leader));
     }
     if only.is_empty() {
         let alone = |set: &&Arc<MachineSet>| snapshot.deployment_of(set).is_none();
@@ -160,12 +159,12 @@ pub fn of(snapshot: &Snapshot, only: &[String]) -> Result<Tree, String> {
     Ok(tree)
 }
 
-/// What concerns everything that is shown.
+/// Returns the remarks about the namespace.
 fn remarks(snapshot: &Snapshot) -> Vec<String> {
     let mut remarks: Vec<String> = snapshot
         .leases
         .iter()
-        .filter_map(|lease| lease.vacancy(snapshot.now))
+        .filter_map(|lease| lease.missing_leader(snapshot.now))
         .map(|why| format!("no leader: {why}"))
         .collect();
     let refused = [
@@ -173,7 +172,7 @@ fn remarks(snapshot: &Snapshot) -> Vec<String> {
         ("nodes", snapshot.cluster().map_or(&None, |cluster| &cluster.nodes.refused)),
     ];
     for (kind, why) in refused {
-        remarks.extend(why.as_ref().map(|why| format!("{kind} are not known: {why}")));
+        remarks.extend(why.as_ref().map(|why| format!("failed to list {kind}: {why}")));
     }
     let unreadable = [
         ("MachineDeployment", &snapshot.deployments.unreadable),
@@ -183,7 +182,7 @@ fn remarks(snapshot: &Snapshot) -> Vec<String> {
     ];
     for (kind, objects) in unreadable {
         for object in objects {
-            remarks.push(format!("{kind} {:?} cannot be read: {}", object.name, object.error));
+            remarks.push(format!("failed to decode {kind} {:?}: {}", object.name, object.error));
         }
     }
     remarks
@@ -227,7 +226,7 @@ fn set_branch(snapshot: &Snapshot, set: &Arc<MachineSet>, deployment: Option<&Ar
     let uid = set.uid();
     let mut machines: Vec<MachineLeaf> =
         snapshot.machines.of_owner(uid.as_str()).map(|machine| leaf(snapshot, machine)).collect();
-    machines.sort_by(|a, b| b.verdict.standing.cmp(&a.verdict.standing).then_with(|| a.name.cmp(&b.name)));
+    machines.sort_by(|a, b| b.verdict.health.cmp(&a.verdict.health).then_with(|| a.name.cmp(&b.name)));
     SetBranch {
         name: set.name().to_owned(),
         current: deployment.is_none_or(|deployment| same_template(&deployment.spec.template, &set.spec.template)),
@@ -272,32 +271,32 @@ fn node_leaf(snapshot: &Snapshot, seen: &Machine) -> Option<NodeLeaf> {
                 _ => "not ready",
             },
         },
-        Presence::Undecodable(_) => NodeLeaf { name: named?, state: "cannot be read" },
-        Presence::Absent if refused => NodeLeaf { name: named?, state: "not known" },
+        Presence::Undecodable(_) => NodeLeaf { name: named?, state: "cannot be decoded" },
+        Presence::Absent if refused => NodeLeaf { name: named?, state: "unknown" },
         Presence::Absent => NodeLeaf { name: named?, state: "not registered" },
     })
 }
 
 impl MachineLeaf {
-    /// Phase, or what comes before it.
+    /// Returns the phase.
     pub(crate) fn phase(&self) -> &str {
         if self.phase.is_empty() { "no phase yet" } else { &self.phase }
     }
 
-    pub(crate) fn standing_for(&self, now: Timestamp) -> Option<String> {
+    pub(crate) fn phase_age(&self, now: Timestamp) -> Option<String> {
         age(self.since.or(self.created), now)
     }
 }
 
 impl DeploymentBranch {
-    /// The worst of what is in it.
-    pub(crate) fn standing(&self) -> Standing {
-        self.sets.iter().map(SetBranch::standing).fold(self.verdict.standing, Ord::max)
+    /// Returns the worst health of the object and its children.
+    pub(crate) fn health(&self) -> Health {
+        self.sets.iter().map(SetBranch::health).fold(self.verdict.health, Ord::max)
     }
 
-    /// Whether a roll-out is under way: how many of the wanted are new, and how many old are left.
+    /// Returns the progress of a rollout: running new Machines and remaining old ones.
     #[must_use]
-    pub fn roll_out(&self) -> Option<(i32, i32)> {
+    pub fn rollout(&self) -> Option<(i32, i32)> {
         let old: usize = self.sets.iter().filter(|set| !set.current).map(|set| set.machines.len()).sum();
         let old = i32::try_from(old).unwrap_or(i32::MAX);
         let new: usize = self
@@ -313,17 +312,17 @@ impl DeploymentBranch {
 }
 
 impl SetBranch {
-    /// The worst of what is in it.
-    pub(crate) fn standing(&self) -> Standing {
-        let unreadable = if self.unreadable.is_empty() { Standing::Fine } else { Standing::Troubled };
-        let machines = self.machines.iter().map(|machine| machine.verdict.standing);
-        machines.fold(self.verdict.standing.max(unreadable), Ord::max)
+    /// Returns the worst health of the object and its children.
+    pub(crate) fn health(&self) -> Health {
+        let unreadable = if self.unreadable.is_empty() { Health::Healthy } else { Health::NeedsAttention };
+        let machines = self.machines.iter().map(|machine| machine.verdict.health);
+        machines.fold(self.verdict.health.max(unreadable), Ord::max)
     }
 
-    /// Its machines that need nobody, by phase, as a line; `None` if there is none.
+    /// Returns the healthy Machines by phase as a line; `None` if there are none.
     pub(crate) fn folded(&self) -> Option<String> {
         let mut phases: BTreeMap<&str, usize> = BTreeMap::new();
-        for machine in self.machines.iter().filter(|machine| machine.verdict.standing == Standing::Fine) {
+        for machine in self.machines.iter().filter(|machine| machine.verdict.health == Health::Healthy) {
             *phases.entry(machine.phase()).or_default() += 1;
         }
         let parts: Vec<String> =

@@ -1,8 +1,8 @@
-//! Times and numbers as people read them.
+//! Formats durations, times and numbers.
 
 use jiff::{SignedDuration, Timestamp};
 
-/// A duration as kubectl shows ages: the shorter it is, the more exact.
+/// Formats a duration as kubectl formats ages.
 #[must_use]
 pub fn duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs().max(0);
@@ -21,13 +21,13 @@ pub fn duration(duration: SignedDuration) -> String {
     }
 }
 
-/// How long ago something was.
+/// Returns the time since an event.
 #[must_use]
 pub fn age(since: Option<Timestamp>, now: Timestamp) -> Option<String> {
     Some(duration(now.duration_since(since?)))
 }
 
-/// A time to come: of the clock, and from now.
+/// Formats a deadline: the time, and the duration until then.
 #[must_use]
 pub fn until(at: Timestamp, now: Timestamp) -> String {
     let day = if at.duration_since(now).as_hours() >= 24 { "%Y-%m-%d %H:%M:%S UTC" } else { "%H:%M:%S UTC" };
@@ -56,7 +56,7 @@ mod tests {
     #[case(90_000, "25h")]
     #[case(176_400, "2d1h")]
     #[case(900_000, "10d")]
-    fn ages_are_those_of_kubectl(#[case] seconds: i64, #[case] shown: &str) {
+    fn ages_are_formatted_as_in_kubectl(#[case] seconds: i64, #[case] shown: &str) {
         assert_eq!(duration(SignedDuration::from_secs(seconds)), shown);
     }
 }

@@ -189,8 +189,8 @@ mod tests {
     #[test]
     fn later_and_earlier_saturate() {
         let time: Timestamp = "2025-01-31T12:00:00Z".parse().unwrap();
-        assert_eq!(later(time, Duration::from_secs(60)).to_string(), "2025-01-31T12:01:00Z");
-        assert_eq!(earlier(time, Duration::from_secs(60)).to_string(), "2025-01-31T11:59:00Z");
+        assert_eq!(later(time, Duration::from_mins(1)).to_string(), "2025-01-31T12:01:00Z");
+        assert_eq!(earlier(time, Duration::from_mins(1)).to_string(), "2025-01-31T11:59:00Z");
         assert_eq!((later(time, Duration::MAX), earlier(time, Duration::MAX)), (Timestamp::MAX, Timestamp::MIN));
         assert_eq!(signed(Duration::MAX), SignedDuration::MAX);
     }

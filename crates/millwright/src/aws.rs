@@ -14,7 +14,7 @@ pub fn driver(host: Host) -> Arc<dyn Driver> {
     let client = Client::new().unwrap_or_else(|error| {
         // Every call reports the problem as a TLS error. Exiting would only cause a restart.
         tracing::error!(%error, "failed to read the system's CA certificates; set SSL_CERT_FILE to a bundle");
-        Client::trusting_nobody()
+        Client::without_ca_certificates()
     });
     #[allow(clippy::disallowed_methods, reason = "a program is where the environment is read")]
     let settings = Settings::from_environment(|name| std::env::var(name).ok());

@@ -171,7 +171,7 @@ fn qemu() -> BuiltIn {
 pub(crate) fn qemu_driver() -> lab_qemu::QemuDriver {
     use lab_qemu::{Boot, QemuDriver, Settings};
 
-    QemuDriver::new(Settings { path: path(), boot: Boot::AtOnce })
+    QemuDriver::new(Settings { path: path(), boot: Boot::Running })
 }
 
 /// Returns the PATH of the process, in which built-in drivers find programs.

@@ -6,8 +6,8 @@ use api::names::labels;
 use api::{Machine, MachineName, Object, OwnerReference, ProviderId, Text, Uid};
 use serde_json::{Map, Value, json};
 
-/// Fields of a Machine to change, except its status. `None` and an empty map leave a field unchanged. A label or annotation whose value
-/// is `None` is removed.
+/// Fields of a Machine to change, except its status. `None` and an empty map leave a field unchanged. A label or
+/// annotation whose value is `None` is removed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MachinePatch {
     /// The complete list of finalizers.
@@ -81,7 +81,8 @@ pub struct GuardedPatch {
     pub name: MachineName,
     /// UID of the Machine.
     pub uid: Uid,
-    /// The version that the decision was based on. Set if a list is replaced, because the patch contains the complete list.
+    /// The version that the decision was based on. Set if a list is replaced, because the patch contains the complete
+    /// list.
     pub resource_version: Option<String>,
     /// The change.
     pub patch: MachinePatch,

@@ -25,7 +25,7 @@ pub fn effective_value(machine: &Machine, node: Presence<&NodeView>) -> Option<P
     let on_node = match node {
         Presence::Present(node) => node.preserve(),
         // The Machine's own value is newer: it is cleared when the Node's value is recorded.
-        Presence::Absent | Presence::Undecodable(_) => return own.or(recorded),
+        Presence::Absent | Presence::Undecodable(()) => return own.or(recorded),
     };
     match on_node {
         Some(value) if value.is_valid() => Some(value),

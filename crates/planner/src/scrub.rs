@@ -1,11 +1,11 @@
 //! Removes secrets from the texts of drivers.
 //!
-//! A driver's error is written to the Machine's status, to Events and to the log, which are readable for users without access to
-//! the Secret. Clouds quote requests in their errors, and requests contain credentials and user data. So each value of
-//! the Secret is masked in a text before it is written: unchanged, trimmed, escaped as in JSON and in URLs, and in
-//! base64 at any offset in a longer base64 text. Values shorter than eight bytes are not masked: they are not secrets,
-//! and masking them would mutilate ordinary words. White space is ignored, so that wrapped and indented values are
-//! found.
+//! A driver's error is written to the Machine's status, to Events and to the log, which are readable for users without
+//! access to the Secret. Clouds quote requests in their errors, and requests contain credentials and user data. So each
+//! value of the Secret is masked in a text before it is written: unchanged, trimmed, escaped as in JSON and in URLs,
+//! and in base64 at any offset in a longer base64 text. Values shorter than eight bytes are not masked: they are not
+//! secrets, and masking them would mutilate ordinary words. White space is ignored, so that wrapped and indented values
+//! are found.
 //!
 //! Programs also quote parts of some values. So the leaves of a value that is JSON (a service account) and the lines of
 //! a PEM key are masked too, also if the key is such a leaf.

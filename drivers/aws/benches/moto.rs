@@ -1,12 +1,12 @@
-//! `cargo xtask bench aws`: what 500 machines ask of EC2, 50 at once, and how long that takes.
+//! Benchmark `cargo xtask bench aws`: requests to EC2 and duration for 500 machines with 50 concurrent calls.
 //!
-//! EC2 is moto on loopback, so how long a request takes says nothing of AWS. What counts is how many there are, against budgets, and what our
-//! side of a call takes beyond its requests.
+//! EC2 is moto on loopback, so request latency says nothing about AWS. The benchmark measures the number of requests
+//! against budgets, and the time that a call takes beyond its requests.
 
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,
-    reason = "a bench talks to the person who called it, and may die of what it did not expect"
+    reason = "a benchmark prints its results and panics on unexpected errors"
 )]
 
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::time::Duration;
 use api::view::SecretData;
 use api::{Machine, MachineClass};
 use cloud_fakes::moto::{self, Moto};
-use driver::{Call, Driver, MeterBuffer, MachineRequest};
+use driver::{Call, Driver, MachineRequest, MeterBuffer};
 use driver_aws::{AwsDriver, PROVIDER, Settings};
 use driver_common::http::Client;
 use jiff::Timestamp;
@@ -26,13 +26,13 @@ use tokio::time::Instant;
 
 const MACHINES: usize = 500;
 const AT_ONCE: usize = 50;
-/// Several, because moto looks at every instance of a region for every request.
+/// Several regions, because moto scans every instance of a region for every request.
 const REGIONS: [&str; 5] = ["eu-west-1", "eu-west-2", "eu-central-1", "us-east-1", "us-west-2"];
 
-/// The most requests that one call may take.
+/// Maximum number of requests per call.
 const BUDGETS: [(&str, usize); 4] = [("create", 4), ("create again", 1), ("list", 1), ("delete", 2)];
 
-/// What one call took.
+/// Cost of one call.
 #[derive(Clone, Copy, Debug)]
 struct Took {
     requests: usize,
@@ -44,8 +44,8 @@ fn main() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let Some(moto) = moto::for_test("bench aws").await.unwrap() else { return };
-        println!("{MACHINES} machines, {AT_ONCE} at once; the p99 of a call, of the requests in it, and of what is left, in ms\n");
-        println!("{:<14} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7}", "", "requests", "most", "budget", "p99", "of moto", "ours");
+        println!("{MACHINES} machines, {AT_ONCE} concurrent calls; p99 of the call, of its requests and of the remaining time, in ms\n");
+        println!("{:<14} {:>9} {:>7} {:>7} {:>9} {:>9} {:>7}", "", "requests", "most", "budget", "p99", "of moto", "driver");
         let broken = measure(&moto).await;
         moto.stop().await.unwrap();
         assert!(broken.is_empty(), "more requests than the budget allows: {}", broken.join(", "));
@@ -69,7 +69,7 @@ async fn measure(moto: &Moto) -> Vec<&'static str> {
     for (what, budget) in BUDGETS {
         let calls = if what == "list" { REGIONS.len() } else { MACHINES };
         let took = all(&driver, &requests, what, calls).await;
-        if !told(what, budget, &took) {
+        if !report(what, budget, &took) {
             broken.push(what);
         }
     }
@@ -115,8 +115,8 @@ async fn one(driver: &AwsDriver, request: &MachineRequest, what: &str) -> Took {
     Took { requests: asked.len(), call, cloud: asked.iter().map(|asked| asked.took).sum() }
 }
 
-/// Prints a line, and tells whether the budget was kept.
-fn told(what: &str, budget: usize, took: &[Took]) -> bool {
+/// Prints a line and returns whether the budget was kept.
+fn report(what: &str, budget: usize, took: &[Took]) -> bool {
     let all: usize = took.iter().map(|took| took.requests).sum();
     let most = took.iter().map(|took| took.requests).max().unwrap_or_default();
     let p99 = |of: fn(&Took) -> Duration| {

@@ -1,4 +1,4 @@
-//! What EC2 answers, as far as it is looked at.
+//! Decodes the parts of EC2 responses that the driver uses.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use api::NodeAddress;
 
 use crate::xml::Element;
 
-/// An instance. Everything but its id may be missing.
+/// An instance. All fields except the id may be missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Instance {
     pub(crate) id: String,
@@ -30,7 +30,7 @@ pub(crate) struct Interface {
     pub(crate) ipv6_prefixes: usize,
 }
 
-/// A refusal, in EC2's words.
+/// An error response with EC2's code and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) code: String,
@@ -38,8 +38,8 @@ pub(crate) struct Refusal {
 }
 
 impl Instance {
-    /// Whether it is there to stay: one that shuts down is gone, although EC2 shows it for an hour.
-    pub(crate) fn lives(&self) -> bool {
+    /// Returns false for an instance that is shutting down or terminated. EC2 shows it for up to an hour.
+    pub(crate) fn is_alive(&self) -> bool {
         !matches!(self.state.as_str(), "shutting-down" | "terminated")
     }
 
@@ -56,7 +56,7 @@ impl Instance {
     }
 }
 
-/// The instances of DescribeInstances, in whatever reservation they are.
+/// Returns the instances of a DescribeInstances response from all reservations.
 pub(crate) fn described(answer: &Element) -> Vec<Instance> {
     answer
         .items("reservationSet")
@@ -65,22 +65,22 @@ pub(crate) fn described(answer: &Element) -> Vec<Instance> {
         .collect()
 }
 
-/// The instances of RunInstances.
+/// Returns the instances of a RunInstances response.
 pub(crate) fn launched(answer: &Element) -> Vec<Instance> {
     answer.items("instancesSet").filter_map(instance).collect()
 }
 
-/// The token of the next page, if there is one.
+/// Returns the token of the next page, if there is one.
 pub(crate) fn next_page(answer: &Element) -> Option<&str> {
     Some(answer.text("nextToken")).filter(|token| !token.is_empty())
 }
 
-/// How the only image of DescribeImages names its root device; `None` if there is no image.
+/// Returns the root device name of the only image in a DescribeImages response, or `None` if there is no image.
 pub(crate) fn root_device(answer: &Element) -> Option<&str> {
     answer.items("imagesSet").next().map(|image| image.text("rootDeviceName"))
 }
 
-/// What a refusal says: EC2 puts it into `Errors`, STS does not.
+/// Reads an error response. EC2 wraps the error in `Errors`, STS does not.
 pub(crate) fn refusal(answer: &Element) -> Option<Refusal> {
     let error = answer.at(&["Errors", "Error"]).or_else(|| answer.child("Error"))?;
     let code = Some(error.text("Code")).filter(|code| !code.is_empty())?;
@@ -129,7 +129,7 @@ mod tests {
         <nextToken>page-2</nextToken></DescribeInstancesResponse>";
 
     #[test]
-    fn an_instance_is_read_with_all_that_decisions_need() {
+    fn instance_is_decoded_with_tags_interfaces_and_addresses() {
         let answer = Element::parse(PAGE.as_bytes()).unwrap();
         let instances = described(&answer);
         let interface = Interface {
@@ -147,15 +147,15 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_with_nothing_but_an_id_is_read_and_one_without_an_id_is_not() {
+    fn instance_without_an_id_is_skipped() {
         let instances = described(&Element::parse(PAGE.as_bytes()).unwrap());
         assert_eq!(instances.len(), 2);
         assert_eq!(instances[1], Instance { id: "i-2".into(), ..Instance::default() });
-        assert!(instances[1].lives() && instances[1].addresses().is_empty());
+        assert!(instances[1].is_alive() && instances[1].addresses().is_empty());
     }
 
     #[test]
-    fn images_and_refusals_are_read_from_both_services() {
+    fn images_and_errors_of_both_services_are_decoded() {
         let read = |text: &str| Element::parse(text.as_bytes()).unwrap();
         let image = read("<R><imagesSet><item><rootDeviceName>/dev/xvda</rootDeviceName></item></imagesSet></R>");
         assert_eq!(root_device(&image), Some("/dev/xvda"));

@@ -1,8 +1,8 @@
-//! What EC2's and STS' error codes mean.
+//! Maps the error codes of EC2 and STS to driver codes.
 //!
-//! The first three groups are the reference's own (`InsufficientFreeAddressesInSubnet` excepted, which it calls `Internal`), and so is
-//! `Internal` for whatever no row knows. The rest is finer than the reference:
-//! it tells an operator's mistake from a cloud that is down, which the limiter and the autoscaler act on.
+//! The first three groups are the reference's, except `InsufficientFreeAddressesInSubnet`, which the reference maps to
+//! `Internal`. Unknown codes are `Internal`, as in the reference. The other rows are finer than the reference: they
+//! separate a configuration error from a cloud outage, which the limiter and the autoscaler handle differently.
 
 use driver::{Code, DriverError};
 use driver_common::codes::{During, Meaning, Row};
@@ -18,7 +18,7 @@ const fn no_capacity(cloud: &'static str) -> Row {
 }
 
 const fn quota(cloud: &'static str, of: &'static str) -> Row {
-    full(cloud, Meaning::Quota(of), "ask AWS to raise it, or remove what is not needed")
+    full(cloud, Meaning::Quota(of), "request an increase from AWS or delete unused resources")
 }
 
 const fn always(cloud: &'static str, code: Code, advice: &'static str) -> Row {
@@ -31,7 +31,7 @@ const fn throttled(cloud: &'static str) -> Row {
         create: Code::Unavailable,
         elsewhere: Code::Unavailable,
         meaning: Meaning::Throttled,
-        advice: "the account asks too often; requests are slowed down until AWS accepts them",
+        advice: "the account exceeds its request rate; the driver sends fewer requests until AWS accepts them",
     }
 }
 
@@ -44,12 +44,11 @@ const fn no_instance(cloud: &'static str) -> Row {
 }
 
 const KEYS: &str = "check the credentials in the Secret of the class";
-const EXPIRED: &str = "the session has expired; credentials of a role are renewed by themselves, others have to be replaced in the Secret";
-const SKEWED: &str =
-    "the request was too old when it arrived; check the clock of the machine that this process runs on";
+const EXPIRED: &str = "the session has expired; role credentials are renewed automatically, other credentials must be replaced in the Secret";
+const SKEWED: &str = "the request was too old when it arrived; check the clock of the host";
 const RIGHTS: &str = "check the policies of the credentials";
 
-/// One row a code.
+/// One row per error code.
 pub(crate) const TABLE: &[Row] = &[
     no_capacity("InsufficientInstanceCapacity"),
     no_capacity("InsufficientCapacity"),
@@ -62,9 +61,9 @@ pub(crate) const TABLE: &[Row] = &[
     quota("VolumeLimitExceeded", "EBS volumes"),
     quota("MaxIOPSLimitExceeded", "provisioned IOPS of EBS volumes"),
     quota("RouteLimitExceeded", "routes of a route table"),
-    // Finer than the reference from here on.
+    // The rows below are finer than the reference.
     quota("MaxSpotInstanceCountExceeded", "spot instances"),
-    full("SpotMaxPriceTooLow", Meaning::NoCapacity, "spotPrice is below the price of today"),
+    full("SpotMaxPriceTooLow", Meaning::NoCapacity, "spotPrice is below the current spot price"),
     no_capacity("ReservationCapacityExceeded"),
     no_capacity("InsufficientHostCapacity"),
     no_capacity("InsufficientReservedInstanceCapacity"),
@@ -74,13 +73,17 @@ pub(crate) const TABLE: &[Row] = &[
     always("InvalidClientTokenId", Code::Unauthenticated, KEYS),
     always("SignatureDoesNotMatch", Code::Unauthenticated, KEYS),
     always("UnrecognizedClientException", Code::Unauthenticated, KEYS),
-    always("InvalidIdentityToken", Code::Unauthenticated, "check the token file and the provider that the role trusts"),
+    always(
+        "InvalidIdentityToken",
+        Code::Unauthenticated,
+        "check the token file and the identity provider in the trust policy of the role",
+    ),
     always("ExpiredToken", Code::Unauthenticated, EXPIRED),
     always("ExpiredTokenException", Code::Unauthenticated, EXPIRED),
     always("RequestExpired", Code::Unauthenticated, SKEWED),
     always("UnauthorizedOperation", Code::PermissionDenied, RIGHTS),
     always("AccessDenied", Code::PermissionDenied, RIGHTS),
-    always("OptInRequired", Code::PermissionDenied, "the account has to subscribe to this service or image first"),
+    always("OptInRequired", Code::PermissionDenied, "subscribe the account to this service or image"),
     throttled("RequestLimitExceeded"),
     throttled("Throttling"),
     throttled("ThrottlingException"),
@@ -96,7 +99,7 @@ pub(crate) const TABLE: &[Row] = &[
         create: Code::Aborted,
         elsewhere: Code::Internal,
         meaning: Meaning::ThisCall,
-        advice: "an earlier request for this machine said something else; what it made is looked for",
+        advice: "an earlier request for this machine had different parameters; the driver looks up its instance",
     },
     bad_request("Invalid*.NotFound"),
     bad_request("Invalid*.Malformed"),
@@ -104,12 +107,12 @@ pub(crate) const TABLE: &[Row] = &[
     bad_request("MissingParameter"),
 ];
 
-/// What a refusal means beyond the call that it ended.
+/// Returns what an error code means beyond the failed call.
 pub(crate) fn meaning(code: &str) -> Meaning {
     driver_common::codes::meaning(TABLE, code)
 }
 
-/// A refusal as an error.
+/// Converts an EC2 error to a driver error.
 pub(crate) fn error(refusal: &Refusal, during: During, hidden: &[&str]) -> DriverError {
     driver_common::codes::error(TABLE, &refusal.code, &refusal.message, during, hidden)
 }
@@ -137,8 +140,8 @@ mod tests {
     #[case("Unsupported", Code::ResourceExhausted, Code::Internal)]
     #[case("InsufficientFreeAddressesInSubnet", Code::ResourceExhausted, Code::Internal)]
     #[case("InvalidInstanceID.NotFound", Code::Internal, Code::NotFound)]
-    #[case("SomethingNobodyKnows", Code::Internal, Code::Internal)]
-    fn the_reference_s_codes_are_kept(#[case] cloud: &str, #[case] create: Code, #[case] elsewhere: Code) {
+    #[case("SomethingUnknown", Code::Internal, Code::Internal)]
+    fn error_code_of_the_reference_is_kept(#[case] cloud: &str, #[case] create: Code, #[case] elsewhere: Code) {
         assert_eq!((code(cloud, During::Create), code(cloud, During::Elsewhere)), (create, elsewhere));
     }
 
@@ -180,7 +183,7 @@ mod tests {
     #[case("InvalidParameterValue", Code::InvalidArgument)]
     #[case("InvalidParameterCombination", Code::InvalidArgument)]
     #[case("MissingParameter", Code::InvalidArgument)]
-    fn the_codes_that_are_finer_than_the_reference_s_say_whose_turn_it_is(#[case] cloud: &str, #[case] create: Code) {
+    fn error_code_finer_than_the_reference_maps_to_its_cause(#[case] cloud: &str, #[case] create: Code) {
         assert_eq!(code(cloud, During::Create), create);
     }
 
@@ -191,13 +194,13 @@ mod tests {
     #[case("RequestLimitExceeded", Code::Unavailable)]
     #[case("InvalidInstanceID.Malformed", Code::NotFound)]
     #[case("InvalidSubnetID.NotFound", Code::Internal)]
-    fn what_is_true_of_the_account_is_true_of_every_call(#[case] cloud: &str, #[case] elsewhere: Code) {
+    fn account_wide_error_code_maps_equally_in_every_call(#[case] cloud: &str, #[case] elsewhere: Code) {
         assert_eq!(code(cloud, During::Elsewhere), elsewhere);
     }
 
     /// Shows AWS-8.
     #[test]
-    fn a_quota_is_told_by_its_name() {
+    fn quota_error_names_the_quota() {
         let refusal =
             Refusal { code: "VcpuLimitExceeded".into(), message: "You have requested more vCPU capacity".into() };
         let told = error(&refusal, During::Create, &[]);
@@ -210,7 +213,7 @@ mod tests {
 
     /// Shows AWS-7.
     #[test]
-    fn a_clock_that_is_wrong_is_told_as_that() {
+    fn request_expired_error_advises_to_check_the_clock() {
         let refusal = Refusal { code: "RequestExpired".into(), message: "Request has expired.".into() };
         let told = error(&refusal, During::Elsewhere, &[]);
         assert!(told.message().contains("check the clock"), "{told}");
@@ -230,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn no_row_is_there_twice() {
+    fn no_error_code_has_two_rows() {
         let mut seen = std::collections::BTreeSet::new();
         assert!(TABLE.iter().all(|row| seen.insert(row.cloud)));
     }

@@ -1,15 +1,15 @@
-//! Making an instance, once.
+//! Creates the instance of a machine exactly once.
 //!
-//! A machine has one instance, whatever happens between the request and the record of its answer. Two things see to it. Before it asks,
-//! a create looks for an instance of the machine's name. And the request carries a token that follows from the machine's uid:
-//! if the instance is there but not visible yet, EC2 answers with it instead of making another.
+//! A machine has one instance, even if the controller restarts before it records the response. A create first looks for
+//! an instance with the machine's name. The RunInstances request carries a client token derived from the machine's uid:
+//! if the instance exists but is not visible yet, EC2 returns it instead of launching another one.
 //!
-//! A token that belongs to an instance that is gone is used up, and the next one is tried. One that EC2 knows with other
-//! parameters (the class or the user data has changed since) is not: what the earlier request made is looked for by the token, for
-//! a while, and only if nothing comes to light the next token is tried.
+//! A token whose instance is gone is used up, and the next token is tried. If EC2 knows the token with other parameters
+//! because the class or the user data changed, the driver looks for the instance of the earlier request by the token
+//! for a while. If none appears, the next token is tried.
 //!
-//! EC2 returns the id of an instance before DescribeInstances shows the instance. A create returns only after EC2 shows it, so that the
-//! calls that follow find it.
+//! EC2 returns the id of an instance before DescribeInstances shows the instance. A create returns only after EC2 shows
+//! it, so that the following calls find it.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use backoff::Exponential;
 use driver::{Code, Created, DriverError, MachineRequest, RetryClass};
 use driver_common::codes::{During, Meaning};
 use driver_common::poll::{Poll, Waited};
-use driver_common::pressure::Place;
+use driver_common::pressure::ClassInZone;
 use driver_common::provider_spec::Scope;
 use parking_lot::Mutex;
 
@@ -31,28 +31,28 @@ use crate::launch::{Launch, run_instances};
 use crate::query;
 use crate::spec::{Placement, Spec};
 
-/// How long EC2 may take to show an instance and its name, as long as the reference waits.
+/// Wait until EC2 shows an instance and its private DNS name. The reference waits equally long.
 const SHOWN: Poll = Poll {
     pauses: Exponential::new(Duration::from_millis(500), Duration::from_secs(15)),
-    patience: Duration::from_mins(5),
+    timeout: Duration::from_mins(5),
 };
 
-/// How long what an earlier request made may take to come to light.
-const COMES_TO_LIGHT: Poll = Poll {
+/// Wait until the instance of an earlier request appears.
+const EARLIER_LAUNCH: Poll = Poll {
     pauses: Exponential::new(Duration::from_secs(1), Duration::from_secs(10)),
-    patience: Duration::from_secs(30),
+    timeout: Duration::from_secs(30),
 };
 
-/// More instances than that do not die before a machine has one.
-const MOST_TOKENS: u32 = 8;
+/// Maximum number of tokens that are tried for one machine.
+const MAX_TOKENS: u32 = 8;
 
-/// How images name their root device. That never changes, so it is asked for once.
+/// Root device names by region and image. They never change, so each is requested once.
 #[derive(Debug, Default)]
 pub(crate) struct Images(Mutex<BTreeMap<(String, String), String>>);
 
-const MOST_IMAGES: usize = 1000;
+const MAX_IMAGES: usize = 1000;
 
-/// A create with all that it needs.
+/// The inputs of a create.
 pub(crate) struct Creation<'a> {
     pub(crate) session: &'a Session<'a>,
     pub(crate) request: &'a MachineRequest,
@@ -64,7 +64,7 @@ pub(crate) struct Creation<'a> {
 }
 
 impl Creation<'_> {
-    /// The machine's instance: the one that is there, or a new one.
+    /// Returns the machine's instance: the existing one or a new one.
     pub(crate) async fn run(&self) -> Result<Created, DriverError> {
         let (machine, region) = (self.request.machine_name(), &self.scope.region);
         let label = "instance_get_by_machine";
@@ -79,24 +79,23 @@ impl Creation<'_> {
 
     async fn launch(&self) -> Result<Instance, DriverError> {
         let place = self.place();
-        if let Some(held) = self.session.aws.turns.held(&place) {
+        if let Some(held) = self.session.aws.rate_limiter.blocked(&place) {
             return Err(DriverError::new(Code::ResourceExhausted, held.reason));
         }
         let root_device = self.root_device().await?;
         let uid = self.request.machine.metadata.uid.as_str();
-        for attempt in 0..MOST_TOKENS {
-            let token = client_token(uid, &self.scope.marks.cluster, self.request.machine_name(), attempt);
+        for attempt in 0..MAX_TOKENS {
+            let token = client_token(uid, &self.scope.cluster_tags.cluster, self.request.machine_name(), attempt);
             if let Some(instance) = self.launch_with(&token, &root_device).await? {
-                self.session.aws.turns.made(&place);
+                self.session.aws.rate_limiter.unblock(&place);
                 return Ok(instance);
             }
         }
-        let message =
-            format!("the last {MOST_TOKENS} instances of this machine were terminated before it could use them");
+        let message = format!("the last {MAX_TOKENS} instances of this machine were terminated before they were ready");
         Err(DriverError::new(Code::Internal, message))
     }
 
-    /// Asks for an instance; `None` if the token is used up.
+    /// Launches an instance. Returns `None` if the token is used up.
     async fn launch_with(&self, token: &str, root_device: &str) -> Result<Option<Instance>, DriverError> {
         let launch = Launch {
             spec: self.spec,
@@ -106,43 +105,44 @@ impl Creation<'_> {
             root_device,
             placement: self.placement,
         };
-        match self.session.ask("instance_create", &run_instances(&launch)?, During::Create).await {
+        match self.session.send("instance_create", &run_instances(&launch)?, During::Create).await {
             Ok(answer) => match answer::launched(&answer).into_iter().next() {
-                Some(instance) => Ok(Some(instance).filter(Instance::lives)),
+                Some(instance) => Ok(Some(instance).filter(Instance::is_alive)),
                 None => Err(DriverError::new(Code::Internal, "RunInstances answered without an instance")),
             },
             Err(failed) if failed.is("IdempotentInstanceTerminated") => Ok(None),
-            Err(failed) if failed.is("IdempotentParameterMismatch") => self.made_before(token).await,
+            Err(failed) if failed.is("IdempotentParameterMismatch") => self.earlier_launch(token).await,
             Err(failed) => {
                 let cloud = failed.cloud.as_deref().unwrap_or_default();
                 if codes::meaning(cloud) == Meaning::NoCapacity {
-                    self.session.aws.turns.refused(self.session.call, self.place(), failed.error.message());
+                    self.session.aws.rate_limiter.block(self.session.call, self.place(), failed.error.message());
                 }
                 Err(failed.error)
             }
         }
     }
 
-    /// What an earlier request with this token made; `None` if that is gone, or nothing.
-    async fn made_before(&self, token: &str) -> Result<Option<Instance>, DriverError> {
+    /// Returns the instance that an earlier request with this token launched. Returns `None` if it is gone or never
+    /// existed.
+    async fn earlier_launch(&self, token: &str) -> Result<Option<Instance>, DriverError> {
         let query = query::instances_by_client_token(token);
         let chance = || (self.session.aws.chance)();
-        let waited = COMES_TO_LIGHT
+        let waited = EARLIER_LAUNCH
             .until(self.session.call, chance, || async {
-                let answer = self.session.ask("instance_get_by_machine", &query, During::Create).await?;
+                let answer = self.session.send("instance_get_by_machine", &query, During::Create).await?;
                 let found = answer::described(&answer);
-                let living = found.iter().find(|instance| instance.lives()).cloned();
+                let living = found.iter().find(|instance| instance.is_alive()).cloned();
                 Ok(if found.is_empty() { None } else { Some(living) })
             })
             .await?;
         match waited {
             Waited::Done(living) => Ok(living),
-            Waited::InVain => Ok(None),
+            Waited::TimedOut => Ok(None),
         }
     }
 
-    /// Waits until EC2 shows the instance, and with it the name under which its kubelet registers, unless `known` has the name already.
-    /// A cloud that fails for a moment is asked again: the instance is there and paid for.
+    /// Waits until EC2 shows the instance and its private DNS name, under which the kubelet registers, unless `known`
+    /// already has the name. Transient errors are retried, because the instance already exists and incurs cost.
     async fn shown(&self, known: Instance) -> Result<Instance, DriverError> {
         let (chance, id) = (|| (self.session.aws.chance)(), known.id.as_str());
         let waited = SHOWN
@@ -150,7 +150,7 @@ impl Creation<'_> {
                 match find::shown(self.session, id, "instance_get_by_id", During::Elsewhere).await {
                     Ok(Some(shown)) if !shown.private_dns.is_empty() => Ok(Some(shown)),
                     Ok(Some(_)) if !known.private_dns.is_empty() => Ok(Some(known.clone())),
-                    Ok(Some(shown)) if !shown.lives() => {
+                    Ok(Some(shown)) if !shown.is_alive() => {
                         let message = format!("instance {id} was terminated before it had a private DNS name");
                         Err(DriverError::new(Code::Internal, message))
                     }
@@ -166,10 +166,10 @@ impl Creation<'_> {
             .await?;
         match waited {
             Waited::Done(instance) => Ok(instance),
-            Waited::InVain => {
-                let patience = SHOWN.patience.as_secs() / 60;
+            Waited::TimedOut => {
+                let timeout = SHOWN.timeout.as_secs() / 60;
                 let message = format!(
-                    "instance {id} was created, but EC2 did not show it with a private DNS name within {patience} minutes"
+                    "instance {id} was created, but EC2 did not show it with a private DNS name within {timeout} minutes"
                 );
                 Err(DriverError::new(Code::Internal, message))
             }
@@ -181,22 +181,22 @@ impl Creation<'_> {
         if let Some(known) = self.images.0.lock().get(&key) {
             return Ok(known.clone());
         }
-        let answer = self.session.ask("image_get_by_id", &query::images(&self.spec.ami), During::Create).await?;
+        let answer = self.session.send("image_get_by_id", &query::images(&self.spec.ami), During::Create).await?;
         let Some(root_device) = answer::root_device(&answer) else {
             return Err(DriverError::not_found(format!("image {:?} does not exist in {}", key.1, key.0)));
         };
         let mut images = self.images.0.lock();
-        if images.len() >= MOST_IMAGES {
+        if images.len() >= MAX_IMAGES {
             images.clear();
         }
         images.insert(key, root_device.to_owned());
         Ok(root_device.to_owned())
     }
 
-    /// What a zone without capacity holds back: this class, in the zone of its first subnet.
-    fn place(&self) -> Place {
+    /// Returns what NoCapacity blocks: this class in the zone of its first subnet.
+    fn place(&self) -> ClassInZone {
         let metadata = &self.request.class.metadata;
         let subnet = self.spec.network_interfaces.first().map(|nic| nic.subnet_id.clone());
-        Place { class: format!("{}/{}", metadata.namespace, metadata.name), zone: subnet.unwrap_or_default() }
+        ClassInZone { class: format!("{}/{}", metadata.namespace, metadata.name), zone: subnet.unwrap_or_default() }
     }
 }

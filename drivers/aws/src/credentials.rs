@@ -1,8 +1,9 @@
-//! Keys to sign with, from wherever a Secret says they come.
+//! Resolves the credentials of a Secret to access keys.
 //!
-//! Keys in a Secret are used as they are, so a Secret that changes needs no restart. Keys of a role expire; they are kept until five
-//! minutes before that and fetched again then, by one call while the others wait. The token file is read for every fetch, because
-//! it is replaced under us. If a fetch fails while the old keys are good, they are used.
+//! Access keys in a Secret are used as they are, so a changed Secret needs no restart. Temporary keys of a role are
+//! cached and renewed five minutes before they expire. One call renews them while the others wait. The token file is
+//! read for every renewal, because it is rotated. If a renewal fails while the old keys are valid, the old keys are
+//! used.
 
 mod imds;
 mod sts;
@@ -11,53 +12,54 @@ use std::time::Duration;
 
 use driver::{Call, Code, DriverError};
 use driver_common::codes::During;
+use driver_common::credential_cache::{CredentialCache, Temporary};
 use driver_common::reads;
-use driver_common::renewed::{Renewed, Temporary};
 use secrecy::ExposeSecret;
 
-use crate::ec2::{Asker, Aws, Failed};
+use crate::ec2::{Aws, Failed, RequestContext};
 use crate::endpoint::Service;
 use crate::query::Query;
 use crate::secret::{Keys, Source};
 use crate::sign::hex;
 use crate::xml::Element;
 
-/// How long before their end keys are renewed.
+/// Temporary keys are renewed this long before they expire.
 const MARGIN: Duration = Duration::from_mins(5);
 
-/// The keys of roles that are at hand.
-pub(crate) type Sessions = Renewed<Keys>;
+/// Cache of the temporary keys of roles.
+pub(crate) type Sessions = CredentialCache<Keys>;
 
 pub(crate) fn sessions() -> Sessions {
-    Renewed::new(MARGIN)
+    CredentialCache::new(MARGIN)
 }
 
-/// A call with keys to sign its requests.
+/// A call with the keys that sign its requests.
 pub(crate) struct Session<'a> {
     pub(crate) aws: &'a Aws,
     pub(crate) call: &'a Call,
     pub(crate) region: &'a str,
     keys: Keys,
-    /// Whose requests AWS counts together; no secret.
+    /// The account and region to which AWS applies one rate limit; not secret.
     account: String,
-    /// Where keys that expire are kept.
+    /// Cache key of temporary keys.
     slot: Option<String>,
 }
 
 impl Session<'_> {
-    /// Sends a request to EC2. A read that fails for a passing reason is repeated; a write is sent once.
-    pub(crate) async fn ask(&self, label: &'static str, query: &Query, during: During) -> Result<Element, Failed> {
-        let asker = Asker { call: self.call, region: self.region, keys: Some(&self.keys), account: &self.account };
-        let ask = || self.aws.ask(&asker, Service::Ec2, label, query, during);
+    /// Sends a request to EC2. Reads are retried after a transient error; writes are sent once.
+    pub(crate) async fn send(&self, label: &'static str, query: &Query, during: During) -> Result<Element, Failed> {
+        let context =
+            RequestContext { call: self.call, region: self.region, keys: Some(&self.keys), account: &self.account };
+        let send = || self.aws.send(&context, Service::Ec2, label, query, during);
         let answer = if query.is_read() {
-            reads::repeated(self.call, || (self.aws.chance)(), Failed::passing, ask).await
+            reads::with_retries(self.call, || (self.aws.chance)(), Failed::transient, send).await
         } else {
-            ask().await
+            send().await
         };
         if let (Err(failed), Some(slot)) = (&answer, &self.slot)
             && failed.error.code() == Code::Unauthenticated
         {
-            // Whatever was wrong with them, the next call fetches others.
+            // The next call fetches new keys, whatever the cause.
             self.aws.sessions.forget(slot);
         }
         answer
@@ -65,7 +67,7 @@ impl Session<'_> {
 }
 
 impl Aws {
-    /// Keys for a call.
+    /// Returns a session for a call.
     pub(crate) async fn session<'a>(
         &'a self,
         call: &'a Call,
@@ -112,7 +114,7 @@ impl Aws {
         let Some(url) = &own.metadata else {
             return Err(DriverError::new(
                 Code::Unauthenticated,
-                "the Secret has no credentials and this process has none either; add them to the Secret, or give the process a role",
+                "neither the Secret nor this process has credentials; add them to the Secret or configure a role for the process",
             ));
         };
         let slot = "the profile of this instance".to_owned();
@@ -120,7 +122,7 @@ impl Aws {
         Ok(Session { aws: self, call, region, keys, account: format!("{slot} {region}"), slot: Some(slot) })
     }
 
-    /// The keys of a slot, fetched again if they are about to expire.
+    /// Returns the keys of a cache slot, renewed if they are about to expire.
     async fn renewed(
         &self,
         call: &Call,

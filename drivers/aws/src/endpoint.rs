@@ -1,61 +1,61 @@
-//! Where a region's services answer.
+//! Endpoints of AWS services by region.
 
-/// A part of AWS that shares nothing with the others: its own names, its own accounts.
+/// An AWS partition: a group of regions with its own domain names and accounts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Partition {
-    /// What regions begin with.
+    /// Prefixes of the region names.
     prefixes: &'static [&'static str],
     suffix: &'static str,
     dual_stack: &'static str,
-    /// In GovCloud every endpoint is validated, and none has another name for it.
+    /// In GovCloud every endpoint is FIPS validated and has no separate FIPS name.
     fips: Fips,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fips {
-    OfItsOwn,
+    Separate,
     Always,
 }
 
-/// The longer prefix first: `us-gov-` is not `us-`.
+/// Longer prefixes come first: `us-gov-` must match before `us-`.
 const PARTITIONS: [Partition; 8] = [
     Partition { prefixes: &["us-gov-"], suffix: "amazonaws.com", dual_stack: "api.aws", fips: Fips::Always },
-    Partition { prefixes: &["us-iso-"], suffix: "c2s.ic.gov", dual_stack: "api.aws.ic.gov", fips: Fips::OfItsOwn },
-    Partition { prefixes: &["us-isob-"], suffix: "sc2s.sgov.gov", dual_stack: "api.aws.scloud", fips: Fips::OfItsOwn },
+    Partition { prefixes: &["us-iso-"], suffix: "c2s.ic.gov", dual_stack: "api.aws.ic.gov", fips: Fips::Separate },
+    Partition { prefixes: &["us-isob-"], suffix: "sc2s.sgov.gov", dual_stack: "api.aws.scloud", fips: Fips::Separate },
     Partition {
         prefixes: &["us-isof-"],
         suffix: "csp.hci.ic.gov",
         dual_stack: "api.aws.hci.ic.gov",
-        fips: Fips::OfItsOwn,
+        fips: Fips::Separate,
     },
     Partition {
         prefixes: &["eu-isoe-"],
         suffix: "cloud.adc-e.uk",
         dual_stack: "api.cloud-aws.adc-e.uk",
-        fips: Fips::OfItsOwn,
+        fips: Fips::Separate,
     },
     Partition {
         prefixes: &["eusc-"],
         suffix: "amazonaws.eu",
         dual_stack: "api.amazonwebservices.eu",
-        fips: Fips::OfItsOwn,
+        fips: Fips::Separate,
     },
     Partition {
         prefixes: &["cn-"],
         suffix: "amazonaws.com.cn",
         dual_stack: "api.amazonwebservices.com.cn",
-        fips: Fips::OfItsOwn,
+        fips: Fips::Separate,
     },
     Partition {
         prefixes: &["af-", "ap-", "ca-", "eu-", "il-", "me-", "mx-", "sa-", "us-"],
         suffix: "amazonaws.com",
         dual_stack: "api.aws",
-        fips: Fips::OfItsOwn,
+        fips: Fips::Separate,
     },
 ];
 
 impl Partition {
-    /// The partition of a region; `None` if no partition has regions of that form.
+    /// Returns the partition of a region, or `None` if the name is not a valid region.
     pub(crate) fn of(region: &str) -> Option<Self> {
         let begins = |partition: &&Self| partition.prefixes.iter().any(|prefix| region.starts_with(prefix));
         let partition = PARTITIONS.iter().find(begins)?;
@@ -67,20 +67,20 @@ impl Partition {
     }
 }
 
-/// Which names of the services are used.
+/// Endpoints of the AWS services.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Endpoints {
-    /// Instead of EC2's own, for every region: a private endpoint, or a server in tests.
+    /// Endpoint that replaces EC2's in every region: a private endpoint or a test server.
     pub ec2: Option<String>,
-    /// Instead of STS' own.
+    /// Endpoint that replaces the one of STS.
     pub sts: Option<String>,
-    /// Names that have IPv6 addresses, too.
+    /// Use endpoints with IPv4 and IPv6 addresses.
     pub dual_stack: bool,
-    /// Names of servers whose cryptography was validated.
+    /// Use endpoints with FIPS validated cryptography.
     pub fips: bool,
 }
 
-/// A service that is asked.
+/// An AWS service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     Ec2,
@@ -88,7 +88,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// As signatures and host names have it.
+    /// Name in signatures and host names.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Ec2 => "ec2",
@@ -98,7 +98,7 @@ impl Service {
 }
 
 impl Endpoints {
-    /// The address of a service in a region, without a slash at its end. `None` for a region that no partition has.
+    /// Returns the URL of a service in a region, without a trailing slash. Returns `None` for an unknown region.
     pub(crate) fn url(&self, service: Service, region: &str) -> Option<String> {
         let custom = match service {
             Service::Ec2 => &self.ec2,
@@ -109,7 +109,7 @@ impl Endpoints {
         }
         let partition = Partition::of(region)?;
         let name = service.name();
-        let fips = if self.fips && partition.fips == Fips::OfItsOwn { "-fips" } else { "" };
+        let fips = if self.fips && partition.fips == Fips::Separate { "-fips" } else { "" };
         let suffix = if self.dual_stack { partition.dual_stack } else { partition.suffix };
         Some(format!("https://{name}{fips}.{region}.{suffix}"))
     }
@@ -133,7 +133,7 @@ mod tests {
     #[case("us-iso-east-1", false, false, "https://ec2.us-iso-east-1.c2s.ic.gov")]
     #[case("us-isob-east-1", false, false, "https://ec2.us-isob-east-1.sc2s.sgov.gov")]
     #[case("eusc-de-east-1", false, false, "https://ec2.eusc-de-east-1.amazonaws.eu")]
-    fn a_region_has_its_own_name_in_its_partition(
+    fn region_has_the_endpoint_of_its_partition(
         #[case] region: &str,
         #[case] dual_stack: bool,
         #[case] fips: bool,
@@ -153,13 +153,13 @@ mod tests {
     #[case("mars-north-1")]
     #[case("eu-west-1.evil.example")]
     #[case("EU-WEST-1")]
-    fn a_region_that_cannot_be_has_no_address(#[case] region: &str) {
+    fn invalid_region_has_no_endpoint(#[case] region: &str) {
         assert_eq!(Endpoints::default().url(Service::Ec2, region), None);
     }
 
     /// Shows AWS-3.
     #[test]
-    fn a_custom_endpoint_wins_for_its_service_only() {
+    fn custom_endpoint_applies_only_to_its_service() {
         let endpoints = Endpoints { ec2: Some("http://127.0.0.1:5000/".into()), ..Endpoints::default() };
         assert_eq!(endpoints.url(Service::Ec2, "eu-west-1").unwrap(), "http://127.0.0.1:5000");
         assert_eq!(endpoints.url(Service::Sts, "eu-west-1").unwrap(), "https://sts.eu-west-1.amazonaws.com");

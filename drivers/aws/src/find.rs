@@ -1,4 +1,4 @@
-//! Looking for instances.
+//! Finds instances.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::identity::provider_id;
 use crate::launch::NAME_TAG;
 use crate::query::{self, Query};
 
-/// The living instances that carry both tags, or those of them that were made for one machine. Names and tags are looked at again
-/// here, whatever the filter let pass.
+/// Returns the instances that are alive and carry both cluster tags, optionally only those of one machine. Names and
+/// tags are checked again here, because the filter may be incomplete.
 pub(crate) async fn by_tags(
     session: &Session<'_>,
     scope: &Scope,
@@ -21,42 +21,42 @@ pub(crate) async fn by_tags(
     label: &'static str,
     during: During,
 ) -> Result<Vec<Instance>, DriverError> {
-    let query = query::instances_by_tags(&scope.marks, machine);
+    let query = query::instances_by_tags(&scope.cluster_tags, machine);
     let mut found = pages(session, &query, label, during).await?;
     let mut seen = BTreeSet::new();
     found.retain(|instance| {
         let named = machine.is_none_or(|machine| instance.tags.get(NAME_TAG).is_some_and(|name| name == machine));
-        named && instance.lives() && scope.marks.on(&instance.tags) && seen.insert(instance.id.clone())
+        named && instance.is_alive() && scope.cluster_tags.matches(&instance.tags) && seen.insert(instance.id.clone())
     });
     Ok(found)
 }
 
-/// The instance of this id, if it lives. One that was terminated is shown by EC2 for an hour, and is gone all the same.
+/// Returns the instance with this id if it is alive. EC2 shows a terminated instance for up to an hour.
 pub(crate) async fn by_id(
     session: &Session<'_>,
     id: &str,
     label: &'static str,
     during: During,
 ) -> Result<Option<Instance>, DriverError> {
-    Ok(shown(session, id, label, during).await?.filter(Instance::lives))
+    Ok(shown(session, id, label, during).await?.filter(Instance::is_alive))
 }
 
-/// Returns the instance of this id in whatever state EC2 shows it; `None` if EC2 does not show it. An instance that was just
-/// launched is not shown for a while.
+/// Returns the instance with this id in any state, or `None` if EC2 does not show it. EC2 does not show a new instance
+/// for a while.
 pub(crate) async fn shown(
     session: &Session<'_>,
     id: &str,
     label: &'static str,
     during: During,
 ) -> Result<Option<Instance>, DriverError> {
-    match session.ask(label, &query::instances_by_id(id), during).await {
+    match session.send(label, &query::instances_by_id(id), during).await {
         Ok(answer) => Ok(answer::described(&answer).into_iter().find(|instance| instance.id == id)),
         Err(failed) if failed.is("InvalidInstanceID.NotFound") => Ok(None),
         Err(failed) => Err(failed.error),
     }
 }
 
-/// All pages of a list. A cloud that names the same next page twice would be asked for ever.
+/// Reads all pages of a list. A repeated page token ends the loop.
 async fn pages(
     session: &Session<'_>,
     query: &Query,
@@ -65,7 +65,7 @@ async fn pages(
 ) -> Result<Vec<Instance>, DriverError> {
     let (mut found, mut seen, mut token) = (Vec::new(), BTreeSet::new(), None::<String>);
     loop {
-        let answer = session.ask(label, &query.page(token.as_deref()), during).await?;
+        let answer = session.send(label, &query.page(token.as_deref()), during).await?;
         found.extend(answer::described(&answer));
         match answer::next_page(&answer) {
             Some(next) if seen.insert(next.to_owned()) => token = Some(next.to_owned()),
@@ -74,7 +74,7 @@ async fn pages(
     }
 }
 
-/// The only one. Several are `OutOfRange`, which makes the controller look for orphans at once.
+/// Returns the only instance. Several are `OutOfRange`, which triggers the orphan VM check immediately.
 pub(crate) fn only(mut found: Vec<Instance>, machine: &str) -> Result<Option<Instance>, DriverError> {
     if found.len() > 1 {
         let ids = found.iter().map(|instance| instance.id.as_str()).collect::<Vec<_>>().join(", ");

@@ -1,16 +1,16 @@
-//! How instances and machines name each other.
+//! Conversion between instances and provider ids.
 
 use api::ProviderId;
 use driver::DriverError;
 
 use crate::sign::hex;
 
-/// The provider id of an instance.
+/// Returns the provider id of an instance.
 pub(crate) fn provider_id(region: &str, instance: &str) -> ProviderId {
     ProviderId::from(format!("aws:///{region}/{instance}"))
 }
 
-/// The instance that a provider id names: its last part. The region in it is not looked at; the class says where to look.
+/// Returns the instance id: the last part of a provider id. The region in it is ignored; the class defines the region.
 pub(crate) fn instance_id(provider_id: &str) -> Result<&str, DriverError> {
     match provider_id.rsplit_once('/') {
         Some((_, id)) if !id.is_empty() => Ok(id),
@@ -20,8 +20,9 @@ pub(crate) fn instance_id(provider_id: &str) -> Result<&str, DriverError> {
     }
 }
 
-/// What makes repeated requests for one machine one request. The machine's uid where it has one: a machine of the same name
-/// that comes later gets a VM of its own. `attempt` counts the tokens that are used up, because the VM they made is gone.
+/// Returns the client token that makes repeated requests for one machine idempotent. It contains the machine's uid if
+/// there is one, so that a later machine with the same name gets its own VM. `attempt` counts the tokens that are used
+/// up because their VM is gone.
 pub(crate) fn client_token(uid: &str, cluster: &str, machine: &str, attempt: u32) -> String {
     let subject = if uid.is_empty() || uid.len() > 48 || !uid.is_ascii() {
         let digest = ring::digest::digest(&ring::digest::SHA256, format!("{uid}\0{cluster}\0{machine}").as_bytes());
@@ -47,13 +48,13 @@ mod tests {
     #[case("i-1", None)]
     #[case("aws:///eu-west-1/", None)]
     #[case("", None)]
-    fn the_last_part_of_a_provider_id_is_the_instance(#[case] id: &str, #[case] instance: Option<&str>) {
+    fn last_part_of_a_provider_id_is_the_instance_id(#[case] id: &str, #[case] instance: Option<&str>) {
         assert_eq!(instance_id(id).ok(), instance);
         assert_eq!(provider_id("eu-west-1", "i-1"), "aws:///eu-west-1/i-1");
     }
 
     #[test]
-    fn a_token_follows_from_the_uid_and_fits() {
+    fn client_token_is_derived_from_the_uid_and_fits() {
         let uid = "0b2bbe8b-47a1-4d9c-8d5e-1e5e6e3c5a11";
         assert_eq!(client_token(uid, "c", "m", 0), format!("mw-{uid}"));
         assert_eq!(client_token(uid, "c", "m", 2), format!("mw-{uid}-2"));

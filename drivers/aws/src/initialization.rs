@@ -1,31 +1,31 @@
-//! What is left to do once an instance exists.
+//! Initialization of an existing instance.
 //!
-//! Two things cannot be said in RunInstances: that an interface forwards packets that are not its own, and how many IPv6 prefixes it
-//! has. Status asks whether something is left, initialize does it; both ask the same function here, so that they cannot
-//! disagree and send a machine round in circles.
+//! RunInstances cannot disable the source/destination check of an interface or assign IPv6 prefixes. GetMachineStatus
+//! reports pending steps and InitializeMachine executes them. Both use the function [`steps`], so that they always
+//! agree.
 
 use crate::answer::{Instance, Interface};
 use crate::launch::device_index;
 use crate::spec::Spec;
 
-/// One thing that is left to do.
+/// A pending initialization step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// The interface checks source and destination, and must not.
+    /// Disable the source/destination check of the interface.
     DisableCheck { interface: String },
-    /// The interface has fewer prefixes than it should.
+    /// Assign the missing IPv6 prefixes to the interface.
     AssignPrefixes { interface: String, count: i32 },
 }
 
-/// Whether an instance of this spec can have anything left to do.
+/// Returns whether instances of this spec need initialization.
 pub(crate) fn is_needed(spec: &Spec) -> bool {
     spec.source_dest_checks == Some(false) || spec.network_interfaces.iter().any(|nic| nic.ipv6_prefix_count.is_some())
 }
 
-/// What is left to do for this instance.
+/// Returns the pending initialization steps of this instance.
 pub(crate) fn steps(spec: &Spec, instance: &Instance) -> Vec<Step> {
     let checks = instance.interfaces.iter().filter(|nic| {
-        // An interface for EFA has no such check and refuses to be told so.
+        // EFA interfaces have no such check and reject the request.
         let adaptable = !matches!(nic.kind.as_str(), "efa" | "efa-only");
         spec.source_dest_checks == Some(false) && adaptable && nic.source_dest_check == Some(true)
     });
@@ -38,8 +38,8 @@ pub(crate) fn steps(spec: &Spec, instance: &Instance) -> Vec<Step> {
     checks.chain(prefixes).collect()
 }
 
-/// How many prefixes the spec wants for an interface. It is found by where it is plugged in: card and device, because device indices
-/// repeat from card to card and need not follow the order of the list.
+/// Returns how many prefixes the spec wants for an interface. Interfaces are matched by network card and device index:
+/// device indices repeat on each card, and their order may differ from the list.
 fn wanted_prefixes(spec: &Spec, nic: &Interface) -> Option<i32> {
     let plugged = (nic.card_index, nic.device_index?);
     let same = |(at, wanted): &(usize, &crate::spec::NetworkInterface)| {
@@ -74,7 +74,7 @@ mod tests {
 
     /// Shows AWS-W1.
     #[test]
-    fn every_interface_that_still_checks_is_named_not_only_the_first() {
+    fn every_interface_with_the_check_enabled_is_returned() {
         let spec = Spec { source_dest_checks: Some(false), ..Spec::default() };
         let vm = instance(vec![
             nic("a", "interface", Some(false)),
@@ -88,7 +88,7 @@ mod tests {
     #[rstest]
     #[case("efa")]
     #[case("efa-only")]
-    fn an_interface_for_efa_is_left_alone(#[case] kind: &str) {
+    fn efa_interface_needs_no_step(#[case] kind: &str) {
         let spec = Spec { source_dest_checks: Some(false), ..Spec::default() };
         assert_eq!(steps(&spec, &instance(vec![nic("a", kind, Some(true))])), []);
     }
@@ -96,7 +96,7 @@ mod tests {
     #[rstest]
     #[case(None)]
     #[case(Some(true))]
-    fn checks_are_left_on_unless_the_class_switches_them_off(#[case] checks: Option<bool>) {
+    fn checks_stay_enabled_unless_the_class_disables_them(#[case] checks: Option<bool>) {
         let spec = Spec { source_dest_checks: checks, ..Spec::default() };
         assert_eq!(steps(&spec, &instance(vec![nic("a", "", Some(true)), nic("b", "", None)])), []);
         assert!(!is_needed(&spec));
@@ -137,7 +137,7 @@ mod tests {
 
     /// Shows AWS-W2.
     #[test]
-    fn an_interface_is_found_by_card_and_device_not_by_its_place_in_the_list() {
+    fn interface_is_matched_by_card_and_device_index() {
         let spec = Spec {
             network_interfaces: vec![wants(None, Some(0), Some(1)), wants(Some(1), Some(1), Some(1))],
             ..Spec::default()

@@ -1,7 +1,7 @@
-//! RunInstances: from a spec to the one request that costs money.
+//! Builds the RunInstances request from a spec.
 //!
-//! Everything that the request says is decided here, without asking anybody. The token makes it idempotent: EC2 answers a repeated
-//! request that carries the same token with the instance that the first one made.
+//! This module sends no requests. The client token makes RunInstances idempotent: EC2 returns the existing instance for
+//! a repeated request with the same token.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,25 +11,25 @@ use driver::DriverError;
 use crate::query::Query;
 use crate::spec::{BlockDevice, NetworkInterface, Placement, ROOT_DEVICE, Spec};
 
-/// The tag that holds a machine's name.
+/// Tag with the machine's name.
 pub(crate) const NAME_TAG: &str = "Name";
 
-/// What is tagged with the instance.
+/// Resource types that get the tags.
 const TAGGED: [&str; 3] = ["instance", "volume", "network-interface"];
 
-/// What a request needs beside the spec.
+/// Inputs of a RunInstances request.
 pub(crate) struct Launch<'a> {
     pub(crate) spec: &'a Spec,
     pub(crate) machine: &'a str,
     pub(crate) token: &'a str,
     pub(crate) user_data: &'a [u8],
-    /// How the image names its root device.
+    /// Root device name of the image.
     pub(crate) root_device: &'a str,
-    /// From the annotation; the spec's wins.
+    /// Placement from the annotation. The placement of the spec takes precedence.
     pub(crate) placement: Option<&'a Placement>,
 }
 
-/// The request for one instance.
+/// Returns the request for one instance.
 pub(crate) fn run_instances(launch: &Launch<'_>) -> Result<Query, DriverError> {
     let spec = launch.spec;
     let mut query = Query::ec2("RunInstances");
@@ -57,11 +57,11 @@ pub(crate) fn run_instances(launch: &Launch<'_>) -> Result<Query, DriverError> {
 fn block_devices(query: &mut Query, disks: &[BlockDevice], root_device: &str) -> Result<(), DriverError> {
     for (at, disk) in disks.iter().enumerate() {
         let path = format!("BlockDeviceMapping.{}", at + 1);
-        // The only disk is the root disk, whatever it is called.
+        // A single disk is the root disk, whatever its name is.
         let name = if disks.len() == 1 || disk.device_name == ROOT_DEVICE { root_device } else { &disk.device_name };
         if name.is_empty() {
             return Err(DriverError::invalid(format!(
-                "providerSpec.blockDevices[{at}]: Invalid value: the image does not name its root device"
+                "providerSpec.blockDevices[{at}]: Invalid value: the image has no root device name"
             )));
         }
         query.set(format!("{path}.DeviceName"), name);
@@ -77,7 +77,7 @@ fn block_devices(query: &mut Query, disks: &[BlockDevice], root_device: &str) ->
     Ok(())
 }
 
-/// Where an interface of the spec is plugged in.
+/// Returns the device index of an interface.
 pub(crate) fn device_index(at: usize, nic: &NetworkInterface) -> i32 {
     nic.device_index.unwrap_or_else(|| i32::try_from(at).unwrap_or(i32::MAX))
 }
@@ -98,7 +98,7 @@ fn network_interface(query: &mut Query, at: usize, nic: &NetworkInterface) {
     }
 }
 
-/// The class' tags and the machine's name, which no tag of the class overrides.
+/// Sets the tags of the class and the name of the machine. A tag of the class cannot override the name.
 fn tags(query: &mut Query, spec: &Spec, machine: &str) {
     for (at, kind) in TAGGED.iter().enumerate() {
         let path = format!("TagSpecification.{}", at + 1);

@@ -1,10 +1,11 @@
-//! EC2 as a cloud of Millwright.
+//! Driver for AWS EC2.
 //!
-//! Classes of provider `AWS` are served as the reference's driver serves them: the same `providerSpec`, the same Secret, the same
-//! provider ids. What is sent and what an answer means is decided in pure functions ([`launch`], [`initialization`],
-//! [`codes`]); what asks is thin ([`ec2`], [`create`], [`provider`]).
+//! It handles MachineClasses with provider `AWS` as the reference's driver does: the same `providerSpec`, the same
+//! Secret and the same provider ids. Pure functions build the requests and interpret the responses ([`launch`],
+//! [`initialization`], [`codes`]). [`ec2`], [`create`] and [`provider`] send the requests.
 //!
-//! Requests are those of EC2's Query protocol, signed by AWS' own crate and read as XML (ADR 0068): seven actions do not need an SDK.
+//! The driver uses EC2's Query protocol, signs with AWS's own crate and decodes XML (ADR 0068): seven actions do not
+//! need an SDK.
 
 mod answer;
 mod codes;

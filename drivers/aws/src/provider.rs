@@ -1,7 +1,7 @@
-//! The six calls.
+//! Implements the driver calls.
 //!
-//! Each goes the same way: what is wrong with the request is told without asking anybody, then keys are found, then EC2 is asked
-//! as few times as the answer needs.
+//! Each call validates its request without network access, resolves the credentials, and sends as few requests to EC2
+//! as possible.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use driver::{
 use driver_common::codes::During;
 use driver_common::fault::Faults;
 use driver_common::http::Transport;
-use driver_common::one_at_a_time::OneAtATime;
+use driver_common::keyed_mutex::KeyedMutex;
 use driver_common::provider_spec::{ProviderSpec as _, Scope};
 use driver_common::{Chance, Clock, owned};
 
@@ -33,28 +33,28 @@ use crate::settings::Settings;
 use crate::spec::{PROVIDER, Spec, placement_annotation};
 use crate::volumes;
 
-/// Where the annotation stands that places a machine whose class does not.
+/// Annotation with the placement of a machine whose class has none.
 const PLACEMENT: &str = "machine.sapcloud.io/awsPlacement";
 
-/// EC2, as Millwright sees it.
+/// The AWS driver.
 pub struct AwsDriver {
     aws: Aws,
     images: Images,
-    creating: OneAtATime,
+    creating: KeyedMutex,
 }
 
 impl AwsDriver {
-    /// A driver that reaches AWS by this transport.
+    /// Creates a driver that uses this transport.
     pub fn new(transport: Arc<dyn Transport>, settings: Settings, clock: Clock, chance: Chance) -> Self {
         Self {
             aws: Aws::new(transport, settings, clock, chance),
             images: Images::default(),
-            creating: OneAtATime::default(),
+            creating: KeyedMutex::default(),
         }
     }
 
-    /// What is needed to find a machine's instance.
-    fn looking(&self, class: &MachineClass, secret: &SecretData) -> Result<(Spec, Scope, Source), DriverError> {
+    /// Returns the inputs for finding a machine's instance.
+    fn lookup(&self, class: &MachineClass, secret: &SecretData) -> Result<(Spec, Scope, Source), DriverError> {
         check_provider(PROVIDER, class)?;
         let mut faults = Faults::default();
         let source = secret::source(secret, self.aws.settings.ambient, &mut faults);
@@ -62,7 +62,7 @@ impl AwsDriver {
         Ok((spec, scope, source))
     }
 
-    /// The machine's instance, by name and then by provider id.
+    /// Finds the machine's instance by name, then by provider id.
     async fn find(
         &self,
         session: &Session<'_>,
@@ -83,9 +83,9 @@ impl AwsDriver {
         }
     }
 
-    /// The ids of what a delete has to terminate. An instance that EC2 does not show is terminated by its id all the same: it may be too
-    /// young to be shown. One that EC2 shows as terminated is not terminated again.
-    async fn doomed(
+    /// Returns the ids of the instances to terminate. An instance that EC2 does not show is included, because it may be
+    /// too new to be shown. An instance that EC2 shows as terminated is not terminated again.
+    async fn to_delete(
         &self,
         session: &Session<'_>,
         scope: &Scope,
@@ -101,17 +101,17 @@ impl AwsDriver {
         let Some(instance) = find::shown(session, id, "instance_get_by_id", During::Elsewhere).await? else {
             return Ok(vec![id.to_owned()]);
         };
-        if !instance.lives() {
+        if !instance.is_alive() {
             return Ok(Vec::new());
         }
-        // A provider id is only a text. What carries another cluster's tag and not ours is not ours to terminate.
+        // Never terminate an instance that carries only another cluster's tag: a provider id is only text.
         let of_a_cluster = |key: &&String| key.contains("kubernetes.io/cluster/");
         if let Some(other) = instance.tags.keys().find(of_a_cluster)
-            && !instance.tags.contains_key(&scope.marks.cluster)
+            && !instance.tags.contains_key(&scope.cluster_tags.cluster)
         {
             let message = format!(
-                "instance {id} belongs to another cluster: it has the tag {other}, and not {}",
-                scope.marks.cluster
+                "instance {id} belongs to another cluster: it has the tag {other} but not {}",
+                scope.cluster_tags.cluster
             );
             return Err(DriverError::new(Code::FailedPrecondition, message));
         }
@@ -135,7 +135,7 @@ impl Driver for AwsDriver {
         let annotations = request.machine.spec.node_template.metadata.annotations.as_ref().map(TextMap::to_btree);
         let placement =
             placement_annotation(annotations.as_ref().and_then(|all| all.get(PLACEMENT)).map(String::as_str))?;
-        let _turn = self.creating.turn(call, &format!("{}/{machine}", scope.marks.cluster)).await?;
+        let _guard = self.creating.lock(call, &format!("{}/{machine}", scope.cluster_tags.cluster)).await?;
         let session = &self.aws.session(call, &scope.region, &source).await?;
         let creation = Creation {
             session,
@@ -150,7 +150,7 @@ impl Driver for AwsDriver {
     }
 
     async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        let (spec, scope, source) = self.looking(&request.class, &request.secret)?;
+        let (spec, scope, source) = self.lookup(&request.class, &request.secret)?;
         if let Some(known) = known(request).filter(|_| !initialization::is_needed(&spec)) {
             return Ok(known);
         }
@@ -160,7 +160,7 @@ impl Driver for AwsDriver {
         };
         let mut failed = None;
         for step in initialization::steps(&spec, &instance) {
-            // One that fails does not keep the others from being done.
+            // Execute the remaining steps even if one fails.
             failed = carry_out(session, &step).await.err().or(failed);
         }
         match failed {
@@ -170,44 +170,46 @@ impl Driver for AwsDriver {
     }
 
     async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        let (spec, scope, source) = self.looking(&request.class, &request.secret)?;
+        let (spec, scope, source) = self.lookup(&request.class, &request.secret)?;
         let session = &self.aws.session(call, &scope.region, &source).await?;
         let instance = self.find(session, &scope, request).await?.ok_or_else(|| not_found(request))?;
         let found = found(&scope.region, &instance);
         match initialization::steps(&spec, &instance).first() {
             None => Ok(found),
-            Some(step) => Err(DriverError::new(Code::Uninitialized, left_to_do(&instance.id, step)).with_found(found)),
+            Some(step) => {
+                Err(DriverError::new(Code::Uninitialized, pending_step(&instance.id, step)).with_found(found))
+            }
         }
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
-        let (_, scope, source) = self.looking(&request.class, &request.secret)?;
+        let (_, scope, source) = self.lookup(&request.class, &request.secret)?;
         let session = &self.aws.session(call, &scope.region, &source).await?;
-        let doomed = self.doomed(session, &scope, request).await?;
-        let ids: Vec<_> = doomed.iter().map(String::as_str).collect();
+        let to_delete = self.to_delete(session, &scope, request).await?;
+        let ids: Vec<_> = to_delete.iter().map(String::as_str).collect();
         if ids.is_empty() {
             return Ok(Deleted::default());
         }
-        match session.ask("instance_terminate", &query::terminate(&ids), During::Elsewhere).await {
+        match session.send("instance_terminate", &query::terminate(&ids), During::Elsewhere).await {
             Ok(_) => Ok(Deleted::default()),
             Err(failed) if failed.is("InvalidInstanceID.NotFound") && ids.len() == 1 => Ok(Deleted::default()),
             Err(failed) if failed.is("InvalidInstanceID.NotFound") => {
-                // EC2 terminates all or none, so the others are still there.
-                Err(DriverError::new(Code::Aborted, "one of several instances vanished while they were terminated"))
+                // EC2 terminates all or none, so the other instances still exist.
+                Err(DriverError::new(Code::Aborted, "one of several instances was gone when they were terminated"))
             }
             Err(failed) => Err(failed.error),
         }
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
-        let (_, scope, source) = self.looking(&request.class, &request.secret)?;
+        let (_, scope, source) = self.lookup(&request.class, &request.secret)?;
         let session = &self.aws.session(call, &scope.region, &source).await?;
         let label = "instance_get_by_tag_and_status";
         let instances = find::by_tags(session, &scope, None, label, During::Elsewhere).await?;
         let vms = instances.iter().map(|vm| (provider_id(&scope.region, &vm.id), &vm.tags));
-        let listed = owned::list(&scope.marks, NAME_TAG, vms);
+        let listed = owned::list(&scope.cluster_tags, NAME_TAG, vms);
         for vm in &listed.nameless {
-            tracing::warn!(%vm, "an instance has the tags of this cluster and no name; it is left alone");
+            tracing::warn!(%vm, "ignoring instance with the tags of this cluster but without a name");
         }
         Ok(listed.owners)
     }
@@ -226,17 +228,17 @@ async fn carry_out(session: &Session<'_>, step: &Step) -> Result<(), DriverError
             ("instance_assign_ipv6_prefixes", query::assign_ipv6_prefixes(interface, *count))
         }
     };
-    session.ask(label, &query, During::Elsewhere).await.map(drop).map_err(|failed| failed.error)
+    session.send(label, &query, During::Elsewhere).await.map(drop).map_err(|failed| failed.error)
 }
 
-/// What the machine already says of its instance.
+/// Returns the result of an initialize call from the Machine object alone.
 fn known(request: &MachineRequest) -> Option<Found> {
     let node = request.machine.metadata.labels.text("node").filter(|node| !node.is_empty())?;
     let provider_id = request.provider_id()?.clone();
     Some(Found { provider_id, node_name: node.into(), addresses: Vec::new() })
 }
 
-fn left_to_do(id: &str, step: &Step) -> String {
+fn pending_step(id: &str, step: &Step) -> String {
     match step {
         Step::DisableCheck { interface } => {
             format!("instance {id} is not initialized: interface {interface} still checks source and destination")
@@ -248,5 +250,5 @@ fn left_to_do(id: &str, step: &Step) -> String {
 }
 
 fn not_found(request: &MachineRequest) -> DriverError {
-    DriverError::not_found(format!("AWS has no instance for the machine {:?}", request.machine_name()))
+    DriverError::not_found(format!("no AWS instance found for the machine {:?}", request.machine_name()))
 }

@@ -1,17 +1,17 @@
-//! Requests of the Query protocol: an action and flat parameters, form-encoded.
+//! Requests of the EC2 Query protocol: an action and flat, form-encoded parameters.
 
 use std::fmt;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What may stand in a form unchanged (RFC 3986).
+/// Characters outside this set are not percent-encoded (RFC 3986).
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
-/// The versions of the two services' descriptions that these requests follow.
+/// API versions of the two services.
 const EC2_VERSION: &str = "2016-11-15";
 const STS_VERSION: &str = "2011-06-15";
 
-/// An action with its parameters. Its `Debug` shows no values: user data is among them.
+/// An action with its parameters. `Debug` omits the values, because they include user data.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Query {
     action: &'static str,
@@ -32,38 +32,39 @@ impl Query {
         self.action
     }
 
-    /// Whether it changes nothing.
+    /// Returns whether the action changes nothing.
     pub(crate) fn is_read(&self) -> bool {
         self.action.starts_with("Describe")
     }
 
-    #[expect(clippy::needless_pass_by_value, reason = "texts and numbers alike, as they are at hand")]
+    #[expect(clippy::needless_pass_by_value, reason = "callers pass strings and numbers")]
     pub(crate) fn set(&mut self, name: impl Into<String>, value: impl ToString) {
         self.parameters.push((name.into(), value.to_string()));
     }
 
-    /// Sets what is there.
+    /// Sets the parameter if there is a value.
     pub(crate) fn set_some(&mut self, name: impl Into<String>, value: Option<impl ToString>) {
         if let Some(value) = value {
             self.set(name, value);
         }
     }
 
-    /// Sets what is not empty: EC2 refuses an empty enum, where an absent one means its default.
+    /// Sets the parameter unless the value is empty: EC2 rejects an empty enum value and uses the default for an absent
+    /// one.
     pub(crate) fn set_text(&mut self, name: impl Into<String>, value: &str) {
         if !value.is_empty() {
             self.set(name, value);
         }
     }
 
-    /// `<name>.1`, `<name>.2`, …
+    /// Sets `<name>.1`, `<name>.2`, …
     pub(crate) fn set_list(&mut self, name: &str, values: impl IntoIterator<Item = impl ToString>) {
         for (at, value) in values.into_iter().enumerate() {
             self.set(format!("{name}.{}", at + 1), value);
         }
     }
 
-    /// The same request for the page that begins at this token.
+    /// Returns the same request for the page with this token.
     #[must_use]
     pub(crate) fn page(&self, token: Option<&str>) -> Self {
         let mut page = self.clone();
@@ -100,10 +101,10 @@ impl fmt::Debug for Query {
     }
 }
 
-/// The states of an instance that still costs something and may be used again.
+/// The states of an instance that is not terminated.
 const LIVING: [&str; 4] = ["pending", "running", "stopping", "stopped"];
 
-/// A filter, by name and values, in the order in which EC2 counts them.
+/// A query and the number of its filters.
 struct Filters(Query, usize);
 
 impl Filters {
@@ -114,14 +115,14 @@ impl Filters {
     }
 }
 
-/// All instances of a cluster that live, or those of them that were made for one machine.
-pub(crate) fn instances_by_tags(marks: &driver_common::owned::Marks, machine: Option<&str>) -> Query {
+/// Returns the query for all live instances of a cluster, or for those of one machine.
+pub(crate) fn instances_by_tags(cluster_tags: &driver_common::owned::ClusterTags, machine: Option<&str>) -> Query {
     let mut filters = Filters(Query::ec2("DescribeInstances"), 0);
     if let Some(machine) = machine {
         filters.add("tag:Name", &[machine]);
     }
-    filters.add("tag-key", &[&marks.role]);
-    filters.add("tag-key", &[&marks.cluster]);
+    filters.add("tag-key", &[&cluster_tags.role]);
+    filters.add("tag-key", &[&cluster_tags.cluster]);
     filters.add("instance-state-name", &LIVING);
     let Filters(mut query, _) = filters;
     query.set("MaxResults", 1000);
@@ -134,7 +135,7 @@ pub(crate) fn instances_by_id(id: &str) -> Query {
     query
 }
 
-/// Instances that a request with this token made, whatever their state.
+/// Returns the query for the instances of a client token, in any state.
 pub(crate) fn instances_by_client_token(token: &str) -> Query {
     let mut filters = Filters(Query::ec2("DescribeInstances"), 0);
     filters.add("client-token", &[token]);
@@ -172,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_is_encoded_so_that_a_plus_stays_a_plus() {
+    fn form_encoding_keeps_a_plus_sign() {
         let mut query = Query::ec2("X");
         query.set("UserData", "a+b/c= d&e~");
         assert_eq!(query.encode(), "Action=X&Version=2016-11-15&UserData=a%2Bb%2Fc%3D%20d%26e~");
@@ -180,7 +181,7 @@ mod tests {
 
     /// Shows AWS-11.
     #[test]
-    fn debug_output_of_a_request_shows_no_value() {
+    fn debug_output_of_a_query_contains_no_values() {
         let mut query = Query::ec2("RunInstances");
         query.set("UserData", "aHVudGVyMg==");
         let shown = format!("{query:?}");
@@ -188,12 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_s_instances_are_looked_for_by_name_both_tags_and_state() {
-        let marks = driver_common::owned::Marks {
+    fn instances_are_filtered_by_name_both_tags_and_state() {
+        let cluster_tags = driver_common::owned::ClusterTags {
             cluster: "kubernetes.io/cluster/c".into(),
             role: "kubernetes.io/role/n".into(),
         };
-        let form = instances_by_tags(&marks, Some("m-1")).page(Some("p2")).encode();
+        let form = instances_by_tags(&cluster_tags, Some("m-1")).page(Some("p2")).encode();
         assert_eq!(
             form,
             "Action=DescribeInstances&Version=2016-11-15&Filter.1.Name=tag%3AName&Filter.1.Value.1=m-1&Filter.2.Name=tag-key\
@@ -204,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn the_other_requests_have_the_parameters_of_ec2_s_description() {
+    fn other_requests_use_the_parameters_of_the_ec2_model() {
         for (query, form) in [
             (instances_by_id("i-1"), "Action=DescribeInstances&Version=2016-11-15&InstanceId.1=i-1"),
             (images("ami-1"), "Action=DescribeImages&Version=2016-11-15&ImageId.1=ami-1"),

@@ -1,16 +1,16 @@
-//! What the Secret of a class says: whose account, and what the VM runs at first.
+//! Credentials and user data in the Secret of a class.
 //!
-//! There are two ways to say whose account it is, a token file with a role or a pair of keys; the first wins if its key is there at all.
-//! A Secret with neither is refused, unless the operator of this process has allowed its own credentials for such Secrets: a
-//! Secret must not be able to choose them by leaving something out.
+//! A Secret contains a token file with a role or a pair of keys. The token file takes precedence if its key exists. A
+//! Secret with neither is rejected, unless the process settings allow the credentials of the process for such Secrets:
+//! a Secret must not select them by omitting a key.
 
 use api::view::SecretData;
 use driver_common::fault::Faults;
 use driver_common::secret::{first, has, plain};
 use secrecy::{ExposeSecret, SecretString};
 
-/// The most that EC2 takes, before it is encoded.
-const LARGEST_USER_DATA: usize = 16 << 10;
+/// Maximum size in EC2, before encoding.
+const MAX_USER_DATA: usize = 16 << 10;
 
 const TOKEN_FILE: &str = "workloadIdentityTokenFile";
 const ROLE: &str = "roleARN";
@@ -19,39 +19,39 @@ const SECRET_KEY: [&str; 2] = ["providerSecretAccessKey", "secretAccessKey"];
 const SESSION_TOKEN: [&str; 2] = ["providerSessionToken", "sessionToken"];
 const EXTERNAL_ID: &str = "externalID";
 
-/// Whether a Secret without credentials means those of the process.
+/// Whether a Secret without credentials selects the credentials of the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ambient {
-    /// It is a mistake.
+    /// Such a Secret is rejected.
     #[default]
     Refused,
-    /// It means them: environment, then the instance's profile.
+    /// The credentials of the process are used: environment first, then the instance profile.
     Allowed,
 }
 
-/// Where credentials come from.
+/// The source of the credentials.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
     /// A pair of keys.
     Keys(Keys),
-    /// A file with a token that a role trusts.
+    /// A file with a web identity token and the role that trusts it.
     WebIdentity { token_file: String, role: String },
-    /// Those of the process.
+    /// The credentials of the process.
     Ambient,
-    /// A role that the owner of a pair of keys may take on.
+    /// A role that is assumed with a pair of keys.
     Role { keys: Keys, role: String, external_id: Option<String> },
 }
 
-/// A pair of keys, and the token that belongs to a pair that expires.
+/// A pair of keys, with a session token if they are temporary.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
-    /// Names the pair; no secret.
+    /// Access key id; not secret.
     pub(crate) id: String,
     pub(crate) secret: SecretString,
     pub(crate) session_token: Option<SecretString>,
 }
 
-/// Whose account a Secret names.
+/// Returns the source of the credentials of a Secret.
 pub(crate) fn source(secret: &SecretData, ambient: Ambient, faults: &mut Faults) -> Source {
     if has(secret, TOKEN_FILE) {
         return web_identity(secret, faults);
@@ -99,13 +99,13 @@ fn role_form(role: &str, faults: &mut Faults) {
     }
 }
 
-/// What the VM runs at first, as bytes.
+/// Returns the user data as bytes.
 pub(crate) fn user_data<'a>(secret: &'a SecretData, faults: &mut Faults) -> &'a [u8] {
-    driver_common::secret::user_data(secret, LARGEST_USER_DATA, "EC2", faults)
+    driver_common::secret::user_data(secret, MAX_USER_DATA, "EC2", faults)
 }
 
 impl Keys {
-    /// What must not be shown in a message about a request that was signed with them.
+    /// Returns the secret parts, which must not appear in error messages.
     pub(crate) fn hidden(&self) -> Vec<&str> {
         let token = self.session_token.as_ref().map(ExposeSecret::expose_secret);
         std::iter::once(self.secret.expose_secret()).chain(token).collect()
@@ -129,7 +129,7 @@ mod tests {
     #[case(&[("providerAccessKeyId", "id"), ("providerSecretAccessKey", "key")])]
     #[case(&[("accessKeyID", "id"), ("secretAccessKey", "key")])]
     #[case(&[("providerAccessKeyId", "id"), ("secretAccessKey", " key\n")])]
-    #[case::an_empty_first_alias_hides_nobody(&[("providerAccessKeyId", ""), ("accessKeyID", "id"), ("providerSecretAccessKey", ""), ("secretAccessKey", "key")])]
+    #[case::empty_first_alias_is_ignored(&[("providerAccessKeyId", ""), ("accessKeyID", "id"), ("providerSecretAccessKey", ""), ("secretAccessKey", "key")])]
     fn keys_are_read_under_every_alias(#[case] data: &[(&str, &str)]) {
         let (source, faults) = told(data, Ambient::Allowed);
         assert_eq!(faults, "");
@@ -140,7 +140,7 @@ mod tests {
 
     /// Shows AWS-11.
     #[test]
-    fn a_session_token_belongs_to_its_keys() {
+    fn session_token_is_read_and_redacted() {
         let data = [("accessKeyID", "id"), ("secretAccessKey", "key"), ("sessionToken", "token")];
         let (Source::Keys(keys), _) = told(&data, Ambient::Refused) else { panic!() };
         assert_eq!(keys.hidden(), ["key", "token"]);
@@ -151,25 +151,25 @@ mod tests {
     /// Shows AWS-2.
     #[rstest]
     #[case::no_keys(&[], "[secretRef.providerAccessKeyId: Required value: Mention providerAccessKeyId or accessKeyID, and not empty, secretRef.providerSecretAccessKey: Required value")]
-    #[case::a_spelling_that_nobody_reads(&[("accessKeyId", "id"), ("secretAccessKey", "key")], "secretRef.providerAccessKeyId: Required value")]
+    #[case::misspelled_key(&[("accessKeyId", "id"), ("secretAccessKey", "key")], "secretRef.providerAccessKeyId: Required value")]
     #[case::no_role(&[("workloadIdentityTokenFile", "/f")], "secretRef.roleARN: Required value")]
     #[case::no_file(&[("workloadIdentityTokenFile", ""), ("roleARN", "arn:aws:iam::1:role/r")], "secretRef.workloadIdentityTokenFile: Required value")]
     #[case::no_role_arn(&[("workloadIdentityTokenFile", "/f"), ("roleARN", "r")], "secretRef.roleARN: Invalid value: \"r\"")]
-    fn what_a_secret_lacks_is_named(#[case] data: &[(&str, &str)], #[case] beginning: &str) {
+    fn missing_secret_key_is_named(#[case] data: &[(&str, &str)], #[case] beginning: &str) {
         let (_, faults) = told(data, Ambient::Refused);
         assert!(faults.starts_with(beginning), "{faults}");
     }
 
     /// Shows AWS-10.
     #[test]
-    fn the_process_s_own_credentials_are_used_only_where_the_operator_allows_it() {
+    fn process_credentials_require_permission_of_the_operator() {
         assert!(matches!(told(&[], Ambient::Allowed).0, Source::Ambient));
         assert_ne!(told(&[], Ambient::Refused).1, "");
-        assert_ne!(told(&[("accessKeyID", "")], Ambient::Allowed).1, "", "an empty key is a mistake, not a choice");
+        assert_ne!(told(&[("accessKeyID", "")], Ambient::Allowed).1, "", "an empty key is an error");
     }
 
     #[test]
-    fn a_role_beside_keys_is_taken_on_by_them() {
+    fn role_next_to_keys_is_assumed_with_them() {
         let data = [
             ("accessKeyID", "id"),
             ("secretAccessKey", "key"),

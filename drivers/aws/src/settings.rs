@@ -1,35 +1,35 @@
-//! What the operator of the process decides, for all classes.
+//! Process-wide settings from the environment.
 
 use secrecy::SecretString;
 
 use crate::endpoint::Endpoints;
 use crate::secret::{Ambient, Keys};
 
-/// Where EC2 tells an instance about itself.
+/// Address of the EC2 instance metadata service.
 const INSTANCE_METADATA: &str = "http://169.254.169.254";
 
-/// Endpoints, and the credentials of the process itself.
+/// Endpoints and the credentials of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Where the services answer.
+    /// Endpoints of the AWS services.
     pub endpoints: Endpoints,
-    /// Whether a Secret without credentials means those of the process.
+    /// Whether a Secret without credentials selects the credentials of the process.
     pub ambient: Ambient,
-    pub(crate) own: Own,
+    pub(crate) own: ProcessCredentials,
 }
 
-/// The credentials of the process, the first that is there.
+/// The credentials of the process. The first source that exists is used.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Own {
+pub(crate) struct ProcessCredentials {
     pub(crate) keys: Option<Keys>,
     /// Token file and role.
     pub(crate) web_identity: Option<(String, String)>,
-    /// Where the instance's profile is asked for; `None` if that is switched off.
+    /// URL of the instance metadata service; `None` if it is disabled.
     pub(crate) metadata: Option<String>,
 }
 
 impl Settings {
-    /// Reads the variables that all of AWS' tools read, and `MILLWRIGHT_AWS_AMBIENT_CREDENTIALS`.
+    /// Reads the environment variables of the AWS tools and `MILLWRIGHT_AWS_AMBIENT_CREDENTIALS`.
     pub fn from_environment(read: impl Fn(&str) -> Option<String>) -> Self {
         let text = |name: &str| read(name).map(|value| value.trim().to_owned()).filter(|value| !value.is_empty());
         let on = |name: &str| text(name).is_some_and(|value| value.eq_ignore_ascii_case("true"));
@@ -50,7 +50,7 @@ impl Settings {
                 fips: on("AWS_USE_FIPS_ENDPOINT"),
             },
             ambient: if on("MILLWRIGHT_AWS_AMBIENT_CREDENTIALS") { Ambient::Allowed } else { Ambient::Refused },
-            own: Own {
+            own: ProcessCredentials {
                 keys,
                 web_identity: text("AWS_WEB_IDENTITY_TOKEN_FILE").zip(text("AWS_ROLE_ARN")),
                 metadata: Some(metadata).filter(|_| !on("AWS_EC2_METADATA_DISABLED")),
@@ -70,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_in_the_environment_is_aws_itself_and_no_credentials_of_our_own() {
+    fn empty_environment_selects_aws_without_process_credentials() {
         let settings = settings(&[]);
         assert_eq!((&settings.endpoints, settings.ambient), (&Endpoints::default(), Ambient::Refused));
         assert_eq!(settings.own.metadata.as_deref(), Some(INSTANCE_METADATA));
     }
 
     #[test]
-    fn the_variables_of_aws_tools_are_read() {
+    fn variables_of_the_aws_tools_are_read() {
         let settings = settings(&[
             ("AWS_ENDPOINT_URL", "http://127.0.0.1:5000"),
             ("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:5001"),
@@ -99,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn every_variable_that_a_manifest_or_the_page_names_is_read() {
+    fn every_documented_variable_is_read() {
         let read = std::cell::RefCell::new(std::collections::BTreeSet::new());
         for value in [None, Some("x")] {
             Settings::from_environment(|name| {
@@ -118,9 +118,9 @@ mod tests {
         }) {
             if word.starts_with("AWS_") || word.starts_with("MILLWRIGHT_AWS_") {
                 seen += 1;
-                assert!(read.borrow().contains(word), "nobody reads {word}");
+                assert!(read.borrow().contains(word), "{word} is not read");
             }
         }
-        assert!(seen > 10, "{seen} are too few to be all");
+        assert!(seen > 10, "found only {seen} variables");
     }
 }

@@ -1,4 +1,4 @@
-//! A request that AWS accepts: form-encoded, signed with Signature Version 4.
+//! Builds form-encoded requests and signs them with Signature Version 4.
 
 use std::time::SystemTime;
 
@@ -14,7 +14,7 @@ use secrecy::ExposeSecret;
 use crate::query::Query;
 use crate::secret::Keys;
 
-/// Who asks whom, and when.
+/// Inputs of a signature.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Signing<'a> {
     pub(crate) keys: &'a Keys,
@@ -25,7 +25,7 @@ pub(crate) struct Signing<'a> {
 
 const FORM: HeaderValue = HeaderValue::from_static("application/x-www-form-urlencoded; charset=utf-8");
 
-/// The request without a signature; for what is its own proof, as a web identity token is.
+/// Returns the request without a signature, for example for a web identity token.
 pub(crate) fn unsigned(url: &str, query: &Query) -> Result<Request<Bytes>, DriverError> {
     let uri: Uri = format!("{url}/").parse().map_err(|_| unusable(url))?;
     let host =
@@ -34,7 +34,7 @@ pub(crate) fn unsigned(url: &str, query: &Query) -> Result<Request<Bytes>, Drive
     request.body(Bytes::from(query.encode())).map_err(|_| unusable(url))
 }
 
-/// The request, signed.
+/// Returns the signed request.
 pub(crate) fn signed(url: &str, query: &Query, signing: Signing<'_>) -> Result<Request<Bytes>, DriverError> {
     let mut request = unsigned(url, query)?;
     let failed = || DriverError::new(Code::Internal, "failed to sign a request to AWS");
@@ -50,7 +50,8 @@ pub(crate) fn signed(url: &str, query: &Query, signing: Signing<'_>) -> Result<R
         .build()
         .map_err(|error| failed().because(error))?
         .into();
-    // The digest and not the bytes: what is signed is logged at the level `trace`, and an environment variable shows bodies there.
+    // Use the digest instead of the body: the signing crate logs its input at level `trace`, and an environment
+    // variable includes bodies there.
     let digest = ring::digest::digest(&ring::digest::SHA256, request.body());
     let body = SignableBody::Precomputed(hex(digest.as_ref()));
     let headers = request.headers().iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
@@ -70,7 +71,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 fn unusable(url: &str) -> DriverError {
-    DriverError::invalid(format!("the endpoint {url:?} is not a URL; it has to be http(s)://<host>[:<port>]"))
+    DriverError::invalid(format!("the endpoint {url:?} is not a URL; expected http(s)://<host>[:<port>]"))
 }
 
 #[cfg(test)]
@@ -88,7 +89,7 @@ mod tests {
     }
 
     fn signing(keys: &Keys) -> Signing<'_> {
-        // 2015-08-30T12:36:00Z, the time of AWS' own examples.
+        // 2015-08-30T12:36:00Z, the time of AWS's examples.
         let now = SystemTime::UNIX_EPOCH + Duration::from_mins(24_015_636);
         Signing { keys, region: "us-east-1", service: "ec2", now }
     }
@@ -98,7 +99,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_carries_its_scope_its_time_and_its_signature() {
+    fn signed_request_carries_scope_time_and_signature() {
         let request =
             signed("https://ec2.us-east-1.amazonaws.com", &Query::ec2("DescribeImages"), signing(&keys(None))).unwrap();
         let authorization = header(&request, "authorization");
@@ -113,13 +114,13 @@ mod tests {
 
     /// Shows AWS-12.
     #[test]
-    fn the_signature_is_the_one_that_aws_expects() {
+    fn signature_matches_the_specification() {
         let request = signed("http://127.0.0.1:5000", &Query::ec2("DescribeImages"), signing(&keys(None))).unwrap();
         let signature = header(&request, "authorization").rsplit_once("Signature=").unwrap().1.to_owned();
         assert_eq!(signature, by_hand(&request), "{request:?}");
     }
 
-    /// Signature Version 4 as its description says it, for this one request.
+    /// Computes Signature Version 4 for this request as specified.
     fn by_hand(request: &Request<Bytes>) -> String {
         let sha = |data: &[u8]| hex(ring::digest::digest(&ring::digest::SHA256, data).as_ref());
         let mac = |key: &[u8], data: &str| {
@@ -138,14 +139,14 @@ mod tests {
     }
 
     #[test]
-    fn a_session_token_is_sent_and_signed() {
+    fn session_token_is_sent_and_signed() {
         let request = signed("http://h", &Query::ec2("X"), signing(&keys(Some("token")))).unwrap();
         assert_eq!(header(&request, "x-amz-security-token"), "token");
         assert!(header(&request, "authorization").contains("x-amz-security-token"));
     }
 
     #[test]
-    fn an_endpoint_that_is_no_url_is_named() {
+    fn invalid_endpoint_url_is_named_in_the_error() {
         let error = unsigned("not a url", &Query::ec2("X")).unwrap_err();
         assert!(error.message().contains("not a url"), "{error}");
     }

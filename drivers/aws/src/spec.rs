@@ -1,7 +1,7 @@
-//! What a MachineClass of AWS says: `providerSpec` v1alpha1 of the reference's driver.
+//! The `providerSpec` v1alpha1 of the reference's AWS driver.
 //!
-//! Fields that the reference reads and never sends (`ebsOptimized`, `monitoring`, `ebs.kmsKeyID`, `noDevice`, `virtualName`) are left
-//! where they are: to begin sending them would give the next machine of a pool other properties than the last.
+//! Fields that the reference decodes but never sends (`ebsOptimized`, `monitoring`, `ebs.kmsKeyID`, `noDevice`,
+//! `virtualName`) are ignored. Sending them would give new machines of a pool other properties than existing ones.
 
 mod decode;
 mod validate;
@@ -12,13 +12,13 @@ use driver_common::fault::Faults;
 use driver_common::provider_spec::{ProviderSpec, Scope};
 use serde_json::Value;
 
-/// What a `MachineClass` must say in `provider` to be ours.
+/// Value of the `provider` field of a `MachineClass` for this driver.
 pub const PROVIDER: &str = "AWS";
 
 /// The device name that marks the root disk.
 pub(crate) const ROOT_DEVICE: &str = "/root";
 
-/// A `providerSpec`, decoded. An empty string is one that was not given.
+/// A decoded `providerSpec`. An empty string is an unset field.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
     pub(crate) ami: String,
@@ -29,7 +29,7 @@ pub(crate) struct Spec {
     pub(crate) network_interfaces: Vec<NetworkInterface>,
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) key_name: String,
-    /// There, even if empty: a spot instance, at most at this price.
+    /// If set, even to an empty string, the machine is a spot instance with this maximum price.
     pub(crate) spot_price: Option<String>,
     /// `instanceMarketOptions.marketType`; `None` without `instanceMarketOptions`.
     pub(crate) market_type: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Spec {
     pub(crate) capacity_reservation: Option<CapacityReservation>,
 }
 
-/// The profile of an instance, by name or by ARN.
+/// Instance profile, by name or by ARN.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Iam {
     pub(crate) name: String,
@@ -89,7 +89,7 @@ pub(crate) struct CpuOptions {
     pub(crate) amd_sev_snp: String,
 }
 
-/// Where an instance is put; the last five only from the annotation.
+/// Placement of an instance. The last five fields are set only by the annotation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Placement {
     pub(crate) group_id: String,
@@ -112,7 +112,7 @@ pub(crate) struct CapacityReservation {
 }
 
 impl ProviderSpec for Spec {
-    fn judge(provider_spec: &Value, faults: &mut Faults) {
+    fn check_type(provider_spec: &Value, faults: &mut Faults) {
         decode::root(provider_spec, faults);
     }
 
@@ -126,7 +126,7 @@ impl ProviderSpec for Spec {
 
     fn scope(&self, faults: &mut Faults) -> Scope {
         validate::region(&self.region, faults);
-        Scope { region: self.region.clone(), marks: validate::marks(&self.tags, faults) }
+        Scope { region: self.region.clone(), cluster_tags: validate::cluster_tags(&self.tags, faults) }
     }
 }
 

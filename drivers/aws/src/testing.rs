@@ -1,4 +1,4 @@
-//! A transport that answers with replies that a test chose, one a request.
+//! A transport with scripted replies, one per request.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -14,27 +14,27 @@ use percent_encoding::percent_decode_str;
 use crate::ec2::Aws;
 use crate::settings::Settings;
 
-/// What happens to a request.
+/// The reply to a request.
 pub(crate) enum Reply {
-    /// Answers with this status and body.
+    /// A response with this status and body.
     Answer(u16, String),
-    /// Breaks the connection.
+    /// A broken connection.
     Broken,
 }
 
-/// What was asked: method, address, headers, form.
+/// A request: method and URL, headers, form parameters.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct SentRequest {
     pub(crate) url: String,
     pub(crate) headers: BTreeMap<String, String>,
     pub(crate) form: BTreeMap<String, String>,
 }
 
-/// Gives its replies one after the other, and remembers what it was asked.
+/// Returns its replies in order and records the requests.
 #[derive(Default)]
 pub(crate) struct FakeTransport {
     replies: Mutex<VecDeque<Reply>>,
-    asked: Mutex<Vec<Asked>>,
+    asked: Mutex<Vec<SentRequest>>,
 }
 
 impl FakeTransport {
@@ -42,7 +42,7 @@ impl FakeTransport {
         Arc::new(Self { replies: Mutex::new(replies.into_iter().collect()), ..Self::default() })
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
+    pub(crate) fn asked(&self) -> Vec<SentRequest> {
         self.asked.lock().clone()
     }
 
@@ -58,7 +58,7 @@ impl Transport for FakeTransport {
         let body = String::from_utf8_lossy(request.body()).into_owned();
         let pairs = body.split('&').filter_map(|pair| pair.split_once('='));
         let headers = request.headers().iter();
-        self.asked.lock().push(Asked {
+        self.asked.lock().push(SentRequest {
             url: format!("{} {}", request.method(), request.uri()),
             headers: headers.map(|(name, value)| (name.to_string(), value.to_str().unwrap().to_owned())).collect(),
             form: pairs.map(|(key, value)| (decoded(key), decoded(value))).collect(),

@@ -1,11 +1,11 @@
-//! EC2's ids of volumes.
+//! EC2 volume ids of PersistentVolumes.
 
 use api::view::PersistentVolumeSpec;
 
-/// The CSI driver whose handles are EC2's ids.
+/// The CSI driver whose volume handles are EC2 volume ids.
 const CSI_DRIVER: &str = "ebs.csi.aws.com";
 
-/// The ids of those volumes that are EC2's; what is not is left out.
+/// Returns the ids of the EC2 volumes. Other volumes are skipped.
 pub(crate) fn ids(volumes: &[PersistentVolumeSpec]) -> Vec<String> {
     volumes.iter().filter_map(id).collect()
 }
@@ -14,7 +14,7 @@ fn id(volume: &PersistentVolumeSpec) -> Option<String> {
     if let Some(disk) = &volume.aws_elastic_block_store {
         let id = in_tree(&disk.volume_id);
         if id.is_none() {
-            tracing::warn!(volume = %disk.volume_id, "a volume has an id that is none of EC2's; its detachment is not waited for");
+            tracing::warn!(volume = %disk.volume_id, "ignoring volume with an invalid EC2 volume id; its detachment is not awaited");
         }
         return id;
     }
@@ -22,7 +22,7 @@ fn id(volume: &PersistentVolumeSpec) -> Option<String> {
     Some(csi.volume_handle.to_string())
 }
 
-/// `vol-1` as it is, `aws://<zone>/vol-1` and `aws:///vol-1` without what stands before.
+/// Returns `vol-1` unchanged and strips the prefix of `aws://<zone>/vol-1` and `aws:///vol-1`.
 fn in_tree(name: &str) -> Option<String> {
     let Some(rest) = name.strip_prefix("aws://") else { return Some(name.to_owned()).filter(|name| !name.is_empty()) };
     let path = rest.split_once('/').map_or("", |(_zone, path)| path).trim_matches('/');
@@ -46,7 +46,7 @@ mod tests {
     #[case::no_handle(json!({ "csi": { "driver": "ebs.csi.aws.com", "volumeHandle": "" } }), None)]
     #[case::foreign_csi(json!({ "csi": { "driver": "efs.csi.aws.com", "volumeHandle": "fs-1" } }), None)]
     #[case::nothing(json!({}), None)]
-    fn a_volume_of_ec2_has_its_id_and_others_are_left_out(#[case] spec: Value, #[case] id: Option<&str>) {
+    fn ec2_volume_has_its_id_and_others_are_skipped(#[case] spec: Value, #[case] id: Option<&str>) {
         let volume: PersistentVolumeSpec = serde_json::from_value(spec).unwrap();
         assert_eq!(ids(&[PersistentVolumeSpec::default(), volume]), id.into_iter().collect::<Vec<_>>());
     }

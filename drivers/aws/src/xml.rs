@@ -1,15 +1,15 @@
 //! XML as a tree of elements.
 //!
-//! EC2 leaves out what it does not know, and drivers that took a member for granted have crashed on that. So an answer is read into
-//! a tree in which everything may be missing, and whoever looks for a member says what its absence means.
+//! EC2 omits unknown members, and drivers that require them have crashed. Every member of this tree may be missing, and
+//! each caller defines what its absence means.
 
 use driver::{Code, DriverError};
 use quick_xml::Reader;
 use quick_xml::escape::resolve_predefined_entity;
 use quick_xml::events::{BytesRef, Event};
 
-/// How deep answers are nested at most; EC2's are below twenty.
-const DEEPEST: usize = 64;
+/// Maximum nesting depth; EC2's responses have less than twenty levels.
+const MAX_DEPTH: usize = 64;
 
 /// An element, without its attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,16 +20,16 @@ pub(crate) struct Element {
 }
 
 impl Element {
-    /// Reads a document. What is in it is never quoted in the error.
+    /// Parses a document. The error never contains its content.
     pub(crate) fn parse(document: &[u8]) -> Result<Self, DriverError> {
-        let unreadable = |why: &str| DriverError::new(Code::Unavailable, format!("AWS answered with {why}"));
-        let document = std::str::from_utf8(document).map_err(|_| unreadable("something that is no text"))?;
+        let unreadable = |why: &str| DriverError::new(Code::Unavailable, format!("AWS returned {why}"));
+        let document = std::str::from_utf8(document).map_err(|_| unreadable("invalid UTF-8"))?;
         let mut reader = Reader::from_str(document);
         let mut open = vec![Self::default()];
         loop {
-            match reader.read_event().map_err(|_| unreadable("something that is no XML"))? {
+            match reader.read_event().map_err(|_| unreadable("invalid XML"))? {
                 Event::Start(tag) => {
-                    if open.len() > DEEPEST {
+                    if open.len() > MAX_DEPTH {
                         return Err(unreadable("XML that is nested too deeply"));
                     }
                     open.push(Self { name: tag.local_name().as_ref().to_owned(), ..Self::default() });
@@ -57,32 +57,32 @@ impl Element {
         }
     }
 
-    /// The first child of this name.
+    /// Returns the first child with this name.
     pub(crate) fn child(&self, name: &str) -> Option<&Self> {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// The element at the end of this path.
+    /// Returns the element at this path.
     pub(crate) fn at(&self, path: &[&str]) -> Option<&Self> {
         path.iter().try_fold(self, |element, name| element.child(name))
     }
 
-    /// The text of a child; empty if there is none.
+    /// Returns the text of a child, or an empty string.
     pub(crate) fn text(&self, name: &str) -> &str {
         self.child(name).map_or("", |child| child.text.trim())
     }
 
-    /// `true`, `false`, or nothing.
+    /// Returns the boolean in a child, if there is one.
     pub(crate) fn boolean(&self, name: &str) -> Option<bool> {
         self.text(name).parse().ok()
     }
 
-    /// A number, or nothing.
+    /// Returns the number in a child, if there is one.
     pub(crate) fn int32(&self, name: &str) -> Option<i32> {
         self.text(name).parse().ok()
     }
 
-    /// The items of a list; none if there is no such list.
+    /// Returns the items of a list; empty if the list is missing.
     pub(crate) fn items(&self, name: &str) -> impl Iterator<Item = &Self> {
         let list = self.child(name).map_or(&[][..], |list| list.children.as_slice());
         list.iter().filter(|child| child.name == "item")
@@ -99,7 +99,7 @@ fn resolved(entity: &BytesRef<'_>) -> String {
     if let Ok(Some(character)) = entity.resolve_char_ref() {
         return character.to_string();
     }
-    // An entity that nobody declared means nothing.
+    // Undeclared entities are ignored.
     resolve_predefined_entity(entity).unwrap_or_default().to_owned()
 }
 
@@ -109,7 +109,7 @@ mod tests {
     use rstest::rstest;
 
     #[test]
-    fn members_are_found_and_missing_ones_are_missing() {
+    fn present_members_are_read_and_missing_ones_are_absent() {
         let document = br#"<?xml version="1.0"?>
             <R xmlns="http://ec2.amazonaws.com/doc/2016-11-15/"><set><item><k>a &amp; b&#33;</k><on>true</on><n>7</n></item><item/></set><empty/></R>"#;
         let answer = Element::parse(document).unwrap();
@@ -131,14 +131,14 @@ mod tests {
     #[case(b"{\"json\": true}")]
     #[case(b"\xff\xfe")]
     #[case(b"<a></b>")]
-    fn an_answer_that_is_no_xml_is_told_without_quoting_it(#[case] document: &[u8]) {
+    fn invalid_xml_is_reported_without_its_content(#[case] document: &[u8]) {
         let error = Element::parse(document).unwrap_err();
         assert_eq!(error.code(), Code::Unavailable);
-        assert!(error.message().starts_with("AWS answered with"), "{error}");
+        assert!(error.message().starts_with("AWS returned"), "{error}");
     }
 
     #[test]
-    fn a_document_that_is_nested_a_million_times_is_refused() {
+    fn document_with_a_million_levels_is_rejected() {
         assert!(Element::parse("<a>".repeat(1 << 20).as_bytes()).is_err());
     }
 }

@@ -1,80 +1,79 @@
-//! What a cloud's error codes mean, as tables.
+//! Tables that map the error codes of a cloud to driver codes.
 //!
-//! A driver's code decides what happens to a machine next, so how a cloud's code becomes one is written down as data: one row
-//! each, one test each. A code may begin or end with `*`. Rows that are spelt out win over those with a star; a code that no row
-//! knows is the cloud's own affair, and `Internal`.
+//! The driver code decides what happens to a machine next, so the mapping is data: one row and one test per code. A
+//! code may begin or end with `*`. Exact rows take precedence over rows with a star. An unknown code is `Internal`.
 
 use driver::{Code, DriverError};
 
 use crate::redaction;
 
-/// One row: a code of the cloud and what it means here.
+/// One row: an error code of the cloud and what it means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// What the cloud calls it; `Invalid*` stands for all that begin so, `*.NotFound` for all that end so.
+    /// The cloud's code; `Invalid*` matches all codes with that prefix, `*.NotFound` all with that suffix.
     pub cloud: &'static str,
-    /// The code of a create that failed with it.
+    /// The driver code if a create fails with it.
     pub create: Code,
-    /// The code of any other call that failed with it.
+    /// The driver code if any other call fails with it.
     pub elsewhere: Code,
-    /// What it says about the account and its zones.
+    /// What it means for the account and its zones.
     pub meaning: Meaning,
-    /// What an operator can do; empty if there is nothing to say.
+    /// Advice for the operator; may be empty.
     pub advice: &'static str,
 }
 
-/// What an error says beyond the call that it ended.
+/// What an error means beyond the failed call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Meaning {
-    /// The account asks too often.
+    /// The account is throttled.
     Throttled,
-    /// The zone has no such VM to give just now.
+    /// The zone has no capacity for such a VM.
     NoCapacity,
-    /// The account has used up what it may have of this.
+    /// The account has reached this quota.
     Quota(&'static str),
-    /// Nothing about others.
+    /// Nothing beyond this call.
     ThisCall,
 }
 
-/// When a request failed.
+/// The kind of call in which a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum During {
-    /// While a VM was being made.
+    /// CreateMachine.
     Create,
-    /// At any other time.
+    /// Any other call.
     Elsewhere,
 }
 
-/// The row for a code of the cloud.
+/// Returns the row for a code of the cloud.
 pub fn row<'a>(table: &'a [Row], code: &str) -> Option<&'a Row> {
     let exact = table.iter().find(|row| row.cloud == code);
     exact.or_else(|| table.iter().find(|row| matches(row.cloud, code)))
 }
 
-/// What a code of the cloud means beyond the call that it ended.
+/// Returns what a code of the cloud means beyond the failed call.
 pub fn meaning(table: &[Row], code: &str) -> Meaning {
     row(table, code).map_or(Meaning::ThisCall, |row| row.meaning)
 }
 
-/// A refusal as an error: the driver's code, the cloud's words without `hidden`, and what to do.
+/// Converts a cloud error to a driver error: the driver code, the cloud's message without `hidden`, and the advice.
 pub fn error(table: &[Row], code: &str, message: &str, during: During, hidden: &[&str]) -> DriverError {
     titled(table, code, code, message, during, hidden)
 }
 
-/// The same with another title than the code by which the table knows it.
+/// Like [`error`], with a title that differs from the code in the table.
 pub fn titled(table: &[Row], code: &str, title: &str, message: &str, during: During, hidden: &[&str]) -> DriverError {
-    let (cloud, said) = (redaction::message(title, hidden), redaction::message(message, hidden));
-    let Some(row) = row(table, code) else { return DriverError::new(Code::Internal, format!("{cloud}: {said}")) };
+    let (cloud, text) = (redaction::message(title, hidden), redaction::message(message, hidden));
+    let Some(row) = row(table, code) else { return DriverError::new(Code::Internal, format!("{cloud}: {text}")) };
     let of = match row.meaning {
         Meaning::Quota(of) => format!(" (quota: {of})"),
         _ => String::new(),
     };
     let advice = if row.advice.is_empty() { String::new() } else { format!("; {}", row.advice) };
-    DriverError::new(row.code(during), format!("{cloud}: {said}{of}{advice}"))
+    DriverError::new(row.code(during), format!("{cloud}: {text}{of}{advice}"))
 }
 
 impl Row {
-    /// The driver's code, depending on when it happened.
+    /// Returns the driver code for this kind of call.
     pub fn code(&self, during: During) -> Code {
         match during {
             During::Create => self.create,
@@ -117,7 +116,7 @@ mod tests {
     #[case("InvalidNotFound", None)]
     #[case("ThrottlingException", None)]
     #[case("", None)]
-    fn a_row_that_is_spelt_out_wins_over_one_with_a_star(#[case] cloud: &str, #[case] code: Option<Code>) {
+    fn exact_row_takes_precedence_over_a_pattern(#[case] cloud: &str, #[case] code: Option<Code>) {
         assert_eq!(row(&TABLE, cloud).map(|row| row.code(During::Create)), code);
         assert!(row(&TABLE, cloud).is_none_or(|row| row.code(During::Elsewhere) == Code::Internal));
     }

@@ -1,29 +1,29 @@
-//! What is wrong with a `providerSpec` or a Secret, field by field.
+//! Validation errors of a `providerSpec` or a Secret, field by field.
 //!
-//! Whoever writes a class learns everything at once, in the words of Kubernetes' own validation: `<path>: Required value: <text>`.
-//! One fault stands alone, several stand in brackets. Programs match these texts, so they are those that Go's
-//! `field.ErrorList` prints.
+//! All faults are reported at once, in the format of Kubernetes validation: `<path>: Required value: <text>`. A single
+//! fault is printed as it is, several in brackets. Programs match these texts, so they equal the output of Go's
+//! `field.ErrorList`.
 
 use std::fmt;
 
 use driver::DriverError;
 
-/// What is wrong with one field.
+/// The fault of one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It is missing.
+    /// The field is missing.
     Required,
-    /// It holds what it must not hold.
+    /// The value is invalid.
     Invalid(BadValue),
-    /// It holds none of the values there are.
+    /// The value is not one of the supported values.
     Unsupported(BadValue),
-    /// It must not be there.
+    /// The field must not be set.
     Forbidden,
-    /// It is there twice.
+    /// The value occurs twice.
     Duplicate(BadValue),
 }
 
-/// A value as an error prints it. Values of a Secret are never made into one.
+/// A value as it appears in an error. Values of a Secret are never converted to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BadValue(String);
 
@@ -50,43 +50,43 @@ impl From<&serde_json::Value> for BadValue {
 pub struct Faults(Vec<(String, Fault, String)>);
 
 impl Faults {
-    /// A field that is missing.
+    /// Adds a missing field.
     pub fn required(&mut self, path: impl Into<String>, text: impl Into<String>) {
         self.0.push((path.into(), Fault::Required, text.into()));
     }
 
-    /// A field with a value that it must not have.
+    /// Adds a field with an invalid value.
     pub fn invalid(&mut self, path: impl Into<String>, value: impl Into<BadValue>, text: impl Into<String>) {
         self.0.push((path.into(), Fault::Invalid(value.into()), text.into()));
     }
 
-    /// A field with none of the values that there are.
+    /// Adds a field whose value is not supported.
     pub fn unsupported(&mut self, path: impl Into<String>, value: impl Into<BadValue>, supported: &[&str]) {
         let supported = supported.iter().map(|value| format!("{value:?}")).collect::<Vec<_>>().join(", ");
         self.0.push((path.into(), Fault::Unsupported(value.into()), format!("supported values: {supported}")));
     }
 
-    /// A field that must not be there.
+    /// Adds a field that must not be set.
     pub fn forbidden(&mut self, path: impl Into<String>, text: impl Into<String>) {
         self.0.push((path.into(), Fault::Forbidden, text.into()));
     }
 
-    /// A value that is there twice.
+    /// Adds a duplicate value.
     pub fn duplicate(&mut self, path: impl Into<String>, value: impl Into<BadValue>) {
         self.0.push((path.into(), Fault::Duplicate(value.into()), String::new()));
     }
 
-    /// Whether nothing is wrong.
+    /// Returns whether there are no faults.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// These faults and then those.
+    /// Appends the other faults.
     pub fn extend(&mut self, others: Self) {
         self.0.extend(others.0);
     }
 
-    /// `value`, unless something is wrong: then an `InvalidArgument` that tells all of it.
+    /// Returns `value` if there are no faults, otherwise an `InvalidArgument` error with all of them.
     pub fn or<T>(self, what: &str, value: T) -> Result<T, DriverError> {
         if self.is_empty() { Ok(value) } else { Err(DriverError::invalid(format!("{what}{self}"))) }
     }
@@ -94,7 +94,7 @@ impl Faults {
 
 impl fmt::Display for Faults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let told = self.0.iter().map(|(path, fault, text)| {
+        let faults = self.0.iter().map(|(path, fault, text)| {
             let body = match fault {
                 Fault::Required => "Required value".to_owned(),
                 Fault::Invalid(BadValue(value)) => format!("Invalid value: {value}"),
@@ -105,7 +105,7 @@ impl fmt::Display for Faults {
             let separator = if text.is_empty() { "" } else { ": " };
             format!("{path}: {body}{separator}{text}")
         });
-        match told.collect::<Vec<_>>().as_slice() {
+        match faults.collect::<Vec<_>>().as_slice() {
             [one] => f.write_str(one),
             several => write!(f, "[{}]", several.join(", ")),
         }
@@ -119,7 +119,7 @@ mod tests {
 
     /// Shows CLD-2.
     #[test]
-    fn one_fault_stands_alone_and_several_in_brackets() {
+    fn single_fault_is_plain_and_several_are_in_brackets() {
         let mut faults = Faults::default();
         faults.required("providerSpec.ami", "AMI is required");
         assert_eq!(faults.to_string(), "providerSpec.ami: Required value: AMI is required");
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_an_invalid_argument_and_none_are_a_success() {
+    fn faults_become_an_invalid_argument_error() {
         assert_eq!(Faults::default().or("", 7).unwrap(), 7);
         let mut faults = Faults::default();
         faults.required("secretRef.userData", "");

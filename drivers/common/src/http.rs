@@ -1,8 +1,8 @@
-//! Requests over HTTPS, sent once.
+//! Sends HTTPS requests, each at most once.
 //!
-//! A request is sent at most once: whether to ask again is decided by whoever knows what it does (ADR 0005). It ends with the
-//! [`Call`] it belongs to, and by itself after a minute, because a cloud that has not answered one request by then will not. What
-//! matters about a failure is told apart: a server that was never reached has done nothing; one that was may have done everything.
+//! The caller decides whether to retry, because it knows the effect of the request (ADR 0005). A request ends with its
+//! [`Call`], and after one minute at the latest. Errors distinguish a server that was not reached, where the request
+//! had no effect, from one that may have executed the request.
 
 mod client;
 mod failure;
@@ -17,9 +17,9 @@ pub use client::Client;
 pub use failure::{Effect, HttpError};
 pub use tls::{Servers, Tls, TlsError};
 
-/// Whatever carries requests to a cloud: the [`Client`], or a test that answers from memory.
+/// Sends requests to a cloud: the [`Client`], or a fake in tests.
 #[async_trait]
 pub trait Transport: Send + Sync + 'static {
-    /// Sends one request and reads its answer, within the limits of the call.
+    /// Sends one request and reads its response, within the limits of the call.
     async fn send(&self, call: &Call, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError>;
 }

@@ -1,36 +1,35 @@
-//! What every driver of a real cloud shares.
+//! Shared code of the cloud drivers.
 //!
-//! A cloud's own driver knows its requests and its answers. What surrounds them is the same for all of them and is written
-//! once, here: how a `providerSpec` is [decoded](spec), [what is wanted of it](provider_spec) and how its [faults](fault) are told, how [credentials](secret) are read,
-//! how a request [travels](http) and what its failure says about the cloud, how something is [waited for](poll), what a
-//! cloud's [error codes](codes) mean, how a read is [repeated](reads), which VMs are [ours](owned), how an account that is throttled is [spared](pressure) and
-//! [waits](turns), how what expires is [fetched again](renewed), how a machine has [one create](one_at_a_time) at a time, and what must not
-//! [be shown](redaction).
+//! A driver implements the requests and responses of its cloud. The rest is here: [decoding](spec) and
+//! [validation](provider_spec) of a `providerSpec`, [faults](fault), [credentials](secret), [HTTP](http),
+//! [polling](poll), [error code tables](codes), [retries of reads](reads), [ownership of VMs](owned), [throttling and
+//! capacity](pressure), [rate limits](rate_limiter), [cached credentials](credential_cache), [one create at a time](keyed_mutex) per
+//! machine, and [redaction](redaction).
 //!
-//! Requests to a cloud are counted through the call that they belong to (`driver::Call::asking`), so that
-//! `mcm_cloud_api_requests_total` and its like are the same for a driver that is built in and for one behind the protocol.
+//! Requests to a cloud are counted through their call (`driver::Call::asking`), so that `mcm_cloud_api_requests_total`
+//! and related metrics are the same for built-in drivers and for drivers behind the protocol.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 
 pub mod codes;
+pub mod credential_cache;
 pub mod fault;
 pub mod http;
-pub mod one_at_a_time;
+pub mod keyed_mutex;
 pub mod owned;
 pub mod poll;
 pub mod pressure;
 pub mod provider_spec;
+pub mod rate_limiter;
 pub mod reads;
 pub mod redaction;
-pub mod renewed;
 pub mod secret;
 pub mod spec;
-pub mod turns;
 
-/// The time of day, from whoever owns the clock.
+/// Returns the current time. Injected, so that tests can control it.
 pub type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// A number from zero to one, from whoever owns the randomness.
+/// Returns a random number from zero to one. Injected, so that tests are deterministic.
 pub type Chance = Arc<dyn Fn() -> f64 + Send + Sync>;

@@ -1,8 +1,8 @@
-//! Which VMs of a cloud are this cluster's.
+//! Selects the VMs of the cluster.
 //!
-//! Whoever is in a driver's list and has no Machine is deleted. So a cloud's filter is not trusted: every VM that it answered with is
-//! looked at again, and is ours only if it carries both tags. A VM without a machine's name has no Machine by definition and would
-//! be deleted at once; it is left out and told, because only a person can say whose it is.
+//! A VM in a driver's list without a Machine is deleted as orphan. The filter of the cloud is therefore not trusted:
+//! every returned VM is checked again and belongs to the cluster only if it carries both tags. A VM without a machine
+//! name would be deleted immediately, so it is skipped and logged; an operator must decide.
 
 use std::collections::BTreeMap;
 
@@ -12,37 +12,38 @@ use driver::text::machine_name_problem;
 
 use crate::fault::Faults;
 
-/// The two tags that make a VM ours; their values do not matter.
+/// The keys of the two tags that mark a VM as owned by the cluster; their values are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Marks {
-    /// The key that names the cluster.
+pub struct ClusterTags {
+    /// The key of the cluster tag.
     pub cluster: String,
-    /// The key that names the role.
+    /// The key of the role tag.
     pub role: String,
 }
 
-/// What the two keys contain in a cloud.
+/// Patterns of the two tag keys in a cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Forms {
-    /// The key that names the cluster.
+pub struct TagPatterns {
+    /// Contained in the key of the cluster tag.
     pub cluster: &'static str,
-    /// The key that names the role; one that also names a cluster is none.
+    /// Contained in the key of the role tag. A key that matches both patterns is a cluster tag.
     pub role: &'static str,
 }
 
-/// A list, and what was left out of it.
+/// The VMs of the cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Ours, with their machines.
+    /// The VMs of the cluster with their machines.
     pub owners: Owners,
-    /// With our tags, but without the name of a machine.
+    /// VMs with the cluster's tags but without a machine name.
     pub nameless: Vec<ProviderId>,
 }
 
-impl Marks {
-    /// The keys among the tags of a class that contain these forms. With several that fit, the first in the alphabet: the choice must be the
-    /// same in every call, or a VM that was made under one key is not found under the other. A key that is missing is told under `path`.
-    pub fn among(tags: &BTreeMap<String, String>, forms: &Forms, path: &str, faults: &mut Faults) -> Self {
+impl ClusterTags {
+    /// Returns the tag keys of a class that match these patterns. If several match, the alphabetically first is used:
+    /// every call must choose the same key, or it does not find VMs created under another one. A missing key is a fault
+    /// at `path`.
+    pub fn among(tags: &BTreeMap<String, String>, forms: &TagPatterns, path: &str, faults: &mut Faults) -> Self {
         let cluster = tags.keys().find(|key| key.contains(forms.cluster)).cloned().unwrap_or_default();
         let is_role = |key: &&String| key.contains(forms.role) && !key.contains(forms.cluster);
         let role = tags.keys().find(is_role).cloned().unwrap_or_default();
@@ -54,20 +55,20 @@ impl Marks {
         Self { cluster, role }
     }
 
-    /// Whether a VM with these tags is ours.
-    pub fn on(&self, tags: &BTreeMap<String, String>) -> bool {
+    /// Returns whether a VM with these tags belongs to the cluster.
+    pub fn matches(&self, tags: &BTreeMap<String, String>) -> bool {
         tags.contains_key(&self.cluster) && tags.contains_key(&self.role)
     }
 }
 
-/// Those of `vms` that are ours, by the machine's name under `name_tag`.
+/// Returns the VMs of the cluster, with the machine names under `name_tag`.
 pub fn list<'a>(
-    marks: &Marks,
+    cluster_tags: &ClusterTags,
     name_tag: &str,
     vms: impl IntoIterator<Item = (ProviderId, &'a BTreeMap<String, String>)>,
 ) -> Listed {
     let mut listed = Listed::default();
-    for (id, tags) in vms.into_iter().filter(|(_, tags)| marks.on(tags)) {
+    for (id, tags) in vms.into_iter().filter(|(_, tags)| cluster_tags.matches(tags)) {
         match tags.get(name_tag).filter(|name| machine_name_problem(name).is_none()) {
             Some(name) => drop(listed.owners.insert(id, MachineName::from(name.clone()))),
             None => listed.nameless.push(id),
@@ -86,17 +87,18 @@ mod tests {
         let tags = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
             pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
         };
-        let marks = Marks { cluster: "kubernetes.io/cluster/c".into(), role: "kubernetes.io/role/node".into() };
-        let (cluster, role) = ((marks.cluster.as_str(), "1"), (marks.role.as_str(), ""));
+        let cluster_tags =
+            ClusterTags { cluster: "kubernetes.io/cluster/c".into(), role: "kubernetes.io/role/node".into() };
+        let (cluster, role) = ((cluster_tags.cluster.as_str(), "1"), (cluster_tags.role.as_str(), ""));
         let vms = [
-            ("ours", tags(&[cluster, role, ("Name", "m-1")])),
+            ("of this cluster", tags(&[cluster, role, ("Name", "m-1")])),
             ("of another cluster", tags(&[("kubernetes.io/cluster/d", "1"), role, ("Name", "m-2")])),
             ("of another role", tags(&[cluster, ("Name", "m-3")])),
             ("nameless", tags(&[cluster, role])),
             ("empty name", tags(&[cluster, role, ("Name", "")])),
-            ("nobody's", tags(&[])),
+            ("untagged", tags(&[])),
         ];
-        let listed = list(&marks, "Name", vms.iter().map(|(id, tags)| (ProviderId::from(*id), tags)));
+        let listed = list(&cluster_tags, "Name", vms.iter().map(|(id, tags)| (ProviderId::from(*id), tags)));
         assert_eq!(listed.owners, Owners::from([("ours".into(), "m-1".into())]));
         assert_eq!(listed.nameless, ["nameless", "empty name"]);
     }

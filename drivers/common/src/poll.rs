@@ -1,7 +1,7 @@
-//! Waiting for something that the cloud brings about by itself.
+//! Polls the cloud until a condition is met.
 //!
-//! Clouds answer before they are done: a VM that was just made may not be visible yet, or has no address. Whoever waits asks again
-//! with growing pauses, ends with the call it waits for, and never sleeps past its deadline.
+//! Clouds respond before an operation is complete: a new VM may not be visible yet or may have no address. Polling uses
+//! exponential backoff, ends with its call, and never sleeps past the deadline of the call.
 
 use std::time::Duration;
 
@@ -9,27 +9,27 @@ use backoff::{Backoff, Exponential, shortened};
 use driver::{Call, DriverError};
 use tokio::time::Instant;
 
-/// How often to ask, and for how long.
+/// Interval and timeout of polling.
 #[derive(Clone, Copy, Debug)]
 pub struct Poll {
-    /// The pauses between two questions.
+    /// Delays between attempts.
     pub pauses: Exponential,
-    /// How long to wait in all; the call's own deadline may come earlier.
-    pub patience: Duration,
+    /// Maximum total duration; the deadline of the call may be earlier.
+    pub timeout: Duration,
 }
 
-/// How a wait ended well or in vain.
+/// The result of polling.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Waited<T> {
-    /// It came.
+    /// The condition was met.
     Done(T),
-    /// It did not come in time.
-    InVain,
+    /// The condition was not met in time.
+    TimedOut,
 }
 
 impl Poll {
-    /// Asks until there is an answer. An error of `ask` ends the wait; what is worth another question is its decision (`Ok(None)`).
-    /// `chance` shortens each pause by up to a fifth, so that a hundred machines that were made together do not ask together.
+    /// Polls until `ask` returns a value. An error of `ask` ends polling; `Ok(None)` continues it. `chance` shortens
+    /// each delay by up to a fifth, so that a hundred machines created together do not poll together.
     pub async fn until<T, Asked>(
         &self,
         call: &Call,
@@ -39,7 +39,7 @@ impl Poll {
     where
         Asked: Future<Output = Result<Option<T>, DriverError>>,
     {
-        let end = Instant::now() + self.patience.min(call.remaining());
+        let end = Instant::now() + self.timeout.min(call.remaining());
         let mut backoff = Backoff::new(self.pauses);
         loop {
             if let Some(answer) = call.bound(ask()).await? {
@@ -47,8 +47,8 @@ impl Poll {
             }
             let next = Instant::now() + shortened(backoff.failed(), 0.2, chance());
             if next >= end {
-                // The call's own end is told as what it is.
-                return call.check().map(|()| Waited::InVain);
+                // If the call itself ended, return its error.
+                return call.check().map(|()| Waited::TimedOut);
             }
             call.bound(async {
                 tokio::time::sleep_until(next).await;
@@ -67,10 +67,10 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
     const POLL: Poll =
-        Poll { pauses: Exponential::new(SECOND, Duration::from_secs(4)), patience: Duration::from_mins(1) };
+        Poll { pauses: Exponential::new(SECOND, Duration::from_secs(4)), timeout: Duration::from_mins(1) };
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_grow_until_the_answer_comes() {
+    async fn delays_grow_until_the_value_is_returned() {
         let (begun, mut asked) = (Instant::now(), Vec::new());
         let waited = POLL
             .until(
@@ -78,26 +78,26 @@ mod tests {
                 || 0.0,
                 || {
                     asked.push(begun.elapsed().as_secs());
-                    std::future::ready(Ok((asked.len() == 5).then_some("here")))
+                    std::future::ready(Ok((asked.len() == 5).then_some("done")))
                 },
             )
             .await;
-        assert_eq!(waited.unwrap(), Waited::Done("here"));
+        assert_eq!(waited.unwrap(), Waited::Done("done"));
         assert_eq!(asked, [0, 1, 3, 7, 11]);
     }
 
     /// Shows CLD-7.
     #[tokio::test(start_paused = true)]
-    async fn patience_ends_without_an_answer() {
+    async fn polling_ends_after_the_timeout() {
         let begun = Instant::now();
         let waited = POLL.until(&Call::default(), || 0.0, || async { Ok(None::<()>) }).await;
-        assert_eq!(waited.unwrap(), Waited::InVain);
-        assert!(begun.elapsed() <= POLL.patience);
+        assert_eq!(waited.unwrap(), Waited::TimedOut);
+        assert!(begun.elapsed() <= POLL.timeout);
     }
 
     /// Shows CLD-7.
     #[tokio::test(start_paused = true)]
-    async fn a_wait_ends_with_its_call() {
+    async fn polling_ends_with_its_call() {
         let token = CancellationToken::new();
         let call = Call::default().canceled_by(token.clone());
         let (waited, ()) = tokio::join!(POLL.until(&call, || 0.0, || async { Ok(None::<()>) }), async {
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_error_ends_the_wait() {
+    async fn error_ends_polling() {
         let waited = POLL
             .until(&Call::default(), || 0.0, || async { Err::<Option<()>, _>(DriverError::not_found("gone")) })
             .await;

@@ -1,77 +1,77 @@
-//! How a cloud that pushes back is spared.
+//! Reacts to throttling and missing capacity.
 //!
-//! Clouds count what an account asks. One that asks too often is refused, its deletions with its creations and every other tool of
-//! the account with both. The limiter in front of all drivers bounds how many *calls* are out; one call is several requests, and
-//! only the driver hears which of them was throttled. So each account has a rate here: none at first, halved with each throttled
-//! request, raised step by step with each answer, and forgotten once it is high enough not to matter
-//! (additive increase, multiplicative decrease).
+//! Clouds count the requests of an account. If an account exceeds its rate, the cloud rejects all its requests,
+//! including deletions and those of other tools. The limiter in front of all drivers limits concurrent *calls*; a call
+//! sends several requests, and only the driver sees which request was throttled. Each account therefore has a request
+//! rate: unlimited at first, halved with each throttled request, raised with each response, and unlimited again above a
+//! threshold (additive increase, multiplicative decrease).
 //!
-//! A zone without capacity says nothing about the account. Only creates of that class in that zone are held back, for a short while:
-//! long enough for the hundred machines of a pool not to ask the same question, shorter than the limiter's own wait.
+//! A zone without capacity says nothing about the account. It blocks creates of one class in one zone for a short time:
+//! long enough to spare the requests of the other machines of a pool, shorter than the backoff of the limiter.
 //!
-//! Everything here is data: the time comes in as the distance from a beginning that the caller chose.
+//! This module is pure: the time is passed in as an offset on the caller's clock.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// A time, as the distance from a beginning that the caller chose.
+/// An offset on the caller's clock.
 pub type Moment = Duration;
 
-/// Requests per second after the first that was throttled.
-const FIRST: f64 = 16.0;
+/// Requests per second after the first throttled request.
+const FIRST_RATE: f64 = 16.0;
 
-/// Never fewer: deletions have to go on.
-const FEWEST: f64 = 0.5;
+/// Minimum rate, so that deletions continue.
+const MIN_RATE: f64 = 0.5;
 
-/// What an account gains with the answers of one second.
+/// Increase of the rate per second of responses.
 const STEP: f64 = 1.0;
 
-/// From here on a rate bounds nobody.
-const ENOUGH: f64 = 40.0;
+/// Rate above which an account is unlimited.
+const UNLIMITED_FROM: f64 = 40.0;
 
-/// Requests that were out together are throttled together; that is one sign, not fifty.
-const SAME_SIGN: Duration = Duration::from_secs(1);
+/// Concurrent requests are throttled together, so they lower the rate once.
+const SAME_DECREASE: Duration = Duration::from_secs(1);
 
-/// How long a class is held back in a zone without capacity.
-const HELD_FOR: Duration = Duration::from_secs(30);
+/// Duration for which a class is blocked in a zone without capacity.
+const BLOCK_DURATION: Duration = Duration::from_secs(30);
 
-/// What a driver knows of its accounts and zones.
+/// The request rates of accounts and the zones without capacity.
 #[derive(Clone, Debug, Default)]
 pub struct Pressure {
     accounts: BTreeMap<String, Rate>,
-    held: BTreeMap<Place, Held>,
+    blocked: BTreeMap<ClassInZone, Blocked>,
 }
 
 /// A class in a zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Place {
+pub struct ClassInZone {
     /// Namespace and name of the class.
     pub class: String,
-    /// The zone, or whatever stands for it.
+    /// The zone, or a subnet that identifies it.
     pub zone: String,
 }
 
-/// A class that is held back in a zone.
+/// A class that is blocked in a zone without capacity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// Until then.
+pub struct Blocked {
+    /// End of the block.
     pub until: Moment,
-    /// What the cloud said.
+    /// The cloud's message.
     pub reason: String,
 }
 
-/// What an account may ask.
+/// The request rate of an account.
 #[derive(Clone, Copy, Debug)]
 struct Rate {
     per_second: f64,
-    /// When the next request may leave.
+    /// The next request may be sent at this time.
     next: Moment,
-    /// When the rate was last lowered.
+    /// Time of the last decrease.
     lowered: Moment,
 }
 
 impl Pressure {
-    /// When a request of this account may leave; not before `now`. Asking takes the turn.
+    /// Reserves a slot for a request of this account and returns its time, which is not before `now`.
     pub fn admit(&mut self, account: &str, now: Moment) -> Moment {
         let Some(rate) = self.accounts.get_mut(account) else { return now };
         let turn = rate.next.max(now);
@@ -79,50 +79,51 @@ impl Pressure {
         turn
     }
 
-    /// The cloud throttled a request of this account.
+    /// Lowers the rate after a throttled request.
     pub fn throttled(&mut self, account: &str, now: Moment) {
         match self.accounts.get_mut(account) {
-            Some(rate) if now < rate.lowered + SAME_SIGN => {}
+            Some(rate) if now < rate.lowered + SAME_DECREASE => {}
             Some(rate) => {
-                rate.per_second = (rate.per_second / 2.0).max(FEWEST);
+                rate.per_second = (rate.per_second / 2.0).max(MIN_RATE);
                 rate.lowered = now;
             }
             None => {
-                let pause = Duration::from_secs_f64(1.0 / FIRST);
-                self.accounts.insert(account.to_owned(), Rate { per_second: FIRST, next: now + pause, lowered: now });
+                let pause = Duration::from_secs_f64(1.0 / FIRST_RATE);
+                self.accounts
+                    .insert(account.to_owned(), Rate { per_second: FIRST_RATE, next: now + pause, lowered: now });
             }
         }
     }
 
-    /// The cloud answered a request of this account, well or badly.
+    /// Raises the rate after any other response.
     pub fn answered(&mut self, account: &str) {
         if let Some(rate) = self.accounts.get_mut(account) {
             rate.per_second += STEP / rate.per_second;
-            if rate.per_second >= ENOUGH {
+            if rate.per_second >= UNLIMITED_FROM {
                 self.accounts.remove(account);
             }
         }
     }
 
-    /// How many requests a second the account may make; `None` while nothing bounds it.
+    /// Returns the account's requests per second, or `None` if it is unlimited.
     pub fn rate(&self, account: &str) -> Option<f64> {
         self.accounts.get(account).map(|rate| rate.per_second)
     }
 
-    /// The zone had no room for a VM of this class.
-    pub fn refused(&mut self, place: Place, reason: impl Into<String>, now: Moment) {
-        self.held.retain(|_, held| held.until > now);
-        self.held.insert(place, Held { until: now + HELD_FOR, reason: reason.into() });
+    /// Blocks the class in a zone without capacity.
+    pub fn block(&mut self, place: ClassInZone, reason: impl Into<String>, now: Moment) {
+        self.blocked.retain(|_, blocked| blocked.until > now);
+        self.blocked.insert(place, Blocked { until: now + BLOCK_DURATION, reason: reason.into() });
     }
 
-    /// A VM of this class was made in this zone.
-    pub fn made(&mut self, place: &Place) {
-        self.held.remove(place);
+    /// Unblocks the class after a VM was created in the zone.
+    pub fn unblock(&mut self, place: &ClassInZone) {
+        self.blocked.remove(place);
     }
 
-    /// Whether creates of this class are held back in this zone, and why.
-    pub fn held(&self, place: &Place, now: Moment) -> Option<&Held> {
-        self.held.get(place).filter(|held| held.until > now)
+    /// Returns the block of this class in this zone, if there is one.
+    pub fn blocked(&self, place: &ClassInZone, now: Moment) -> Option<&Blocked> {
+        self.blocked.get(place).filter(|blocked| blocked.until > now)
     }
 }
 
@@ -133,13 +134,13 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    fn place(class: &str, zone: &str) -> Place {
-        Place { class: class.into(), zone: zone.into() }
+    fn place(class: &str, zone: &str) -> ClassInZone {
+        ClassInZone { class: class.into(), zone: zone.into() }
     }
 
     /// Shows CLD-9.
     #[test]
-    fn an_account_that_was_never_throttled_waits_for_nobody() {
+    fn account_without_throttling_is_unlimited() {
         let mut pressure = Pressure::default();
         for _ in 0..1000 {
             assert_eq!(pressure.admit("a", SECOND), SECOND);
@@ -150,7 +151,7 @@ mod tests {
 
     /// Shows CLD-9.
     #[test]
-    fn each_throttled_request_halves_the_rate_down_to_the_fewest() {
+    fn throttled_request_halves_the_rate_down_to_the_minimum() {
         let mut pressure = Pressure::default();
         let rates: Vec<_> = (1..9)
             .map(|at| {
@@ -159,12 +160,12 @@ mod tests {
             })
             .collect();
         assert_eq!(rates, [16.0, 8.0, 4.0, 2.0, 1.0, 0.5, 0.5, 0.5]);
-        assert_eq!(pressure.rate("b"), None, "another account is not bound");
+        assert_eq!(pressure.rate("b"), None, "another account is unlimited");
     }
 
     /// Shows CLD-9.
     #[test]
-    fn requests_that_were_throttled_together_count_once() {
+    fn requests_throttled_together_count_once() {
         let mut pressure = Pressure::default();
         for at in 0..50 {
             pressure.throttled("a", SECOND + at * SECOND / 100);
@@ -173,21 +174,21 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_a_throttled_account_leave_one_after_the_other() {
+    fn requests_of_a_throttled_account_are_spaced() {
         let mut pressure = Pressure::default();
         for at in 0..5 {
             pressure.throttled("a", at * SECOND);
         }
         assert_eq!(pressure.rate("a"), Some(1.0));
         let now = 10 * SECOND;
-        let turns: Vec<_> = (0..4).map(|_| pressure.admit("a", now).as_secs()).collect();
-        assert_eq!(turns, [10, 11, 12, 13]);
+        let rate_limiter: Vec<_> = (0..4).map(|_| pressure.admit("a", now).as_secs()).collect();
+        assert_eq!(rate_limiter, [10, 11, 12, 13]);
         assert_eq!(pressure.admit("b", now), now);
     }
 
     /// Shows CLD-9.
     #[test]
-    fn a_second_of_answers_adds_one_request_a_second_until_nothing_is_bound() {
+    fn responses_raise_the_rate_until_it_is_unlimited() {
         let mut pressure = Pressure::default();
         for at in 0..4 {
             pressure.throttled("a", at * SECOND);
@@ -205,21 +206,21 @@ mod tests {
 
     /// Shows CLD-10.
     #[test]
-    fn a_zone_without_capacity_holds_back_that_class_in_that_zone_only() {
+    fn zone_without_capacity_blocks_one_class_in_one_zone() {
         let mut pressure = Pressure::default();
-        pressure.refused(place("ns/a", "z1"), "InsufficientInstanceCapacity", SECOND);
-        assert_eq!(pressure.held(&place("ns/a", "z1"), 2 * SECOND).unwrap().reason, "InsufficientInstanceCapacity");
-        assert_eq!(pressure.held(&place("ns/a", "z2"), 2 * SECOND), None);
-        assert_eq!(pressure.held(&place("ns/b", "z1"), 2 * SECOND), None);
-        assert_eq!(pressure.held(&place("ns/a", "z1"), SECOND + HELD_FOR), None, "it may try again");
-        pressure.made(&place("ns/a", "z1"));
-        assert_eq!(pressure.held(&place("ns/a", "z1"), 2 * SECOND), None);
+        pressure.block(place("ns/a", "z1"), "InsufficientInstanceCapacity", SECOND);
+        assert_eq!(pressure.blocked(&place("ns/a", "z1"), 2 * SECOND).unwrap().reason, "InsufficientInstanceCapacity");
+        assert_eq!(pressure.blocked(&place("ns/a", "z2"), 2 * SECOND), None);
+        assert_eq!(pressure.blocked(&place("ns/b", "z1"), 2 * SECOND), None);
+        assert_eq!(pressure.blocked(&place("ns/a", "z1"), SECOND + BLOCK_DURATION), None, "the block has expired");
+        pressure.unblock(&place("ns/a", "z1"));
+        assert_eq!(pressure.blocked(&place("ns/a", "z1"), 2 * SECOND), None);
         assert_eq!(pressure.admit("account", SECOND), SECOND, "capacity says nothing about the account");
     }
 
     proptest! {
         #[test]
-        fn turns_never_overtake_each_other_and_the_rate_keeps_to_its_bounds(steps in prop::collection::vec((0u8..3, 0u32..3000), 1..200)) {
+        fn slots_are_in_order_and_the_rate_stays_within_its_bounds(steps in prop::collection::vec((0u8..3, 0u32..3000), 1..200)) {
             let (mut pressure, mut now, mut last) = (Pressure::default(), Duration::ZERO, Duration::ZERO);
             for (what, millis) in steps {
                 now += Duration::from_millis(millis.into());
@@ -232,7 +233,7 @@ mod tests {
                         last = turn;
                     }
                 }
-                prop_assert!(pressure.rate("a").is_none_or(|rate| (FEWEST..ENOUGH).contains(&rate)));
+                prop_assert!(pressure.rate("a").is_none_or(|rate| (MIN_RATE..UNLIMITED_FROM).contains(&rate)));
             }
         }
     }

@@ -1,27 +1,28 @@
-//! Repeats a read that failed for a passing reason.
+//! Retries a read after a transient error.
 //!
-//! Only reads are repeated. A write whose response was lost may have taken effect, so its caller decides what follows (ADR 0005).
+//! Only reads are retried. A write whose response was lost may have taken effect, so its caller decides how to continue
+//! (ADR 0005).
 
 use std::time::Duration;
 
 use backoff::{Exponential, stretched};
 use driver::{Call, DriverError};
 
-/// Number of repetitions of one read within a call.
-const REPETITIONS: u32 = 2;
+/// Maximum number of retries of one read within a call.
+const RETRIES: u32 = 2;
 
-/// Pauses before a repetition.
+/// Delays before a retry.
 const PAUSES: Exponential = Exponential::new(Duration::from_millis(200), Duration::from_secs(2));
 
-/// Largest share by which a pause is stretched.
+/// Maximum share by which a delay is extended.
 const JITTER: f64 = 0.5;
 
-/// Sends a read, and repeats it while `passing` returns the shortest pause before the next attempt. `chance` stretches each pause.
-/// If the pause would end after the deadline of the call, the failure is returned at once.
-pub async fn repeated<T, E, Asked>(
+/// Sends a read, and retries it while `transient` returns the minimum delay before the next attempt. `chance` extends
+/// each delay. If the delay would end after the deadline of the call, the error is returned immediately.
+pub async fn with_retries<T, E, Asked>(
     call: &Call,
     mut chance: impl FnMut() -> f64,
-    passing: impl Fn(&E) -> Option<Duration>,
+    transient: impl Fn(&E) -> Option<Duration>,
     mut ask: impl FnMut() -> Asked,
 ) -> Result<T, E>
 where
@@ -34,7 +35,7 @@ where
             Ok(answer) => return Ok(answer),
             Err(failed) => failed,
         };
-        let Some(shortest) = passing(&failed).filter(|_| failures < REPETITIONS) else { return Err(failed) };
+        let Some(shortest) = transient(&failed).filter(|_| failures < RETRIES) else { return Err(failed) };
         failures += 1;
         let pause = stretched(PAUSES.after(failures), JITTER, chance()).max(shortest);
         if pause >= call.remaining() {
@@ -55,14 +56,14 @@ mod tests {
     use tokio::time::Instant;
     use tokio_util::sync::CancellationToken;
 
-    /// Fails with this code so many times, and reports the attempts.
+    /// Fails with this code so many times and returns the number of attempts.
     async fn attempts(call: &Call, code: Code, times: usize, shortest: Duration) -> (usize, Result<(), DriverError>) {
         let mut asked = 0;
-        let passing = |error: &DriverError| (error.code() == Code::Unavailable).then_some(shortest);
-        let answer = repeated(
+        let transient = |error: &DriverError| (error.code() == Code::Unavailable).then_some(shortest);
+        let answer = with_retries(
             call,
             || 0.0,
-            passing,
+            transient,
             || {
                 asked += 1;
                 std::future::ready(if asked > times { Ok(()) } else { Err(DriverError::new(code, "down")) })
@@ -74,7 +75,7 @@ mod tests {
 
     /// Shows CLD-13.
     #[tokio::test(start_paused = true)]
-    async fn read_is_repeated_twice_after_growing_pauses() {
+    async fn read_is_retried_twice_with_growing_delays() {
         let begun = Instant::now();
         let (asked, answer) = attempts(&Call::default(), Code::Unavailable, 2, Duration::ZERO).await;
         assert_eq!((asked, answer.is_ok(), begun.elapsed()), (3, true, Duration::from_millis(600)));
@@ -84,22 +85,22 @@ mod tests {
 
     /// Shows CLD-13.
     #[tokio::test(start_paused = true)]
-    async fn read_that_is_refused_for_good_is_not_repeated() {
+    async fn read_with_a_permanent_error_is_not_retried() {
         let (asked, answer) = attempts(&Call::default(), Code::PermissionDenied, 9, Duration::ZERO).await;
         assert_eq!((asked, answer.unwrap_err().code()), (1, Code::PermissionDenied));
     }
 
     /// Shows CLD-13.
     #[tokio::test(start_paused = true)]
-    async fn read_is_not_repeated_past_the_deadline_of_its_call() {
+    async fn read_is_not_retried_past_the_deadline_of_its_call() {
         let call = Call::within(Duration::from_secs(1));
         let (asked, answer) = attempts(&call, Code::Unavailable, 9, Duration::from_secs(2)).await;
-        assert_eq!((asked, answer.unwrap_err().code()), (1, Code::Unavailable), "the cloud's words are reported");
+        assert_eq!((asked, answer.unwrap_err().code()), (1, Code::Unavailable), "the error of the cloud is returned");
     }
 
     /// Shows CLD-13.
     #[tokio::test(start_paused = true)]
-    async fn pause_before_a_repeated_read_ends_with_its_call() {
+    async fn retry_delay_ends_with_its_call() {
         let token = CancellationToken::new();
         let call = Call::default().canceled_by(token.clone());
         let (end, ()) = tokio::join!(attempts(&call, Code::Unavailable, 9, Duration::from_secs(5)), async {

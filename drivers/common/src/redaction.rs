@@ -1,12 +1,12 @@
-//! What a cloud says, made fit to be shown.
+//! Redacts the messages of a cloud.
 //!
-//! A cloud's message goes into the machine's status. Most are a sentence; some repeat what was signed, headers and session token
-//! included, or an encoded account of who may do what. Those parts go. So do credentials of ours that come back in any other way,
-//! and whatever makes a message long.
+//! A cloud's message becomes part of the machine's status. Some messages repeat what was signed, including headers and
+//! the session token, or contain an encoded authorization failure. These parts are removed, as are the driver's
+//! credentials. Long messages are truncated.
 
 use driver::text::printable;
 
-/// Where a message stops being for operators.
+/// The message is cut at the first of these marks.
 const ENDS: [&str; 5] = [
     "The Canonical String for this request",
     "The String-to-Sign",
@@ -15,18 +15,18 @@ const ENDS: [&str; 5] = [
     "Authorization=",
 ];
 
-/// How much of a message is kept.
-const LONGEST: usize = 1024;
+/// Maximum length of a message.
+const MAX_LENGTH: usize = 1024;
 
-/// The message of a cloud without what must not be shown. `hidden` are credentials that were sent with the request.
-pub fn message(said: &str, hidden: &[&str]) -> String {
-    let end = ENDS.iter().filter_map(|mark| said.find(mark)).min().unwrap_or(said.len());
-    let mut kept = said.get(..end).unwrap_or_default().trim().to_owned();
+/// Returns the message of a cloud without secret parts. `hidden` are the credentials of the request.
+pub fn message(text: &str, hidden: &[&str]) -> String {
+    let end = ENDS.iter().filter_map(|mark| text.find(mark)).min().unwrap_or(text.len());
+    let mut kept = text.get(..end).unwrap_or_default().trim().to_owned();
     for secret in hidden.iter().filter(|secret| !secret.is_empty()) {
         kept = kept.replace(secret, "***");
     }
-    if kept.len() > LONGEST {
-        let cut = (0..=LONGEST).rev().find(|at| kept.is_char_boundary(*at)).unwrap_or(0);
+    if kept.len() > MAX_LENGTH {
+        let cut = (0..=MAX_LENGTH).rev().find(|at| kept.is_char_boundary(*at)).unwrap_or(0);
         kept.truncate(cut);
         kept.push('…');
     }
@@ -51,13 +51,13 @@ mod tests {
     )]
     #[case::credential("the key hunter2 is not known", "the key *** is not known")]
     #[case::lines("a\nb", "a\\nb")]
-    fn what_was_signed_and_what_is_secret_is_left_out(#[case] said: &str, #[case] shown: &str) {
+    fn signed_and_secret_parts_are_removed(#[case] said: &str, #[case] shown: &str) {
         assert_eq!(message(said, &["hunter2", ""]), shown);
     }
 
     #[test]
-    fn a_long_message_is_cut_between_two_characters() {
+    fn long_message_is_cut_at_a_character_boundary() {
         let shown = message(&"é".repeat(5000), &[]);
-        assert!(shown.len() <= LONGEST + 4 && shown.ends_with('…'));
+        assert!(shown.len() <= MAX_LENGTH + 4 && shown.ends_with('…'));
     }
 }

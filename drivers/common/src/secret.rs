@@ -1,8 +1,8 @@
-//! Credentials, read from the Secret of a class.
+//! Reads credentials from the Secret of a class.
 //!
-//! A credential may stand under one of several keys. A key that is there but empty hides nobody: the reference takes the first
-//! key that exists and then finds it empty, which silently chooses other credentials. Values are trimmed, because a line break at the
-//! end of a file becomes a part of the Secret.
+//! A credential may be stored under one of several keys. An empty value is skipped: the reference uses the first key
+//! that exists even if it is empty, which silently selects other credentials. Values are trimmed, because a trailing
+//! newline of a file becomes part of the Secret.
 
 use api::names::secrets::USER_DATA;
 use api::view::SecretData;
@@ -10,30 +10,30 @@ use secrecy::SecretString;
 
 use crate::fault::Faults;
 
-/// The first value under these keys that is text and not blank, trimmed.
+/// Returns the first value under these keys that is non-blank text, trimmed.
 pub fn first(secret: &SecretData, keys: &[&str]) -> Option<SecretString> {
     let texts = keys.iter().filter_map(|key| secret.text(key));
     texts.map(str::trim).find(|text| !text.is_empty()).map(SecretString::from)
 }
 
-/// The same for what is no secret: a path, the name of a role.
+/// Like [`first`] for values that are not secret: a path, the name of a role.
 pub fn plain(secret: &SecretData, keys: &[&str]) -> Option<String> {
     let texts = keys.iter().filter_map(|key| secret.text(key));
     texts.map(str::trim).find(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// Whether one of these keys is there, with whatever value.
+/// Returns whether this key exists, with any value.
 pub fn has(secret: &SecretData, key: &str) -> bool {
     secret.get(key).is_some()
 }
 
-/// What the VM runs at first, as bytes. More than `largest` is refused here, where it can be told by name.
+/// Returns the user data as bytes. Data larger than `largest` is a fault, so that the error names the limit.
 pub fn user_data<'a>(secret: &'a SecretData, largest: usize, cloud: &str, faults: &mut Faults) -> &'a [u8] {
     match secret.get(USER_DATA).filter(|data| !data.is_empty()) {
         None => faults.required("secretRef.userData", "Mention userData"),
         Some(data) if data.len() > largest => {
-            let told = format!("has {} bytes, and {cloud} takes {largest} at most", data.len());
-            faults.forbidden("secretRef.userData", told);
+            let text = format!("has {} bytes; {cloud} accepts at most {largest}", data.len());
+            faults.forbidden("secretRef.userData", text);
         }
         Some(data) => return data,
     }
@@ -57,10 +57,7 @@ mod tests {
     #[case::trimmed(&[("accessKeyID", " b\n")], Some("b"))]
     #[case::another_spelling(&[("accessKeyId", "b")], None)]
     #[case::none(&[], None)]
-    fn a_credential_is_found_under_each_alias_and_empty_values_are_skipped(
-        #[case] data: &[(&str, &str)],
-        #[case] found: Option<&str>,
-    ) {
+    fn credential_is_found_under_each_non_empty_alias(#[case] data: &[(&str, &str)], #[case] found: Option<&str>) {
         let secret: SecretData = data.iter().map(|(key, value)| (*key, *value)).collect();
         let read = first(&secret, &KEYS);
         assert_eq!(read.as_ref().map(ExposeSecret::expose_secret), found);
@@ -71,8 +68,8 @@ mod tests {
     #[rstest]
     #[case(0, "secretRef.userData: Required value: Mention userData")]
     #[case(16384, "[]")]
-    #[case(16385, "secretRef.userData: Forbidden: has 16385 bytes, and EC2 takes 16384 at most")]
-    fn user_data_is_needed_and_bounded(#[case] length: usize, #[case] told: &str) {
+    #[case(16385, "secretRef.userData: Forbidden: has 16385 bytes; EC2 accepts at most 16384")]
+    fn user_data_is_required_and_limited(#[case] length: usize, #[case] told: &str) {
         let secret: SecretData = [(USER_DATA, vec![b'#'; length])].into_iter().collect();
         let mut faults = Faults::default();
         user_data(&secret, 16 << 10, "EC2", &mut faults);
@@ -80,14 +77,14 @@ mod tests {
     }
 
     #[test]
-    fn debug_output_of_a_credential_does_not_show_it() {
+    fn debug_output_of_a_credential_is_redacted() {
         let secret: SecretData = [("accessKeyID", "hunter2")].into_iter().collect();
         assert!(!format!("{:?}", first(&secret, &KEYS)).contains("hunter2"));
         assert!(has(&secret, "accessKeyID") && !has(&secret, "other"));
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_no_credential() {
+    fn non_utf8_bytes_are_no_credential() {
         let secret: SecretData = [("accessKeyID", vec![0xff, 0xfe])].into_iter().collect();
         assert!(first(&secret, &KEYS).is_none());
     }

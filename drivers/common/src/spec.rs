@@ -1,11 +1,11 @@
-//! A `providerSpec`, read as Go's `encoding/json` reads it.
+//! Decodes a `providerSpec` like Go's `encoding/json`.
 //!
-//! Classes that exist were written for Go programs, and Go is lenient: keys match whatever their case, keys that no field has
-//! are ignored, and `null` is the same as nothing. A value of the wrong type is refused. All of that is kept, so that a class is
-//! accepted unchanged. Where a key occurs in two spellings, the exact one wins; Go takes the later one, which a parsed
-//! object does not know any more.
+//! Existing classes were written for Go programs, and Go is lenient: keys are case-insensitive, unknown keys are
+//! ignored, and `null` means unset. A value of the wrong type is rejected. This module keeps that behaviour, so that
+//! existing classes are accepted unchanged. If a key occurs in two spellings, the exact one takes precedence. Go uses
+//! the later one, but a decoded object has no order.
 //!
-//! Go stops at the first value of a wrong type. Here each is a [fault](crate::fault) with its path, told with all others.
+//! Go stops at the first value of a wrong type. This module reports each as a [fault](crate::fault) with its path.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::fault::Faults;
 
-/// An object of the spec, and where it stands.
+/// An object of the spec and its path.
 #[derive(Clone, Debug)]
 pub struct Object<'a> {
     fields: Option<&'a Map<String, Value>>,
@@ -24,19 +24,19 @@ pub struct Object<'a> {
 /// How keys are matched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// Whatever their case, as `encoding/json` does.
+    /// Case-insensitive, as in `encoding/json`.
     Folded,
-    /// By the letter, as the codecs of Kubernetes do.
+    /// Exact, as in the codecs of Kubernetes.
     Exact,
 }
 
 impl<'a> Object<'a> {
-    /// The object at this path. `null` is an empty one, anything else but an object is a fault.
+    /// Returns the object at this path. `null` is an empty object; any other type is a fault.
     pub fn new(value: &'a Value, path: impl Into<String>, faults: &mut Faults) -> Self {
         Self::read(value, path, Keys::Folded, faults)
     }
 
-    /// The same, with a choice of how its keys and those of the objects in it are matched.
+    /// Like [`Self::new`], with explicit key matching for this object and its nested objects.
     pub fn read(value: &'a Value, path: impl Into<String>, keys: Keys, faults: &mut Faults) -> Self {
         let path = path.into();
         let fields = match value {
@@ -50,12 +50,12 @@ impl<'a> Object<'a> {
         Self { fields, path, keys }
     }
 
-    /// Where a field of this object stands.
+    /// Returns the path of a field of this object.
     pub fn path(&self, key: &str) -> String {
         format!("{}.{key}", self.path)
     }
 
-    /// The value under a key. `null` is nothing.
+    /// Returns the value of a key; `null` is `None`.
     pub fn get(&self, key: &str) -> Option<&'a Value> {
         let fields = self.fields?;
         let fits = |spelt: &str| self.keys == Keys::Folded && spelt.eq_ignore_ascii_case(key);
@@ -63,34 +63,34 @@ impl<'a> Object<'a> {
         fields.get(key).or_else(folded).filter(|value| !value.is_null())
     }
 
-    /// A string.
+    /// Returns a string.
     pub fn text(&self, key: &str, faults: &mut Faults) -> Option<String> {
         self.typed(key, "must be a string", faults, |value| value.as_str().map(str::to_owned))
     }
 
-    /// `true` or `false`.
+    /// Returns a boolean.
     pub fn boolean(&self, key: &str, faults: &mut Faults) -> Option<bool> {
         self.typed(key, "must be true or false", faults, Value::as_bool)
     }
 
-    /// A whole number of 32 bits.
+    /// Returns a 32-bit integer.
     pub fn int32(&self, key: &str, faults: &mut Faults) -> Option<i32> {
         self.typed(key, "must be a whole number", faults, |value| i32::try_from(value.as_i64()?).ok())
     }
 
-    /// An object in this one; `None` if there is none.
+    /// Returns a nested object, or `None` if it is unset.
     pub fn object(&self, key: &str, faults: &mut Faults) -> Option<Object<'a>> {
         let value = self.get(key)?;
         Some(Object::read(value, self.path(key), self.keys, faults))
     }
 
-    /// A list of objects.
+    /// Returns a list of objects.
     pub fn objects(&self, key: &str, faults: &mut Faults) -> Vec<Object<'a>> {
         let items = self.items(key, faults).iter().enumerate();
         items.map(|(at, item)| Object::read(item, format!("{}[{at}]", self.path(key)), self.keys, faults)).collect()
     }
 
-    /// A list of strings. A `null` in it is an empty one.
+    /// Returns a list of strings. `null` is an empty string.
     pub fn texts(&self, key: &str, faults: &mut Faults) -> Vec<String> {
         let mut texts = Vec::new();
         for (at, item) in self.items(key, faults).iter().enumerate() {
@@ -103,7 +103,7 @@ impl<'a> Object<'a> {
         texts
     }
 
-    /// An object of strings. Its keys are data and keep their case.
+    /// Returns a map of strings. Its keys are data and keep their case.
     pub fn text_map(&self, key: &str, faults: &mut Faults) -> BTreeMap<String, String> {
         let Some(object) = self.object(key, faults) else { return BTreeMap::new() };
         let mut texts = BTreeMap::new();
@@ -165,14 +165,14 @@ mod tests {
     #[case::null_is_absent(json!({ "keyName": null }), None)]
     #[case::unknown_is_ignored(json!({ "keyNames": 7 }), None)]
     #[case::no_spec(Value::Null, None)]
-    fn keys_are_matched_as_go_matches_them(#[case] spec: Value, #[case] read: Option<&str>) {
+    fn keys_are_matched_case_insensitively_as_in_go(#[case] spec: Value, #[case] read: Option<&str>) {
         let (text, faults) = reading(&spec, |object, faults| object.text("keyName", faults));
         assert_eq!((text.as_deref(), faults.as_str()), (read, ""));
     }
 
     /// Shows OST-1.
     #[test]
-    fn keys_are_matched_by_the_letter_where_kubernetes_codecs_do() {
+    fn keys_are_matched_exactly_for_kubernetes_codecs() {
         let (spec, mut faults) = (json!({ "keyname": "a", "inner": { "Key": "b" } }), Faults::default());
         let object = Object::read(&spec, "providerSpec", Keys::Exact, &mut faults);
         assert_eq!(object.text("keyName", &mut faults), None);
@@ -182,7 +182,7 @@ mod tests {
 
     /// Shows CLD-2.
     #[test]
-    fn every_value_of_a_wrong_type_is_told_with_its_path() {
+    fn value_of_a_wrong_type_is_reported_with_its_path() {
         let spec = json!({ "ami": 7, "on": "yes", "n": 1.5, "big": 1_i64 << 40, "o": [], "l": {}, "t": ["a", 1], "m": { "k": 1 } });
         let ((), faults) = reading(&spec, |object, faults| {
             object.text("ami", faults);
@@ -210,7 +210,7 @@ mod tests {
 
     /// Shows CLD-1.
     #[test]
-    fn what_is_in_lists_and_objects_is_found_by_its_own_path() {
+    fn nested_values_have_their_own_path() {
         let spec = json!({ "Disks": [null, { "EBS": { "Size": 5 } }], "tags": { "Name": "n", "name": null } });
         let (size, faults) = reading(&spec, |object, faults| {
             let disks = object.objects("disks", faults);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_spec_that_is_no_object_is_a_fault() {
+    fn spec_that_is_not_an_object_is_a_fault() {
         let ((), faults) = reading(&json!("spec"), |_, _| ());
         assert_eq!(faults, "providerSpec: Invalid value: \"spec\": must be an object");
     }

@@ -1,4 +1,4 @@
-//! What answers say, as far as decisions need it.
+//! Decodes the parts of OpenStack responses that the driver uses.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,12 +7,12 @@ use serde_json::Value;
 
 use crate::identity::UID;
 
-/// A string in an object; empty if there is none.
+/// Returns a string of an object; empty if there is none.
 pub(crate) fn text<'a>(value: &'a Value, key: &str) -> &'a str {
     value.get(key).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// A list in an object; empty if there is none.
+/// Returns a list of an object; empty if there is none.
 pub(crate) fn items<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
@@ -22,7 +22,7 @@ fn texts(value: &Value, key: &str) -> BTreeMap<String, String> {
     fields.filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// A server of Nova.
+/// A Nova server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Server {
     pub(crate) id: String,
@@ -30,26 +30,26 @@ pub(crate) struct Server {
     pub(crate) status: String,
     pub(crate) task: String,
     pub(crate) created: String,
-    /// Whether it has run at least once.
+    /// Whether the server has been running at least once.
     pub(crate) launched: bool,
     pub(crate) metadata: BTreeMap<String, String>,
-    /// Why it is broken.
+    /// The fault message of a failed server.
     pub(crate) fault: String,
     /// Fixed addresses by network.
     pub(crate) addresses: BTreeMap<String, Vec<String>>,
 }
 
-/// What can be expected of a server.
+/// The state of a server as the driver sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// It is being made.
+    /// The server is being built.
     Building,
-    /// It runs, or did.
-    Made,
-    /// It was never made, and will not be.
+    /// The server was built, whether or not it runs now.
+    Built,
+    /// The build failed.
     Failed,
-    /// It is gone, or going.
-    Ending,
+    /// The server is deleted or being deleted.
+    Deleting,
 }
 
 impl Server {
@@ -76,19 +76,20 @@ impl Server {
 
     pub(crate) fn stage(&self) -> Stage {
         match (self.status.as_str(), self.task.as_str()) {
-            ("DELETED" | "SOFT_DELETED", _) | (_, "deleting" | "soft-deleting") => Stage::Ending,
+            ("DELETED" | "SOFT_DELETED", _) | (_, "deleting" | "soft-deleting") => Stage::Deleting,
             ("ERROR", _) if !self.launched => Stage::Failed,
             ("BUILD", _) => Stage::Building,
-            _ => Stage::Made,
+            _ => Stage::Built,
         }
     }
 
-    /// Whether it was made for the machine with this uid. Nobody has none.
+    /// Returns whether the server was created for the machine with this uid. An empty uid matches no server.
     pub(crate) fn is_of(&self, uid: &str) -> bool {
         !uid.is_empty() && self.metadata.get(UID).is_some_and(|made_for| made_for == uid)
     }
 
-    /// Its addresses, as the reference tells them: only if it is in one network, where none can be the wrong one.
+    /// Returns the addresses as the reference does: only if the server is in exactly one network, so that none can be
+    /// the wrong one.
     pub(crate) fn addresses(&self) -> Vec<NodeAddress> {
         let one = self.addresses.values().next().filter(|_| self.addresses.len() == 1);
         let addresses = one.into_iter().flatten();
@@ -96,17 +97,17 @@ impl Server {
     }
 }
 
-/// A port of Neutron.
+/// A Neutron port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Port {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) network: String,
-    /// The server that uses it; empty if none does.
+    /// The server that uses the port; empty if none does.
     pub(crate) device: String,
     pub(crate) description: String,
     pub(crate) tags: BTreeSet<String>,
-    /// Addresses that may be used on it beside its own, with the MAC addresses that may use them.
+    /// The allowed address pairs of the port.
     pub(crate) pairs: Vec<Value>,
 }
 
@@ -125,14 +126,14 @@ impl Port {
     }
 }
 
-/// A volume of Cinder.
+/// A Cinder volume.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Volume {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) status: String,
     pub(crate) metadata: BTreeMap<String, String>,
-    /// The servers that use it.
+    /// The servers that use the volume.
     pub(crate) servers: BTreeSet<String>,
 }
 
@@ -149,7 +150,7 @@ impl Volume {
     }
 }
 
-/// What a list names as its next page, by the id of the last item of this one.
+/// Returns the marker of the next page, which is the id of the last item, if the response has a next page.
 pub(crate) fn next_page(answer: &Value, collection: &str) -> Option<String> {
     let is_next = |link: &Value| text(link, "rel") == "next";
     let next_link = items(answer, &format!("{collection}_links")).any(is_next) || !text(answer, "next").is_empty();
@@ -165,15 +166,15 @@ mod tests {
 
     #[rstest]
     #[case("BUILD", "spawning", false, Stage::Building)]
-    #[case("ACTIVE", "", true, Stage::Made)]
-    #[case("SHUTOFF", "", true, Stage::Made)]
-    #[case("ERROR", "", true, Stage::Made)]
+    #[case("ACTIVE", "", true, Stage::Built)]
+    #[case("SHUTOFF", "", true, Stage::Built)]
+    #[case("ERROR", "", true, Stage::Built)]
     #[case("ERROR", "", false, Stage::Failed)]
-    #[case("ACTIVE", "deleting", true, Stage::Ending)]
-    #[case("BUILD", "deleting", false, Stage::Ending)]
-    #[case("DELETED", "", true, Stage::Ending)]
-    #[case("SOFT_DELETED", "", true, Stage::Ending)]
-    fn a_server_is_made_failed_or_ending(
+    #[case("ACTIVE", "deleting", true, Stage::Deleting)]
+    #[case("BUILD", "deleting", false, Stage::Deleting)]
+    #[case("DELETED", "", true, Stage::Deleting)]
+    #[case("SOFT_DELETED", "", true, Stage::Deleting)]
+    fn server_status_is_mapped_to_a_stage(
         #[case] status: &str,
         #[case] task: &str,
         #[case] launched: bool,
@@ -187,7 +188,7 @@ mod tests {
 
     /// Shows OST-8.
     #[test]
-    fn addresses_are_told_only_of_a_server_in_one_network_and_none_that_float() {
+    fn addresses_are_fixed_ones_of_a_server_in_one_network() {
         let address = |addr: &str, kind: &str| json!({ "addr": addr, "OS-EXT-IPS:type": kind });
         let one =
             json!({ "id": "s", "addresses": { "a": [address("10.0.0.1", "fixed"), address("1.2.3.4", "floating")] } });
@@ -198,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_page_begins_after_the_last_item_of_this_one() {
+    fn next_page_starts_after_the_last_item() {
         let page =
             json!({ "servers": [{ "id": "a" }, { "id": "b" }], "servers_links": [{ "rel": "next", "href": "…" }] });
         assert_eq!(next_page(&page, "servers").as_deref(), Some("b"));
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_id_is_not_read_and_what_has_nothing_else_is() {
+    fn resource_without_an_id_is_skipped() {
         assert_eq!(Server::read(&json!({})), None);
         assert_eq!(
             Port::read(&json!({ "id": "p", "device_id": null })).unwrap(),

@@ -1,41 +1,41 @@
-//! What is made, as JSON.
+//! Builds the JSON bodies of create requests.
 //!
-//! What a class does not say is not sent, so that OpenStack's own defaults hold.
+//! Unset fields of a class are omitted, so that OpenStack's defaults apply.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use driver_common::owned::Marks;
+use driver_common::owned::ClusterTags;
 use serde_json::{Map, Value, json};
 
 use crate::identity::UID;
 use crate::ids::Resolved;
 use crate::spec::Spec;
 
-/// Whom something is made for.
+/// The machine and cluster that own a resource.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Owner<'a> {
     pub(crate) machine: &'a str,
-    /// Empty if the Machine has none.
+    /// Empty if the request has no uid.
     pub(crate) uid: &'a str,
-    pub(crate) marks: &'a Marks,
+    pub(crate) cluster_tags: &'a ClusterTags,
 }
 
-/// What a server is made of beside its class.
+/// Inputs of a server beside its class.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Launch<'a> {
     pub(crate) spec: &'a Spec,
     pub(crate) owner: Owner<'a>,
     pub(crate) resolved: &'a Resolved,
-    /// The port that was made for it.
+    /// The port created for the server.
     pub(crate) port: Option<&'a str>,
-    /// The volume that was made for it.
+    /// The volume created for the server.
     pub(crate) volume: Option<&'a str>,
     pub(crate) user_data: &'a [u8],
 }
 
-/// The body of `POST /servers`.
+/// Returns the body of `POST /servers`.
 pub(crate) fn server(launch: &Launch<'_>) -> Value {
     let (spec, resolved) = (launch.spec, launch.resolved);
     let mut server = Map::new();
@@ -71,7 +71,8 @@ pub(crate) fn server(launch: &Launch<'_>) -> Value {
     body
 }
 
-/// The disk to boot from, unless it is the image's. Nova removes it with the server, also when somebody else deletes the server.
+/// Returns the root disk, unless the image's own disk is used. Nova deletes it with the server, even if another tool
+/// deletes the server.
 fn root_disk(launch: &Launch<'_>) -> Option<Value> {
     if let Some(volume) = launch.volume {
         return Some(json!({
@@ -85,7 +86,7 @@ fn root_disk(launch: &Launch<'_>) -> Option<Value> {
     }))
 }
 
-/// The tags of the class, and whose it is.
+/// Returns the tags of the class and the uid of the machine.
 fn metadata(spec: &Spec, uid: &str) -> BTreeMap<String, String> {
     let mut all = spec.tags.clone();
     if !uid.is_empty() {
@@ -94,7 +95,8 @@ fn metadata(spec: &Spec, uid: &str) -> BTreeMap<String, String> {
     all
 }
 
-/// The body of `POST /ports`. Tags come with a second request, so the description says at once whose the port is.
+/// Returns the body of `POST /ports`. Tags need a second request, so the description identifies the owner from the
+/// start.
 pub(crate) fn port(spec: &Spec, owner: Owner<'_>, resolved: &Resolved) -> Value {
     json!({ "port": {
         "name": owner.machine,
@@ -102,33 +104,34 @@ pub(crate) fn port(spec: &Spec, owner: Owner<'_>, resolved: &Resolved) -> Value 
         "fixed_ips": spec.subnets.iter().map(|id| json!({ "subnet_id": id })).collect::<Vec<_>>(),
         "security_groups": resolved.security_groups,
         "allowed_address_pairs": spec.pod_cidrs.iter().map(|cidr| json!({ "ip_address": cidr })).collect::<Vec<_>>(),
-        "description": description(owner.marks),
+        "description": description(owner.cluster_tags),
     } })
 }
 
-/// How the description of a port says whose it is.
-pub(crate) fn description(marks: &Marks) -> String {
-    format!("millwright {} {}", marks.cluster, marks.role)
+/// Returns the description that identifies the owner of a port.
+pub(crate) fn description(cluster_tags: &ClusterTags) -> String {
+    format!("millwright {} {}", cluster_tags.cluster, cluster_tags.role)
 }
 
-/// Whether a description says whose a port is, in the form of [`description`].
+/// Returns whether a description has the form of [`description`].
 pub(crate) fn is_description(text: &str) -> bool {
     text.starts_with("millwright ")
 }
 
-/// The body of `PUT /ports/<id>/tags`, which replaces all tags: those that the port has, and ours.
-pub(crate) fn port_tags(tags: &BTreeSet<String>, marks: &Marks) -> Value {
-    let ours = [marks.cluster.as_str(), marks.role.as_str()];
+/// Returns the body of `PUT /ports/<id>/tags`, which replaces all tags: the cluster tags and the existing tags of the
+/// port.
+pub(crate) fn port_tags(tags: &BTreeSet<String>, cluster_tags: &ClusterTags) -> Value {
+    let ours = [cluster_tags.cluster.as_str(), cluster_tags.role.as_str()];
     let others = tags.iter().map(String::as_str).filter(|tag| !ours.contains(tag));
     json!({ "tags": ours.into_iter().chain(others).collect::<Vec<_>>() })
 }
 
-/// The body of `PUT /ports/<id>` that lets these addresses be used on a port.
+/// Returns the body of `PUT /ports/<id>` that sets the allowed address pairs.
 pub(crate) fn address_pairs(pairs: &[Value]) -> Value {
     json!({ "port": { "allowed_address_pairs": pairs } })
 }
 
-/// The body of `POST /volumes`.
+/// Returns the body of `POST /volumes`.
 pub(crate) fn volume(spec: &Spec, owner: Owner<'_>, resolved: &Resolved) -> Value {
     json!({ "volume": {
         "name": owner.machine,
@@ -167,19 +170,19 @@ mod tests {
         }
     }
 
-    fn marks() -> Marks {
-        Marks { cluster: "kubernetes.io-cluster-c".into(), role: "kubernetes.io-role-node".into() }
+    fn cluster_tags() -> ClusterTags {
+        ClusterTags { cluster: "kubernetes.io-cluster-c".into(), role: "kubernetes.io-role-node".into() }
     }
 
     fn body(spec: &Spec, port: Option<&str>, volume: Option<&str>) -> Value {
-        let (marks, resolved) = (marks(), resolved());
-        let owner = Owner { machine: "m-1", uid: "u-1", marks: &marks };
+        let (cluster_tags, resolved) = (cluster_tags(), resolved());
+        let owner = Owner { machine: "m-1", uid: "u-1", cluster_tags: &cluster_tags };
         server(&Launch { spec, owner, resolved: &resolved, port, volume, user_data: b"#!" })
     }
 
     /// Shows OST-7.
     #[test]
-    fn a_plain_class_becomes_a_plain_server_and_what_is_not_configured_is_not_sent() {
+    fn minimal_class_becomes_a_minimal_server() {
         assert_eq!(
             body(&spec(), None, None),
             json!({ "server": {
@@ -194,7 +197,7 @@ mod tests {
 
     /// Shows OST-7.
     #[test]
-    fn each_option_is_sent_as_nova_names_it() {
+    fn option_is_sent_under_its_nova_name() {
         let spec = Spec {
             root_disk_size: 50,
             root_disk_type: "ssd".into(),
@@ -204,7 +207,7 @@ mod tests {
         };
         let with_both = body(&spec, Some("p-1"), Some("v-1"));
         assert_eq!(with_both["server"]["networks"], json!([{ "port": "p-1" }]));
-        assert_eq!(with_both["server"]["security_groups"], Value::Null, "the port has them");
+        assert_eq!(with_both["server"]["security_groups"], Value::Null, "the port has the security groups");
         assert_eq!(with_both["server"]["imageRef"], "");
         let disk = json!([{ "boot_index": 0, "uuid": "v-1", "source_type": "volume", "destination_type": "volume", "delete_on_termination": true }]);
         assert_eq!(with_both["server"]["block_device_mapping_v2"], disk);
@@ -221,8 +224,8 @@ mod tests {
 
     /// Shows OST-W7.
     #[test]
-    fn a_port_and_a_volume_say_whose_they_are_from_the_first_request_on() {
-        let (spec, marks) = (
+    fn first_request_for_a_port_or_volume_names_its_owner() {
+        let (spec, cluster_tags) = (
             Spec {
                 network_id: "net-1".into(),
                 subnets: vec!["a".into(), "b".into()],
@@ -230,9 +233,9 @@ mod tests {
                 root_disk_type: "ssd".into(),
                 ..spec()
             },
-            marks(),
+            cluster_tags(),
         );
-        let owner = Owner { machine: "m-1", uid: "", marks: &marks };
+        let owner = Owner { machine: "m-1", uid: "", cluster_tags: &cluster_tags };
         let port = &port(&spec, owner, &resolved())["port"];
         assert_eq!(port["description"], "millwright kubernetes.io-cluster-c kubernetes.io-role-node");
         assert_eq!(port["fixed_ips"], json!([{ "subnet_id": "a" }, { "subnet_id": "b" }]));

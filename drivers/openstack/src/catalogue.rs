@@ -1,4 +1,4 @@
-//! Where the services of a region are, as Keystone's catalogue tells.
+//! Service endpoints of a region from the Keystone catalog.
 
 use driver::{Code, DriverError};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::answer::{items, text};
 use crate::codes;
 
-/// A part of OpenStack that is asked.
+/// An OpenStack service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Service {
     Nova,
@@ -16,7 +16,7 @@ pub(crate) enum Service {
 }
 
 impl Service {
-    /// What the catalogue calls it; the first that is there.
+    /// Types in the catalog; the first one that exists is used.
     fn types(self) -> &'static [&'static str] {
         match self {
             Self::Nova => &["compute"],
@@ -26,7 +26,7 @@ impl Service {
         }
     }
 
-    /// The version in its addresses; some catalogues leave it out.
+    /// Version in the URL, which some catalogs omit.
     fn version(self) -> Option<(&'static str, &'static str)> {
         match self {
             Self::Nova => Some(("/v2", "/v2.1")),
@@ -36,7 +36,7 @@ impl Service {
         }
     }
 
-    /// The object in which it says that something does not exist. Glance says it in none.
+    /// The name of the JSON object in which the service reports that a resource does not exist. Glance has none.
     pub(crate) fn absence(self) -> Option<&'static str> {
         match self {
             Self::Nova | Self::Cinder => Some(codes::ITEM_NOT_FOUND),
@@ -45,7 +45,7 @@ impl Service {
         }
     }
 
-    /// The value of the label `service` in the metrics.
+    /// Value of the metric label `service`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Nova => "nova",
@@ -56,7 +56,7 @@ impl Service {
     }
 }
 
-/// One address of a service.
+/// One endpoint of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Endpoint {
     kind: String,
@@ -65,7 +65,7 @@ struct Endpoint {
     url: String,
 }
 
-/// The addresses of all services.
+/// The endpoints of all services.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Catalogue(Vec<Endpoint>);
 
@@ -90,14 +90,14 @@ impl Catalogue {
         self.0.is_empty()
     }
 
-    /// The address of a service, without a slash at its end and with its version.
+    /// Returns the URL of a service with its version and without a trailing slash.
     pub(crate) fn url(&self, service: Service, region: &str, interface: &str) -> Result<String, DriverError> {
         let here = |kind: &str| {
             self.0.iter().find(|one| one.kind == kind && one.region == region && one.interface == interface)
         };
         let Some(found) = service.types().iter().find_map(|kind| here(kind)) else {
             let message = format!(
-                "Keystone's catalogue has no {interface} endpoint of {} in region {region:?}; it has the regions [{}]",
+                "the Keystone catalog has no {interface} endpoint for {} in region {region:?}; it has the regions [{}]",
                 service.types().join(" or "),
                 self.regions().join(", ")
             );
@@ -142,7 +142,7 @@ mod tests {
     #[case(Service::Neutron, "one", "public", "http://q/v2.0")]
     #[case(Service::Glance, "one", "public", "http://g/image/v2")]
     #[case(Service::Cinder, "one", "public", "http://c/v3/p-1")]
-    fn a_service_is_found_by_region_and_interface(
+    fn endpoint_is_found_by_region_and_interface(
         #[case] service: Service,
         #[case] region: &str,
         #[case] interface: &str,
@@ -153,7 +153,7 @@ mod tests {
 
     /// Shows OST-4.
     #[test]
-    fn a_region_that_is_not_in_the_catalogue_is_told_with_those_that_are() {
+    fn unknown_region_is_reported_with_the_known_ones() {
         let error = catalogue().url(Service::Nova, "three", "public").unwrap_err();
         assert_eq!(error.code(), Code::FailedPrecondition);
         assert!(error.message().contains("[one, two]"), "{error}");

@@ -1,14 +1,15 @@
-//! What a refusal means.
+//! Maps OpenStack errors to driver codes.
 //!
-//! OpenStack has HTTP statuses, and words beside them: Neutron names the kind of an error, Nova and Cinder say it in a sentence. A quota that
-//! is used up is 403 in Nova, 413 in Cinder and 409 in Neutron, and must not be taken for missing rights, for a request too many or for a
-//! conflict. So each refusal is given a [name](name) first, and the table says what that means. The reference knows 401, 403 and two texts.
+//! OpenStack uses HTTP statuses and texts: Neutron has error types, Nova and Cinder only messages. An exceeded quota is
+//! 403 in Nova, 413 in Cinder and 409 in Neutron, and must not be confused with missing permissions, throttling or a
+//! conflict. Each error therefore gets a [name](name) first, and the table maps the name. The reference handles 401,
+//! 403 and two texts.
 //!
-//! An error text begins with the status and with the word that the service has for the error (a title, Neutron's type, the name of the
-//! object). Gardener classifies errors of its users by these words.
+//! An error text begins with the status and the service's own word for the error (a title, Neutron's type, the name of
+//! the JSON object). Gardener classifies errors by these words.
 //!
-//! A 404 says that something does not exist only if the service itself says so, in its own error object. Gateways and proxies answer 404
-//! while a service is away.
+//! A 404 means that a resource does not exist only if the service itself says so in its own error object. Gateways and
+//! proxies return 404 while a service is down.
 
 use driver::{Code, DriverError, RetryClass};
 use driver_common::codes::{During, Meaning, Row};
@@ -17,32 +18,32 @@ use serde_json::Value;
 
 use crate::answer::text;
 
-/// A service that said no.
+/// An error response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refusal {
     pub(crate) status: u16,
-    /// What Neutron calls it.
+    /// Neutron's error type.
     pub(crate) kind: String,
-    /// The word that the service has for it; else what HTTP calls the status.
+    /// The service's word for the error, or the HTTP reason phrase.
     pub(crate) word: String,
     pub(crate) message: String,
-    /// In seconds; zero if not said.
+    /// Retry-After in seconds; zero if absent.
     pub(crate) retry_after: u64,
-    /// Whether the object is the one in which this service says that something does not exist.
+    /// Whether the JSON object is the one in which this service reports that a resource does not exist.
     pub(crate) own: bool,
 }
 
-/// The object in which Nova and Cinder say that something does not exist.
+/// The object in which Nova and Cinder report that a resource does not exist.
 pub(crate) const ITEM_NOT_FOUND: &str = "itemNotFound";
 
-/// The object of all errors of Neutron.
+/// The object of all Neutron errors.
 pub(crate) const NEUTRON_ERROR: &str = "NeutronError";
 
-/// The object of all errors of Keystone.
+/// The object of all Keystone errors.
 pub(crate) const KEYSTONE_ERROR: &str = "error";
 
-/// The name of a 404 that the service itself did not write.
-const UNANSWERED: &str = "Unanswered";
+/// The name of a 404 that the service itself did not send.
+const NOT_FROM_SERVICE: &str = "Unanswered";
 
 const fn always(cloud: &'static str, code: Code, advice: &'static str) -> Row {
     Row { cloud, create: code, elsewhere: code, meaning: Meaning::ThisCall, advice }
@@ -56,12 +57,12 @@ const fn bad_request(cloud: &'static str) -> Row {
     Row { cloud, create: Code::InvalidArgument, elsewhere: Code::Internal, meaning: Meaning::ThisCall, advice: "" }
 }
 
-const RAISE: &str = "ask the operator of the cloud to raise it, or remove what is not needed";
+const RAISE: &str = "request an increase from the operator of the cloud or delete unused resources";
 
-/// One row a name.
+/// One row per name.
 pub(crate) const TABLE: &[Row] = &[
-    full("NoValidHost", Meaning::NoCapacity, "no host of the zone has room for the flavor"),
-    full("FlavorNotFound", Meaning::ThisCall, "check flavorName, and whether the project may use it"),
+    full("NoValidHost", Meaning::NoCapacity, "no host in the zone has capacity for the flavor"),
+    full("FlavorNotFound", Meaning::ThisCall, "check flavorName and the access of the project to it"),
     full("QuotaExceeded", Meaning::Quota("of the project"), RAISE),
     full("OverQuota", Meaning::Quota("of the project's network"), RAISE),
     full("IpAddressGenerationFailure", Meaning::NoCapacity, "the subnet has no free address"),
@@ -71,7 +72,7 @@ pub(crate) const TABLE: &[Row] = &[
         create: Code::Unavailable,
         elsewhere: Code::Unavailable,
         meaning: Meaning::Throttled,
-        advice: "the project asks too often; requests are slowed down until OpenStack accepts them",
+        advice: "the project exceeds its request rate; the driver sends fewer requests until OpenStack accepts them",
     },
     always("HTTP 401", Code::Unauthenticated, "check the credentials in the Secret of the class"),
     always("HTTP 403", Code::PermissionDenied, "check the roles of the user in the project"),
@@ -83,23 +84,23 @@ pub(crate) const TABLE: &[Row] = &[
         advice: "",
     },
     always(
-        UNANSWERED,
+        NOT_FROM_SERVICE,
         Code::Unavailable,
-        "the service itself did not answer; check its address in Keystone's catalogue, and the gateway in front of it",
+        "the service itself did not respond; check its endpoint in the Keystone catalog and the gateway in front of it",
     ),
     always("HTTP 409", Code::Aborted, ""),
     bad_request("HTTP 4*"),
     always("HTTP 5*", Code::Unavailable, ""),
 ];
 
-/// What the table knows a refusal by.
+/// Returns the name of an error in the table.
 pub(crate) fn name(refusal: &Refusal) -> String {
     let says = |word: &str| refusal.message.contains(word);
     let by_words = match refusal.status {
         429 => Some("Throttled"),
         413 if refusal.retry_after > 0 => Some("Throttled"),
         413 => Some("QuotaExceeded"),
-        404 if !refusal.own => Some(UNANSWERED),
+        404 if !refusal.own => Some(NOT_FROM_SERVICE),
         403 if says("uota") || says("OverLimit") || says("LimitExceeded") => Some("QuotaExceeded"),
         _ => by_text(&refusal.message),
     };
@@ -110,7 +111,7 @@ pub(crate) fn name(refusal: &Refusal) -> String {
     }
 }
 
-/// What is told in words only, in an answer or as the fault of a server.
+/// Classifies by text: a message of a response or the fault of a server.
 fn by_text(message: &str) -> Option<&'static str> {
     let says = |word: &str| message.contains(word);
     if says("No valid host was found") || says("Exhausted all hosts available") {
@@ -126,40 +127,40 @@ fn by_text(message: &str) -> Option<&'static str> {
     }
 }
 
-/// A refusal as an error, and what it means for others.
+/// Converts an OpenStack error to a driver error, with its meaning beyond the call.
 pub(crate) fn error(refusal: &Refusal, during: During, hidden: &[&str]) -> (DriverError, Meaning) {
     let (name, status) = (name(refusal), format!("HTTP {} {}", refusal.status, refusal.word));
-    let has_name = name != UNANSWERED && !name.starts_with("HTTP ") && name != refusal.word;
+    let has_name = name != NOT_FROM_SERVICE && !name.starts_with("HTTP ") && name != refusal.word;
     let title = if has_name { format!("{name} ({status})") } else { status };
     let error = driver_common::codes::titled(TABLE, &name, &title, &refusal.message, during, hidden);
     (error, driver_common::codes::meaning(TABLE, &name))
 }
 
-/// Whether what failed may succeed if it is tried again soon, within the same call.
-pub(crate) fn is_passing(error: &DriverError) -> bool {
+/// Returns whether a retry within the same call may succeed.
+pub(crate) fn is_transient(error: &DriverError) -> bool {
     error.retry_class() == RetryClass::Transient && error.code() != Code::DeadlineExceeded
 }
 
-/// The fault of a server that was accepted and not made.
+/// Converts the fault of a server that Nova accepted but failed to build.
 pub(crate) fn fault(message: &str, hidden: &[&str]) -> (DriverError, Meaning) {
     let name = by_text(message).unwrap_or("the server failed to build");
     let error = driver_common::codes::error(TABLE, name, message, During::Create, hidden);
     (error, driver_common::codes::meaning(TABLE, name))
 }
 
-/// A flavor that the project does not have, which the reference counts as used up.
+/// Returns the error for a missing flavor, which the reference maps to ResourceExhausted.
 pub(crate) fn no_flavor(flavor: &str) -> DriverError {
     let message = format!("the project has no flavor {flavor:?}");
     driver_common::codes::error(TABLE, "FlavorNotFound", &message, During::Create, &[])
 }
 
-/// What a refusal says: each service puts it into an object of its own, proxies into none. `own` is the name of the object in which the
-/// service says that something does not exist; a service without one says it nowhere.
+/// Decodes an error response. Each service has its own JSON object, proxies have none. `own` is the name of the object
+/// in which the service reports that a resource does not exist, if it has one.
 pub(crate) fn refusal(status: StatusCode, retry_after: Option<&str>, body: &[u8], own: Option<&str>) -> Refusal {
     let read: Value = serde_json::from_slice(body).unwrap_or_default();
     let object = read.as_object().and_then(|fields| fields.iter().find(|(_, value)| value.is_object()));
     let (object, inner) = object.map_or(("", &read), |(name, value)| (name.as_str(), value));
-    let reason = status.canonical_reason().unwrap_or("no error of its own");
+    let reason = status.canonical_reason().unwrap_or("unknown error");
     let first = |texts: &[&str]| texts.iter().find(|text| !text.is_empty()).copied().unwrap_or(reason).to_owned();
     // These two name the service, not the error.
     let named = if [NEUTRON_ERROR, KEYSTONE_ERROR].contains(&object) { "" } else { object };
@@ -241,7 +242,7 @@ mod tests {
     #[case::broken(500, None, "<html>", Code::Unavailable, Code::Unavailable, Meaning::ThisCall)]
     #[case::gateway(503, None, "", Code::Unavailable, Code::Unavailable, Meaning::ThisCall)]
     #[case::moved(302, None, "", Code::Internal, Code::Internal, Meaning::ThisCall)]
-    fn each_refusal_of_openstack_has_its_code(
+    fn error_of_openstack_is_mapped_to_its_code(
         #[case] status: u16,
         #[case] retry_after: Option<&str>,
         #[case] body: &str,
@@ -272,15 +273,15 @@ mod tests {
     #[case(409, PORTS, "QuotaExceeded (HTTP 409 OverQuota): Quota exceeded for resources: ['port'].")]
     #[case(409, CONFLICT, "HTTP 409 conflictingRequest: Cannot 'delete' instance s while")]
     #[case(404, MISSING, "HTTP 404 itemNotFound: Instance s could not be found.")]
-    #[case(404, "<html>404</html>", "HTTP 404 Not Found: Not Found; the service itself did not answer")]
+    #[case(404, "<html>404</html>", "HTTP 404 Not Found: Not Found; the service itself did not respond")]
     #[case(500, "<html>", "HTTP 500 Internal Server Error: Internal Server Error")]
-    #[case(429, "", "Throttled (HTTP 429 Too Many Requests): Too Many Requests; the project asks too often")]
+    #[case(429, "", "Throttled (HTTP 429 Too Many Requests): Too Many Requests; the project exceeds its request rate")]
     fn error_text_begins_with_the_words_of_the_service(#[case] status: u16, #[case] body: &str, #[case] text: &str) {
         let (error, _) = super::error(&read(status, None, body), During::Create, &[]);
         assert!(error.message().starts_with(text), "{error}");
     }
 
-    /// The words by which Gardener's extension for OpenStack finds the code of an error, in lower case. It searches
+    /// The words by which Gardener's OpenStack extension classifies errors, in lower case. It searches
     /// `lastOperation.description` for them.
     const GARDENER: [(&str, &[&str]); 5] = [
         ("ERR_INFRA_UNAUTHORIZED", &["unauthorized", "policynotauthorized", "not authorized", "accessdenied"]),
@@ -325,19 +326,19 @@ mod tests {
     )]
     #[case("Build of instance s aborted: Failed to allocate the network(s), not rescheduling.", Code::Internal)]
     #[case("", Code::Internal)]
-    fn each_fault_of_a_server_has_its_code(#[case] fault: &str, #[case] code: Code) {
+    fn server_fault_is_mapped_to_its_code(#[case] fault: &str, #[case] code: Code) {
         assert_eq!(super::fault(fault, &[]).0.code(), code);
     }
 
     /// Shows OST-9.
     #[test]
-    fn a_flavor_that_is_not_there_counts_as_used_up_as_in_the_reference() {
+    fn missing_flavor_is_resource_exhausted_as_in_the_reference() {
         assert_eq!(no_flavor("m1.tiny").code(), Code::ResourceExhausted);
     }
 
     /// Shows OST-11.
     #[test]
-    fn a_secret_that_openstack_repeats_is_not_told_on() {
+    fn secret_repeated_by_openstack_is_redacted() {
         let refusal = read(401, None, r#"{"error": {"message": "no hunter2 here"}}"#);
         assert!(!super::error(&refusal, During::Create, &["hunter2"]).0.message().contains("hunter2"));
     }

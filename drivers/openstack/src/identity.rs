@@ -1,42 +1,42 @@
-//! How servers and machines name each other.
+//! Conversion between OpenStack resources and provider ids.
 //!
-//! A server, its port and its root disk have the machine's name. A port or a volume whose server never came is listed for the collection of
-//! orphans under an id of its own, which has one part more than that of a server.
+//! A server, its port and its root disk have the machine's name. A port or a volume without a server is listed for
+//! orphan deletion under its own id, which has one part more than the id of a server.
 
 use api::ProviderId;
 use driver::DriverError;
 
-/// The key of the metadata that holds the uid of the Machine a server was made for.
+/// Metadata key with the uid of the Machine for which a server was created.
 pub(crate) const UID: &str = "millwright-machine-uid";
 
-/// What a provider id names.
+/// The resource that a provider id names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Thing<'a> {
+pub(crate) enum Resource<'a> {
     Server(&'a str),
-    /// Made for a server that is not there.
+    /// A port without its server.
     Port(&'a str),
-    /// Made for a server that is not there.
+    /// A volume without its server.
     Volume(&'a str),
 }
 
-/// The provider id of something in a region.
-pub(crate) fn provider_id(region: &str, thing: Thing<'_>) -> ProviderId {
-    ProviderId::from(match thing {
-        Thing::Server(id) => format!("openstack:///{region}/{id}"),
-        Thing::Port(id) => format!("openstack:///{region}/port/{id}"),
-        Thing::Volume(id) => format!("openstack:///{region}/volume/{id}"),
+/// Returns the provider id of a resource in a region.
+pub(crate) fn provider_id(region: &str, resource: Resource<'_>) -> ProviderId {
+    ProviderId::from(match resource {
+        Resource::Server(id) => format!("openstack:///{region}/{id}"),
+        Resource::Port(id) => format!("openstack:///{region}/port/{id}"),
+        Resource::Volume(id) => format!("openstack:///{region}/volume/{id}"),
     })
 }
 
-/// What a provider id names: its last part. The region in it is not looked at; the class says where to look.
-pub(crate) fn thing(provider_id: &str) -> Result<Thing<'_>, DriverError> {
+/// Returns the resource of a provider id: its last part. The region in it is ignored; the class defines the region.
+pub(crate) fn resource(provider_id: &str) -> Result<Resource<'_>, DriverError> {
     let mut parts = provider_id.rsplit('/');
     let id = parts.next().unwrap_or_default();
     let is_id = !id.is_empty() && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'));
     match (is_id, parts.next(), parts.next()) {
-        (true, Some("port"), Some(region)) if !region.is_empty() => Ok(Thing::Port(id)),
-        (true, Some("volume"), Some(region)) if !region.is_empty() => Ok(Thing::Volume(id)),
-        (true, _, _) => Ok(Thing::Server(id)),
+        (true, Some("port"), Some(region)) if !region.is_empty() => Ok(Resource::Port(id)),
+        (true, Some("volume"), Some(region)) if !region.is_empty() => Ok(Resource::Volume(id)),
+        (true, _, _) => Ok(Resource::Server(id)),
         (false, _, _) => Err(DriverError::invalid(format!(
             "spec.providerID: Invalid value: {provider_id:?}: must have the form openstack:///<region>/<server id>"
         ))),
@@ -50,24 +50,24 @@ mod tests {
 
     /// Shows OST-8.
     #[rstest]
-    #[case("openstack:///RegionOne/s-1", Some(Thing::Server("s-1")))]
-    #[case("openstack:///port/s-1", Some(Thing::Server("s-1")))]
-    #[case("openstack:///s-1", Some(Thing::Server("s-1")))]
-    #[case("s-1", Some(Thing::Server("s-1")))]
-    #[case("openstack:///RegionOne/port/p-1", Some(Thing::Port("p-1")))]
-    #[case("openstack:///volume/volume/v-1", Some(Thing::Volume("v-1")))]
+    #[case("openstack:///RegionOne/s-1", Some(Resource::Server("s-1")))]
+    #[case("openstack:///port/s-1", Some(Resource::Server("s-1")))]
+    #[case("openstack:///s-1", Some(Resource::Server("s-1")))]
+    #[case("s-1", Some(Resource::Server("s-1")))]
+    #[case("openstack:///RegionOne/port/p-1", Some(Resource::Port("p-1")))]
+    #[case("openstack:///volume/volume/v-1", Some(Resource::Volume("v-1")))]
     #[case("openstack:///RegionOne/", None)]
     #[case("openstack:///RegionOne/s 1?x", None)]
     #[case("", None)]
-    fn the_last_part_of_a_provider_id_is_the_server(#[case] id: &str, #[case] named: Option<Thing<'_>>) {
-        assert_eq!(thing(id).ok(), named);
+    fn last_part_of_a_provider_id_is_the_resource_id(#[case] id: &str, #[case] named: Option<Resource<'_>>) {
+        assert_eq!(resource(id).ok(), named);
     }
 
     /// Shows OST-8.
     #[test]
-    fn a_provider_id_reads_back_as_what_it_names() {
-        for named in [Thing::Server("a"), Thing::Port("b"), Thing::Volume("c")] {
-            assert_eq!(thing(provider_id("port", named).as_str()).unwrap(), named);
+    fn provider_id_round_trips() {
+        for named in [Resource::Server("a"), Resource::Port("b"), Resource::Volume("c")] {
+            assert_eq!(resource(provider_id("port", named).as_str()).unwrap(), named);
         }
     }
 }

@@ -1,7 +1,8 @@
-//! From names to ids.
+//! Resolves names to ids.
 //!
-//! Classes name flavors, images, networks and security groups; requests need ids. They seldom change, so each is asked for once in a while
-//! and not for every machine. A create that OpenStack calls a bad request forgets them: one may have been replaced under its name.
+//! Classes name flavors, images, networks and security groups; requests need ids. Names rarely change, so ids are
+//! cached instead of requested for every machine. If OpenStack rejects a create as invalid, the cached ids are dropped,
+//! because a resource may have been replaced under the same name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,20 +15,20 @@ use tokio::time::Instant;
 
 use crate::answer::text;
 use crate::codes::no_flavor;
-use crate::request::{self, Ask};
+use crate::request::{self, ApiRequest};
 use crate::session::Session;
 use crate::spec::Spec;
 
-/// How long an id is believed.
-const BELIEVED_FOR: Duration = Duration::from_mins(10);
+/// Lifetime of a cached id.
+const TTL: Duration = Duration::from_mins(10);
 
-/// More names than that in one process are none that anybody waits for.
-const MOST: usize = 10_000;
+/// Maximum number of cached ids.
+const MAX_IDS: usize = 10_000;
 
-/// Whose, of which kind, by which name.
+/// Account, collection and name.
 type Key = (String, &'static str, String);
 
-/// The ids that are at hand.
+/// Cached ids by name.
 #[derive(Debug, Default)]
 pub(crate) struct Ids(Mutex<BTreeMap<Key, (String, Instant)>>);
 
@@ -37,36 +38,36 @@ impl Ids {
         known.get(key).filter(|(_, until)| Instant::now() < *until).map(|(id, _)| id.clone())
     }
 
-    fn learn(&self, key: Key, id: &str) {
+    fn insert(&self, key: Key, id: &str) {
         let mut known = self.0.lock();
-        if known.len() >= MOST {
+        if known.len() >= MAX_IDS {
             known.clear();
         }
-        known.insert(key, (id.to_owned(), Instant::now() + BELIEVED_FOR));
+        known.insert(key, (id.to_owned(), Instant::now() + TTL));
     }
 
-    /// Forgets what is known of this account.
+    /// Drops the cached ids of this account.
     pub(crate) fn forget(&self, account: &str) {
         self.0.lock().retain(|(of, _, _), _| of != account);
     }
 }
 
-/// What a server is made of, by id.
+/// The ids of the resources of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Resolved {
     pub(crate) image: String,
     pub(crate) flavor: String,
     /// In the order of the class.
     pub(crate) networks: Vec<String>,
-    /// Only for a port of our own: Nova takes names.
+    /// Only for a port created by the driver: Nova accepts names.
     pub(crate) security_groups: Vec<String>,
 }
 
-/// Everything that a server of this class is made of.
+/// Resolves all resources of a class.
 pub(crate) async fn resolve(session: &Session<'_>, spec: &Spec) -> Result<Resolved, DriverError> {
     let image = if spec.image_id.is_empty() {
-        let ask = request::images_named(&spec.image_name);
-        only(session, "images", &spec.image_name, ask, &spec.field("imageName")).await?
+        let api_request = request::images_named(&spec.image_name);
+        only(session, "images", &spec.image_name, api_request, &spec.field("imageName")).await?
     } else {
         spec.image_id.clone()
     };
@@ -76,14 +77,14 @@ pub(crate) async fn resolve(session: &Session<'_>, spec: &Spec) -> Result<Resolv
     if spec.has_own_port() {
         for (at, name) in spec.security_groups.iter().enumerate() {
             let path = format!("{}[{at}]", spec.field("securityGroups"));
-            let ask = request::security_groups_named(name);
-            security_groups.push(only(session, "security_groups", name, ask, &path).await?);
+            let api_request = request::security_groups_named(name);
+            security_groups.push(only(session, "security_groups", name, api_request, &path).await?);
         }
     }
     Ok(Resolved { image, flavor, networks, security_groups })
 }
 
-/// The ids of the networks of a class, in its order.
+/// Returns the ids of the networks of a class, in its order.
 async fn networks(session: &Session<'_>, spec: &Spec) -> Result<Vec<String>, DriverError> {
     if !spec.network_id.is_empty() {
         return Ok(vec![spec.network_id.clone()]);
@@ -95,7 +96,7 @@ async fn networks(session: &Session<'_>, spec: &Spec) -> Result<Vec<String>, Dri
     Ok(ids)
 }
 
-/// The ids of the networks in which pods have addresses.
+/// Returns the ids of the pod networks.
 pub(crate) async fn pod_networks(session: &Session<'_>, spec: &Spec) -> Result<Vec<String>, DriverError> {
     if !spec.network_id.is_empty() {
         return Ok(vec![spec.network_id.clone()]);
@@ -121,7 +122,7 @@ async fn network_id(
     only(session, "networks", name, request::networks_named(name), &path).await
 }
 
-/// Nova cannot be asked for a flavor by its name, so all of them are listed.
+/// Nova cannot filter flavors by name, so all of them are listed.
 async fn flavor(session: &Session<'_>, name: &str) -> Result<String, DriverError> {
     let key = (session.account.clone(), "flavors", name.to_owned());
     if let Some(known) = session.cloud.ids.known(&key) {
@@ -129,35 +130,38 @@ async fn flavor(session: &Session<'_>, name: &str) -> Result<String, DriverError
     }
     let flavors = session.list(&request::flavors(), "flavors", During::Create).await?;
     let found = flavors.iter().find(|flavor| text(flavor, "name") == name).ok_or_else(|| no_flavor(name))?;
-    session.cloud.ids.learn(key, text(found, "id"));
+    session.cloud.ids.insert(key, text(found, "id"));
     Ok(text(found, "id").to_owned())
 }
 
-/// The only one of this name; several are not chosen from.
+/// Returns the id of the only resource with this name. Several are an error.
 async fn only(
     session: &Session<'_>,
     collection: &'static str,
     name: &str,
-    ask: Ask,
+    api_request: ApiRequest,
     path: &str,
 ) -> Result<String, DriverError> {
     let key = (session.account.clone(), collection, name.to_owned());
     if let Some(known) = session.cloud.ids.known(&key) {
         return Ok(known);
     }
-    let mut found = session.list(&ask, collection, During::Create).await?;
+    let mut found = session.list(&api_request, collection, During::Create).await?;
     found.retain(|one: &Value| text(one, "name") == name);
     match found.as_slice() {
         [one] => {
-            session.cloud.ids.learn(key, text(one, "id"));
+            session.cloud.ids.insert(key, text(one, "id"));
             Ok(text(one, "id").to_owned())
         }
-        [] => Err(DriverError::invalid(format!("{path}: Invalid value: {name:?}: the project has none of this name"))),
+        [] => Err(DriverError::invalid(format!(
+            "{path}: Invalid value: {name:?}: the project has no resource with this name"
+        ))),
         several => {
             let count = several.len();
-            let told =
-                format!("{path}: Invalid value: {name:?}: the project has {count} of this name; name one by its id");
-            Err(DriverError::invalid(told))
+            let message = format!(
+                "{path}: Invalid value: {name:?}: the project has {count} resources with this name; specify the id instead"
+            );
+            Err(DriverError::invalid(message))
         }
     }
 }

@@ -1,7 +1,8 @@
-//! What is left to do once a server runs: addresses of pods may be used on its ports.
+//! Initialization of a server: allowed address pairs for pod networks on its ports.
 //!
-//! Neutron drops what is sent from an address that is not the port's own. The reference writes each network of pods as the only one, so
-//! that of two the last wins; here the networks that are missing are added to those that are there, in one request a port.
+//! Neutron drops packets from addresses that the port does not allow. The reference writes each pod network as the only
+//! pair, so that of two networks the last remains. This driver adds the missing networks to the existing pairs, in one
+//! request per port.
 
 use driver::DriverError;
 use driver_common::codes::During;
@@ -11,20 +12,20 @@ use crate::answer::{Port, text};
 use crate::bodies;
 use crate::catalogue::Service;
 use crate::ids::pod_networks;
-use crate::request::{self, Ask};
+use crate::request::{self, ApiRequest};
 use crate::session::Session;
 use crate::spec::Spec;
 
-/// A port on which not all addresses of pods may be used.
+/// A port without some of the pod networks.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Step {
     pub(crate) port: String,
-    /// All pairs that it is to have.
+    /// All address pairs after the update.
     pub(crate) pairs: Vec<Value>,
     pub(crate) missing: Vec<String>,
 }
 
-/// What is left to do for the ports of a server.
+/// Returns the pending steps for the ports of a server.
 pub(crate) fn steps(ports: &[Port], networks: &[String], cidrs: &[String]) -> Vec<Step> {
     let in_pod_network = ports.iter().filter(|port| networks.contains(&port.network));
     let step = |port: &Port| {
@@ -37,7 +38,7 @@ pub(crate) fn steps(ports: &[Port], networks: &[String], cidrs: &[String]) -> Ve
     in_pod_network.filter_map(step).collect()
 }
 
-/// What is left to do for a server; `None` if it has no ports, which no living server is without.
+/// Returns the pending steps of a server, or `None` if it has no ports: every running server has at least one.
 pub(crate) async fn left(session: &Session<'_>, spec: &Spec, server: &str) -> Result<Option<Vec<Step>>, DriverError> {
     let networks = pod_networks(session, spec).await?;
     if networks.is_empty() {
@@ -49,8 +50,9 @@ pub(crate) async fn left(session: &Session<'_>, spec: &Spec, server: &str) -> Re
 }
 
 pub(crate) async fn carry_out(session: &Session<'_>, step: &Step) -> Result<(), DriverError> {
-    let ask = Ask::put(Service::Neutron, &format!("/ports/{}", step.port), bodies::address_pairs(&step.pairs));
-    session.ask(&ask, During::Elsewhere).await.map(drop).map_err(|failed| failed.error)
+    let api_request =
+        ApiRequest::put(Service::Neutron, &format!("/ports/{}", step.port), bodies::address_pairs(&step.pairs));
+    session.execute(&api_request, During::Elsewhere).await.map(drop).map_err(|failed| failed.error)
 }
 
 #[cfg(test)]
@@ -64,7 +66,7 @@ mod tests {
 
     /// Shows OST-W2.
     #[test]
-    fn networks_of_pods_that_are_missing_are_added_to_those_that_are_there_in_one_request() {
+    fn missing_pod_networks_are_added_in_one_request() {
         let cidrs = ["100.96.0.0/11".to_owned(), "fd00::/64".to_owned()];
         let ports = [
             port("a", "pods", &[]),

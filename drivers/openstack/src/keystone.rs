@@ -1,38 +1,38 @@
-//! What Keystone is asked and what it answers, as JSON.
+//! Requests to and responses from Keystone as JSON.
 
 use driver::{Code, DriverError};
-use driver_common::renewed::Temporary;
+use driver_common::credential_cache::Temporary;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Value, json};
 
 use crate::answer::text;
 use crate::catalogue::Catalogue;
-use crate::secret::{Named, Project, Who};
+use crate::secret::{AuthMethod, IdOrName, Project};
 
-/// Proof of who asks, and where the services are that believe it.
+/// A Keystone token with the endpoints for which it is valid.
 #[derive(Clone, Debug)]
 pub(crate) struct Token {
     pub(crate) id: SecretString,
     pub(crate) catalogue: Catalogue,
 }
 
-/// The body of `POST /v3/auth/tokens`.
-pub(crate) fn body(who: &Who) -> Value {
+/// Returns the body of `POST /v3/auth/tokens`.
+pub(crate) fn body(who: &AuthMethod) -> Value {
     let (identity, scope) = match who {
-        Who::Password { user, domain, password, project } => {
+        AuthMethod::Password { user, domain, password, project } => {
             let user = json!({ "name": user, "domain": named(domain), "password": password.expose_secret() });
             (json!({ "methods": ["password"], "password": { "user": user } }), Some(project))
         }
-        Who::ApplicationCredential { id, secret } => {
+        AuthMethod::ApplicationCredential { id, secret } => {
             let credential = json!({ "id": id, "secret": secret.expose_secret() });
             (json!({ "methods": ["application_credential"], "application_credential": credential }), None)
         }
-        Who::ApplicationCredentialByName { name, user, domain, secret } => {
+        AuthMethod::ApplicationCredentialByName { name, user, domain, secret } => {
             let user = json!({ "name": user, "domain": named(domain) });
             let credential = json!({ "name": name, "secret": secret.expose_secret(), "user": user });
             (json!({ "methods": ["application_credential"], "application_credential": credential }), None)
         }
-        Who::Token { token, project } => {
+        AuthMethod::Token { token, project } => {
             (json!({ "methods": ["token"], "token": { "id": token.expose_secret() } }), project.as_ref())
         }
     };
@@ -43,10 +43,10 @@ pub(crate) fn body(who: &Who) -> Value {
     json!({ "auth": auth })
 }
 
-fn named(named: &Named) -> Value {
+fn named(named: &IdOrName) -> Value {
     match named {
-        Named::Id(id) => json!({ "id": id }),
-        Named::Name(name) => json!({ "name": name }),
+        IdOrName::Id(id) => json!({ "id": id }),
+        IdOrName::Name(name) => json!({ "name": name }),
     }
 }
 
@@ -57,17 +57,17 @@ fn project(project: &Project) -> Value {
     }
 }
 
-/// The token in an answer: its id is a header, its end and the catalogue are in the body.
+/// Decodes a token: its id is a header, its expiration time and the catalog are in the body.
 pub(crate) fn token(id: Option<&str>, body: &Value) -> Result<Temporary<Token>, DriverError> {
-    let unusable = |what: &str| DriverError::new(Code::Internal, format!("Keystone answered with {what}"));
+    let unusable = |what: &str| DriverError::new(Code::Internal, format!("Keystone returned {what}"));
     let id = id.filter(|id| !id.is_empty()).ok_or_else(|| unusable("no token"))?;
     let token = body.get("token").ok_or_else(|| unusable("no description of the token"))?;
-    let expires = text(token, "expires_at").parse().map_err(|_| unusable("a token without an end"))?;
+    let expires = text(token, "expires_at").parse().map_err(|_| unusable("a token without an expiration time"))?;
     let catalogue = Catalogue::read(token.get("catalog").unwrap_or(&Value::Null));
     if catalogue.is_empty() {
         return Err(DriverError::new(
             Code::PermissionDenied,
-            "Keystone gave a token without a catalogue: it is for no project; name one in tenantName or tenantID, and check the roles of the user",
+            "Keystone returned a token without a catalog, because it has no project; set tenantName or tenantID and check the roles of the user",
         ));
     }
     Ok(Temporary { value: Token { id: SecretString::from(id), catalogue }, expires })
@@ -83,32 +83,32 @@ mod tests {
     }
 
     fn shoot() -> Project {
-        Project::Name { name: "shoot".into(), domain: Named::Name("Default".into()) }
+        Project::Name { name: "shoot".into(), domain: IdOrName::Name("Default".into()) }
     }
 
     /// Shows OST-3.
     #[rstest]
     #[case::password(
-        Who::Password { user: "mcm".into(), domain: Named::Id("d".into()), password: secret("p"), project: shoot() },
+        AuthMethod::Password { user: "mcm".into(), domain: IdOrName::Id("d".into()), password: secret("p"), project: shoot() },
         json!({ "auth": {
             "identity": { "methods": ["password"], "password": { "user": { "name": "mcm", "domain": { "id": "d" }, "password": "p" } } },
             "scope": { "project": { "name": "shoot", "domain": { "name": "Default" } } },
         } })
     )]
     #[case::credential(
-        Who::ApplicationCredential { id: "a".into(), secret: secret("s") },
+        AuthMethod::ApplicationCredential { id: "a".into(), secret: secret("s") },
         json!({ "auth": { "identity": { "methods": ["application_credential"], "application_credential": { "id": "a", "secret": "s" } } } })
     )]
     #[case::credential_by_name(
-        Who::ApplicationCredentialByName { name: "a".into(), user: "u".into(), domain: Named::Name("d".into()), secret: secret("s") },
+        AuthMethod::ApplicationCredentialByName { name: "a".into(), user: "u".into(), domain: IdOrName::Name("d".into()), secret: secret("s") },
         json!({ "auth": { "identity": { "methods": ["application_credential"],
             "application_credential": { "name": "a", "secret": "s", "user": { "name": "u", "domain": { "name": "d" } } } } } })
     )]
     #[case::token(
-        Who::Token { token: secret("t"), project: Some(Project::Id("p".into())) },
+        AuthMethod::Token { token: secret("t"), project: Some(Project::Id("p".into())) },
         json!({ "auth": { "identity": { "methods": ["token"], "token": { "id": "t" } }, "scope": { "project": { "id": "p" } } } })
     )]
-    fn each_way_to_say_who_asks_has_its_body(#[case] who: Who, #[case] body: Value) {
+    fn auth_method_has_its_request_body(#[case] who: AuthMethod, #[case] body: Value) {
         assert_eq!(super::body(&who), body);
     }
 
@@ -118,7 +118,7 @@ mod tests {
     #[case::no_token(Some("t"), json!({}), Code::Internal)]
     #[case::no_end(Some("t"), json!({ "token": { "catalog": [] } }), Code::Internal)]
     #[case::no_project(Some("t"), json!({ "token": { "expires_at": "2030-01-01T00:00:00.000000Z" } }), Code::PermissionDenied)]
-    fn a_token_of_no_use_is_told(#[case] id: Option<&str>, #[case] body: Value, #[case] code: Code) {
+    fn unusable_token_is_an_error(#[case] id: Option<&str>, #[case] body: Value, #[case] code: Code) {
         assert_eq!(token(id, &body).unwrap_err().code(), code);
     }
 }

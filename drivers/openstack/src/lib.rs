@@ -1,10 +1,11 @@
-//! OpenStack as a cloud of Millwright.
+//! Driver for OpenStack.
 //!
-//! Classes of provider `OpenStack` are served as the reference's driver serves them: the same wrapped `providerSpec`, the same Secret, the
-//! same provider ids. What is sent and what an answer means is decided in pure functions ([`keystone`], [`bodies`], [`answer`],
-//! [`codes`]); what asks is thin ([`session`], [`create`], [`delete`], [`provider`]).
+//! It handles MachineClasses with provider `OpenStack` as the reference's driver does: the same wrapped `providerSpec`,
+//! the same Secret and the same provider ids. Pure functions build the requests and interpret the responses
+//! ([`keystone`], [`bodies`], [`answer`], [`codes`]). [`session`], [`create`], [`delete`] and [`provider`] send the
+//! requests.
 //!
-//! Requests are plain JSON over HTTPS (ADR 0073): some twenty of them do not need an SDK.
+//! Requests are plain JSON over HTTPS (ADR 0073): some twenty requests do not need an SDK.
 
 mod answer;
 mod bodies;

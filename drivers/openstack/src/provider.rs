@@ -1,7 +1,7 @@
-//! The six calls.
+//! Implements the driver calls.
 //!
-//! Each goes the same way: what is wrong with the request is told without asking anybody, then a token is found, then OpenStack is asked as
-//! few times as the answer needs.
+//! Each call validates its request without network access, gets a token, and sends as few requests to OpenStack as
+//! possible.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use driver::{
 };
 use driver_common::codes::During;
 use driver_common::fault::Faults;
-use driver_common::one_at_a_time::OneAtATime;
+use driver_common::keyed_mutex::KeyedMutex;
 use driver_common::provider_spec::{ProviderSpec as _, Scope};
 use driver_common::{Chance, Clock};
 
@@ -23,7 +23,7 @@ use crate::answer::{Port, Server, Stage, Volume};
 use crate::create::Creation;
 use crate::delete::Deletion;
 use crate::find::{self, found};
-use crate::identity::{Thing, provider_id, thing};
+use crate::identity::{Resource, provider_id, resource};
 use crate::initialization::{self, Step};
 use crate::ports::is_our_port;
 use crate::request;
@@ -32,19 +32,19 @@ use crate::session::{OpenStack, Session, Transports};
 use crate::spec::{PROVIDER, Spec};
 use crate::volumes;
 
-/// OpenStack, as Millwright sees it.
+/// The OpenStack driver.
 pub struct OpenStackDriver {
     cloud: OpenStack,
-    creating: OneAtATime,
+    creating: KeyedMutex,
 }
 
 impl OpenStackDriver {
-    /// A driver that reaches OpenStack by these transports.
+    /// Creates a driver that uses these transports.
     pub fn new(transports: Transports, clock: Clock, chance: Chance) -> Self {
-        Self { cloud: OpenStack::new(transports, clock, chance), creating: OneAtATime::default() }
+        Self { cloud: OpenStack::new(transports, clock, chance), creating: KeyedMutex::default() }
     }
 
-    /// The machine's server, by name and then by provider id.
+    /// Finds the machine's server by name, then by provider id.
     async fn find(
         &self,
         session: &Session<'_>,
@@ -55,19 +55,19 @@ impl OpenStackDriver {
         if !machine.is_empty() {
             let uid = request.machine.metadata.uid.as_str();
             let named = find::named(session, machine, uid, During::Elsewhere).await?;
-            if let Some(settled) = find::settle(named, &scope.marks, machine, uid)? {
-                return Ok(Some(settled.server));
+            if let Some(selected) = find::select(named, &scope.cluster_tags, machine, uid)? {
+                return Ok(Some(selected.server));
             }
         }
         let Some(id) = request.provider_id() else { return Ok(None) };
-        let Thing::Server(id) = thing(id.as_str())? else { return Ok(None) };
+        let Resource::Server(id) = resource(id.as_str())? else { return Ok(None) };
         let by_id = find::by_id(session, id, During::Elsewhere).await?;
-        Ok(by_id.filter(|server| server.stage() != Stage::Ending))
+        Ok(by_id.filter(|server| server.stage() != Stage::Deleting))
     }
 }
 
-/// What is needed to find a machine's server.
-fn looking(class: &MachineClass, secret: &SecretData) -> Result<(Spec, Scope, Credentials), DriverError> {
+/// Returns the inputs for finding a machine's server.
+fn lookup(class: &MachineClass, secret: &SecretData) -> Result<(Spec, Scope, Credentials), DriverError> {
     check_provider(PROVIDER, class)?;
     let mut faults = Faults::default();
     let credentials = secret::credentials(secret, &mut faults);
@@ -86,25 +86,24 @@ impl Driver for OpenStackDriver {
         let machine = request.required_machine_name()?;
         let mut faults = Faults::default();
         let credentials = secret::credentials(&request.secret, &mut faults);
-        let user_data =
-            driver_common::secret::user_data(&request.secret, secret::LARGEST_USER_DATA, "Nova", &mut faults);
+        let user_data = driver_common::secret::user_data(&request.secret, secret::MAX_USER_DATA, "Nova", &mut faults);
         let (spec, scope) = Spec::for_create(&request.class.provider_spec, faults)?;
-        let _turn = self.creating.turn(call, &format!("{}/{machine}", scope.marks.cluster)).await?;
+        let _guard = self.creating.lock(call, &format!("{}/{machine}", scope.cluster_tags.cluster)).await?;
         let session = &self.cloud.session(call, &scope.region, &credentials).await?;
         Creation { session, request, spec: &spec, scope: &scope, user_data }.run().await
     }
 
     async fn initialize(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        let (spec, scope, credentials) = looking(&request.class, &request.secret)?;
+        let (spec, scope, credentials) = lookup(&request.class, &request.secret)?;
         let session =
             &self.cloud.session(call, &scope.region, &credentials).await.map_err(DriverError::into_uninitialized)?;
         let known = match request.provider_id() {
-            Some(id) => Some(thing(id.as_str())?),
+            Some(id) => Some(resource(id.as_str())?),
             None => None,
         };
         let found = match known {
-            Some(Thing::Server(id)) => Found {
-                provider_id: provider_id(&scope.region, Thing::Server(id)),
+            Some(Resource::Server(id)) => Found {
+                provider_id: provider_id(&scope.region, Resource::Server(id)),
                 node_name: request.required_machine_name()?.into(),
                 addresses: Vec::new(),
             },
@@ -113,7 +112,7 @@ impl Driver for OpenStackDriver {
                 None => return Err(not_found(request).into_uninitialized()),
             },
         };
-        let Thing::Server(id) = thing(found.provider_id.as_str())? else {
+        let Resource::Server(id) = resource(found.provider_id.as_str())? else {
             return Err(not_found(request).into_uninitialized());
         };
         let Some(steps) = initialization::left(session, &spec, id).await.map_err(DriverError::into_uninitialized)?
@@ -122,7 +121,7 @@ impl Driver for OpenStackDriver {
         };
         let mut failed = None;
         for step in &steps {
-            // One that fails does not keep the others from being done.
+            // Execute the remaining steps even if one fails.
             failed = initialization::carry_out(session, step).await.err().or(failed);
         }
         match failed {
@@ -132,26 +131,26 @@ impl Driver for OpenStackDriver {
     }
 
     async fn status(&self, call: &Call, request: &MachineRequest) -> Result<Found, DriverError> {
-        let (spec, scope, credentials) = looking(&request.class, &request.secret)?;
+        let (spec, scope, credentials) = lookup(&request.class, &request.secret)?;
         let session = &self.cloud.session(call, &scope.region, &credentials).await?;
         let server = self.find(session, &scope, request).await?.ok_or_else(|| not_found(request))?;
-        if server.stage() != Stage::Made && request.provider_id().is_none() {
-            // A create that ended half-way goes on where it was: it waits for this server, or removes it if it failed.
+        if server.stage() != Stage::Built && request.provider_id().is_none() {
+            // An interrupted create continues: it waits for this server, or deletes it if the build failed.
             return Err(DriverError::not_found(format!("server {} is not built yet", server.id)));
         }
         let found = found(&scope.region, &server);
         let steps = initialization::left(session, &spec, &server.id).await?.unwrap_or_default();
         match steps.first() {
             None => Ok(found),
-            Some(step) => Err(DriverError::new(Code::Uninitialized, left_to_do(&server.id, step)).with_found(found)),
+            Some(step) => Err(DriverError::new(Code::Uninitialized, pending_step(&server.id, step)).with_found(found)),
         }
     }
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
-        let (spec, scope, credentials) = looking(&request.class, &request.secret)?;
+        let (spec, scope, credentials) = lookup(&request.class, &request.secret)?;
         let (machine, uid) = (request.required_machine_name()?, request.machine.metadata.uid.as_str());
         let named = match request.provider_id() {
-            Some(id) => Some(thing(id.as_str())?),
+            Some(id) => Some(resource(id.as_str())?),
             None => None,
         };
         let session = &self.cloud.session(call, &scope.region, &credentials).await?;
@@ -160,23 +159,25 @@ impl Driver for OpenStackDriver {
     }
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
-        let (spec, scope, credentials) = looking(&request.class, &request.secret)?;
+        let (spec, scope, credentials) = lookup(&request.class, &request.secret)?;
         let session = &self.cloud.session(call, &scope.region, &credentials).await?;
-        // What was made for a server is listed before the servers: one that is made in between is seen, and its port is not called an orphan.
+        // List ports and volumes before servers: the server of a new port is then in the list, and the port is not an
+        // orphan.
         let leftovers = leftovers(session, &spec, &scope).await?;
         let servers = session.list(&request::servers(), "servers", During::Elsewhere).await?;
         let mut servers: Vec<Server> = servers.iter().filter_map(Server::read).collect();
         let names: BTreeSet<String> = servers.iter().map(|server| server.name.clone()).collect();
-        servers.retain(|server| scope.marks.on(&server.metadata) && server.stage() != Stage::Ending);
-        let servers =
-            servers.iter().map(|server| (provider_id(&scope.region, Thing::Server(&server.id)), server.name.clone()));
+        servers.retain(|server| scope.cluster_tags.matches(&server.metadata) && server.stage() != Stage::Deleting);
+        let servers = servers
+            .iter()
+            .map(|server| (provider_id(&scope.region, Resource::Server(&server.id)), server.name.clone()));
         let leftovers = leftovers.into_iter().filter(|(_, machine)| !names.contains(machine));
         let mut owners = Owners::new();
         for (id, machine) in servers.chain(leftovers) {
             if machine_name_problem(&machine).is_none() {
                 owners.insert(id, MachineName::from(machine));
             } else {
-                tracing::warn!(%id, "it has our tags, but no name that a machine can have; it is left alone");
+                tracing::warn!(%id, "ignoring resource with the cluster tags but without a valid machine name");
             }
         }
         Ok(owners)
@@ -187,8 +188,8 @@ impl Driver for OpenStackDriver {
     }
 }
 
-/// Ports and volumes of ours that no server uses, with the machines they were made for. Whoever deletes such a machine finds them by name; this
-/// is for those whose Machine is gone.
+/// Returns the unused ports and volumes of the cluster with their machine names. A delete of an existing Machine finds
+/// them by name; this list is for those whose Machine is gone.
 async fn leftovers(
     session: &Session<'_>,
     spec: &Spec,
@@ -198,30 +199,30 @@ async fn leftovers(
     if spec.has_own_port() {
         let found = session.list(&request::ports_unused(&spec.network_id), "ports", During::Elsewhere).await?;
         let ports = found.iter().filter_map(Port::read);
-        for port in ports.filter(|port| port.device.is_empty() && is_our_port(port, &scope.marks)) {
-            all.push((provider_id(&scope.region, Thing::Port(&port.id)), port.name));
+        for port in ports.filter(|port| port.device.is_empty() && is_our_port(port, &scope.cluster_tags)) {
+            all.push((provider_id(&scope.region, Resource::Port(&port.id)), port.name));
         }
     }
     if spec.has_own_volume() {
-        let key = &scope.marks.cluster;
+        let key = &scope.cluster_tags.cluster;
         let value = spec.tags.get(key).map(String::as_str).unwrap_or_default();
         let found = session.list(&request::volumes_with(key, value), "volumes", During::Elsewhere).await?;
         let volumes = found.iter().filter_map(Volume::read);
         let unused = |volume: &Volume| {
             volume.servers.is_empty() && !matches!(volume.status.as_str(), "deleting" | "attaching" | "reserved")
         };
-        for volume in volumes.filter(|volume| unused(volume) && scope.marks.on(&volume.metadata)) {
-            all.push((provider_id(&scope.region, Thing::Volume(&volume.id)), volume.name));
+        for volume in volumes.filter(|volume| unused(volume) && scope.cluster_tags.matches(&volume.metadata)) {
+            all.push((provider_id(&scope.region, Resource::Volume(&volume.id)), volume.name));
         }
     }
     Ok(all)
 }
 
-fn left_to_do(id: &str, step: &Step) -> String {
+fn pending_step(id: &str, step: &Step) -> String {
     let (port, missing) = (&step.port, step.missing.join(", "));
-    format!("server {id} is not initialized: addresses of [{missing}] may not be used on its port {port} yet")
+    format!("server {id} is not initialized: port {port} does not allow the addresses [{missing}] yet")
 }
 
 fn not_found(request: &MachineRequest) -> DriverError {
-    DriverError::not_found(format!("OpenStack has no server for the machine {:?}", request.machine_name()))
+    DriverError::not_found(format!("no OpenStack server found for the machine {:?}", request.machine_name()))
 }

@@ -1,4 +1,4 @@
-//! Requests: which service, which path, which body.
+//! Builds requests: service, path and body.
 
 use http::Method;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -10,15 +10,15 @@ const KEPT: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.')
 
 /// A request to one service.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Ask {
+pub(crate) struct ApiRequest {
     pub(crate) service: Service,
     pub(crate) method: Method,
-    /// Below the service's address, with its query.
+    /// Path below the endpoint of the service, with its query.
     pub(crate) path: String,
     pub(crate) body: Option<Value>,
 }
 
-impl Ask {
+impl ApiRequest {
     fn new(service: Service, method: Method, path: &str, body: Option<Value>) -> Self {
         Self { service, method, path: path.to_owned(), body }
     }
@@ -39,7 +39,7 @@ impl Ask {
         Self::new(service, Method::DELETE, path, None)
     }
 
-    /// The same with parameters.
+    /// Returns the request with these query parameters.
     pub(crate) fn with(mut self, parameters: &[(&str, &str)]) -> Self {
         for (key, value) in parameters {
             self.path.push(if self.path.contains('?') { '&' } else { '?' });
@@ -51,78 +51,78 @@ impl Ask {
     }
 }
 
-/// The servers of this name, and others: Nova takes the name for a pattern that may match anywhere, clouds that changed Nova search for
-/// the letters. Anchors would find nothing there. Names are compared again.
-pub(crate) fn servers_named(name: &str) -> Ask {
-    Ask::get(Service::Nova, "/servers/detail").with(&[("name", name)])
+/// Lists the servers of this name and others: Nova matches the name as an unanchored pattern, and modified Novas search
+/// for the literal text, where anchors would match nothing. Callers compare the names again.
+pub(crate) fn servers_named(name: &str) -> ApiRequest {
+    ApiRequest::get(Service::Nova, "/servers/detail").with(&[("name", name)])
 }
 
-/// All servers of the project: Nova lets nobody but administrators search their metadata.
-pub(crate) fn servers() -> Ask {
-    Ask::get(Service::Nova, "/servers/detail")
+/// Lists all servers of the project: only administrators can search by metadata.
+pub(crate) fn servers() -> ApiRequest {
+    ApiRequest::get(Service::Nova, "/servers/detail")
 }
 
-pub(crate) fn server(id: &str) -> Ask {
-    Ask::get(Service::Nova, &format!("/servers/{id}"))
+pub(crate) fn server(id: &str) -> ApiRequest {
+    ApiRequest::get(Service::Nova, &format!("/servers/{id}"))
 }
 
-pub(crate) fn delete_server(id: &str) -> Ask {
-    Ask::delete(Service::Nova, &format!("/servers/{id}"))
+pub(crate) fn delete_server(id: &str) -> ApiRequest {
+    ApiRequest::delete(Service::Nova, &format!("/servers/{id}"))
 }
 
-pub(crate) fn flavors() -> Ask {
-    Ask::get(Service::Nova, "/flavors")
+pub(crate) fn flavors() -> ApiRequest {
+    ApiRequest::get(Service::Nova, "/flavors")
 }
 
-pub(crate) fn images_named(name: &str) -> Ask {
-    Ask::get(Service::Glance, "/images").with(&[("name", name)])
+pub(crate) fn images_named(name: &str) -> ApiRequest {
+    ApiRequest::get(Service::Glance, "/images").with(&[("name", name)])
 }
 
-pub(crate) fn networks_named(name: &str) -> Ask {
-    Ask::get(Service::Neutron, "/networks").with(&[("name", name), ("fields", "id"), ("fields", "name")])
+pub(crate) fn networks_named(name: &str) -> ApiRequest {
+    ApiRequest::get(Service::Neutron, "/networks").with(&[("name", name), ("fields", "id"), ("fields", "name")])
 }
 
-pub(crate) fn security_groups_named(name: &str) -> Ask {
-    Ask::get(Service::Neutron, "/security-groups").with(&[("name", name), ("fields", "id"), ("fields", "name")])
+pub(crate) fn security_groups_named(name: &str) -> ApiRequest {
+    ApiRequest::get(Service::Neutron, "/security-groups").with(&[("name", name), ("fields", "id"), ("fields", "name")])
 }
 
-pub(crate) fn ports_named(name: &str) -> Ask {
-    Ask::get(Service::Neutron, "/ports").with(&[("name", name)])
+pub(crate) fn ports_named(name: &str) -> ApiRequest {
+    ApiRequest::get(Service::Neutron, "/ports").with(&[("name", name)])
 }
 
-pub(crate) fn ports_of(server: &str) -> Ask {
-    Ask::get(Service::Neutron, "/ports").with(&[("device_id", server)])
+pub(crate) fn ports_of(server: &str) -> ApiRequest {
+    ApiRequest::get(Service::Neutron, "/ports").with(&[("device_id", server)])
 }
 
-/// The ports of a network that nobody uses. A Neutron that ignores empty values answers with all of them; they are looked at again.
-pub(crate) fn ports_unused(network: &str) -> Ask {
-    Ask::get(Service::Neutron, "/ports").with(&[("network_id", network), ("device_id", "")])
+/// Lists the unused ports of a network. A Neutron that ignores empty values returns all ports; callers check again.
+pub(crate) fn ports_unused(network: &str) -> ApiRequest {
+    ApiRequest::get(Service::Neutron, "/ports").with(&[("network_id", network), ("device_id", "")])
 }
 
-pub(crate) fn port(id: &str) -> Ask {
-    Ask::get(Service::Neutron, &format!("/ports/{id}"))
+pub(crate) fn port(id: &str) -> ApiRequest {
+    ApiRequest::get(Service::Neutron, &format!("/ports/{id}"))
 }
 
-pub(crate) fn delete_port(id: &str) -> Ask {
-    Ask::delete(Service::Neutron, &format!("/ports/{id}"))
+pub(crate) fn delete_port(id: &str) -> ApiRequest {
+    ApiRequest::delete(Service::Neutron, &format!("/ports/{id}"))
 }
 
-pub(crate) fn volumes_named(name: &str) -> Ask {
-    Ask::get(Service::Cinder, "/volumes/detail").with(&[("name", name)])
+pub(crate) fn volumes_named(name: &str) -> ApiRequest {
+    ApiRequest::get(Service::Cinder, "/volumes/detail").with(&[("name", name)])
 }
 
-/// The volumes with this metadata. Persistent volumes are in the same list, and there may be thousands of them.
-pub(crate) fn volumes_with(key: &str, value: &str) -> Ask {
+/// Lists the volumes with this metadata. Without it, thousands of persistent volumes may be in the list.
+pub(crate) fn volumes_with(key: &str, value: &str) -> ApiRequest {
     let metadata = serde_json::json!({ key: value }).to_string();
-    Ask::get(Service::Cinder, "/volumes/detail").with(&[("metadata", &metadata)])
+    ApiRequest::get(Service::Cinder, "/volumes/detail").with(&[("metadata", &metadata)])
 }
 
-pub(crate) fn volume(id: &str) -> Ask {
-    Ask::get(Service::Cinder, &format!("/volumes/{id}"))
+pub(crate) fn volume(id: &str) -> ApiRequest {
+    ApiRequest::get(Service::Cinder, &format!("/volumes/{id}"))
 }
 
-pub(crate) fn delete_volume(id: &str) -> Ask {
-    Ask::delete(Service::Cinder, &format!("/volumes/{id}"))
+pub(crate) fn delete_volume(id: &str) -> ApiRequest {
+    ApiRequest::delete(Service::Cinder, &format!("/volumes/{id}"))
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
 
     /// Shows OST-16.
     #[test]
-    fn parameters_are_escaped() {
+    fn query_parameters_are_escaped() {
         assert_eq!(servers_named("a.b").path, "/servers/detail?name=a.b");
         assert_eq!(ports_unused("n").path, "/ports?network_id=n&device_id=");
         assert_eq!(volumes_with("k", "1").path, "/volumes/detail?metadata=%7B%22k%22%3A%221%22%7D");

@@ -1,7 +1,8 @@
-//! What the Secret of a class says: who asks Keystone, for which project, and how its certificate is checked.
+//! Keystone credentials and TLS settings in the Secret of a class.
 //!
-//! Every key that the reference accepts is used, also those that it reads and then forgets (`userDomainName`, `userDomainID`, `domainID`,
-//! `tenantID`, `applicationCredentialName`). An application credential wins over a password, and both over a token.
+//! All keys that the reference accepts are used, including those that it reads but ignores (`userDomainName`,
+//! `userDomainID`, `domainID`, `tenantID`, `applicationCredentialName`). An application credential takes precedence
+//! over a password, and a password over a token.
 
 use api::view::SecretData;
 use driver_common::fault::Faults;
@@ -9,25 +10,25 @@ use driver_common::http::{Servers, Tls};
 use driver_common::secret::{first, has, plain};
 use secrecy::{ExposeSecret, SecretString};
 
-/// The most that Nova takes, before it is encoded: 65535 bytes of Base64.
-pub(crate) const LARGEST_USER_DATA: usize = 49149;
+/// Maximum size in Nova, before encoding: 65535 bytes of Base64.
+pub(crate) const MAX_USER_DATA: usize = 49149;
 
-/// Credentials, and where they are shown.
+/// Credentials and the Keystone that accepts them.
 #[derive(Clone, Debug)]
 pub(crate) struct Credentials {
-    /// Keystone's address, with `/v3`.
+    /// Keystone's URL, with `/v3`.
     pub(crate) auth_url: String,
-    pub(crate) who: Who,
+    pub(crate) who: AuthMethod,
     pub(crate) tls: Tls,
     pub(crate) interface: String,
 }
 
-/// How Keystone is told who asks.
+/// An authentication method of Keystone.
 #[derive(Clone, Debug)]
-pub(crate) enum Who {
+pub(crate) enum AuthMethod {
     Password {
         user: String,
-        domain: Named,
+        domain: IdOrName,
         password: SecretString,
         project: Project,
     },
@@ -38,33 +39,33 @@ pub(crate) enum Who {
     ApplicationCredentialByName {
         name: String,
         user: String,
-        domain: Named,
+        domain: IdOrName,
         secret: SecretString,
     },
-    /// A token that somebody else was given; for another project if one is named.
+    /// An existing token, rescoped to another project if one is named.
     Token {
         token: SecretString,
         project: Option<Project>,
     },
 }
 
-/// Something that Keystone knows by id or by name.
+/// A Keystone resource by id or by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Named {
+pub(crate) enum IdOrName {
     Id(String),
     Name(String),
 }
 
-/// A project; a name is unique in its domain only.
+/// A project. A name is unique only within its domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Project {
     Id(String),
-    Name { name: String, domain: Named },
+    Name { name: String, domain: IdOrName },
 }
 
 const INTERFACES: [&str; 3] = ["public", "internal", "admin"];
 
-/// Whose project a Secret names.
+/// Reads the credentials of a Secret.
 pub(crate) fn credentials(secret: &SecretData, faults: &mut Faults) -> Credentials {
     let interface = plain(secret, &["interface"]).unwrap_or_else(|| "public".to_owned());
     if !INTERFACES.contains(&interface.as_str()) {
@@ -74,15 +75,15 @@ pub(crate) fn credentials(secret: &SecretData, faults: &mut Faults) -> Credentia
 }
 
 fn auth_url(secret: &SecretData, faults: &mut Faults) -> String {
-    let Some(said) = plain(secret, &["authURL"]) else {
-        faults.required("secretRef.authURL", "the address of Keystone, as https://keystone.example:5000/v3");
+    let Some(text) = plain(secret, &["authURL"]) else {
+        faults.required("secretRef.authURL", "URL of Keystone, for example https://keystone.example:5000/v3");
         return String::new();
     };
-    let url = said.trim_end_matches('/');
+    let url = text.trim_end_matches('/');
     let is_address = url.parse::<http::Uri>().is_ok_and(|uri| uri.authority().is_some() && uri.query().is_none());
     if !is_address || !(url.starts_with("https://") || url.starts_with("http://")) || url.contains('@') {
-        // Not shown: whoever writes a password into an address does not expect to read it in an Event.
-        faults.forbidden("secretRef.authURL", "must be an address as https://keystone.example:5000/v3");
+        // The value is not shown, because it may contain a password.
+        faults.forbidden("secretRef.authURL", "must be a URL, for example https://keystone.example:5000/v3");
     }
     match url.rsplit_once('/') {
         Some((_, "v3")) => url.to_owned(),
@@ -91,18 +92,18 @@ fn auth_url(secret: &SecretData, faults: &mut Faults) -> String {
     }
 }
 
-fn who(secret: &SecretData, faults: &mut Faults) -> Who {
+fn who(secret: &SecretData, faults: &mut Faults) -> AuthMethod {
     let user = plain(secret, &["username"]);
     if let Some(key) = first(secret, &["applicationCredentialSecret"]) {
         if let Some(id) = plain(secret, &["applicationCredentialID"]) {
-            return Who::ApplicationCredential { id, secret: key };
+            return AuthMethod::ApplicationCredential { id, secret: key };
         }
         let name = plain(secret, &["applicationCredentialName"]);
         if name.is_none() || user.is_none() {
-            faults.required("secretRef.applicationCredentialID", "or applicationCredentialName and username");
+            faults.required("secretRef.applicationCredentialID", "set it, or applicationCredentialName and username");
         }
         let domain = user_domain(secret, faults);
-        return Who::ApplicationCredentialByName {
+        return AuthMethod::ApplicationCredentialByName {
             name: name.unwrap_or_default(),
             user: user.unwrap_or_default(),
             domain,
@@ -112,15 +113,15 @@ fn who(secret: &SecretData, faults: &mut Faults) -> Who {
     let password = first(secret, &["password"]);
     if let (None, Some(token)) = (&password, first(secret, &["token"])) {
         let named = has(secret, "tenantID") || has(secret, "tenantName");
-        return Who::Token { token, project: named.then(|| project(secret, faults)) };
+        return AuthMethod::Token { token, project: named.then(|| project(secret, faults)) };
     }
     if user.is_none() {
-        faults.required("secretRef.username", "needed with password");
+        faults.required("secretRef.username", "required with password");
     }
     if password.is_none() {
-        faults.required("secretRef.password", "or applicationCredentialSecret, or token");
+        faults.required("secretRef.password", "set it, applicationCredentialSecret or token");
     }
-    Who::Password {
+    AuthMethod::Password {
         user: user.unwrap_or_default(),
         domain: user_domain(secret, faults),
         password: password.unwrap_or_else(|| SecretString::from("")),
@@ -139,19 +140,19 @@ fn project(secret: &SecretData, faults: &mut Faults) -> Project {
     Project::Name { name: name.unwrap_or_default(), domain: domain(secret, faults) }
 }
 
-fn domain(secret: &SecretData, faults: &mut Faults) -> Named {
+fn domain(secret: &SecretData, faults: &mut Faults) -> IdOrName {
     named(secret, "domainID", "domainName").unwrap_or_else(|| {
         faults.required("secretRef.domainName", "one of domainName and domainID is required");
-        Named::Name(String::new())
+        IdOrName::Name(String::new())
     })
 }
 
-fn user_domain(secret: &SecretData, faults: &mut Faults) -> Named {
+fn user_domain(secret: &SecretData, faults: &mut Faults) -> IdOrName {
     named(secret, "userDomainID", "userDomainName").unwrap_or_else(|| domain(secret, faults))
 }
 
-fn named(secret: &SecretData, id: &str, name: &str) -> Option<Named> {
-    plain(secret, &[id]).map(Named::Id).or_else(|| plain(secret, &[name]).map(Named::Name))
+fn named(secret: &SecretData, id: &str, name: &str) -> Option<IdOrName> {
+    plain(secret, &[id]).map(IdOrName::Id).or_else(|| plain(secret, &[name]).map(IdOrName::Name))
 }
 
 fn tls(secret: &SecretData, faults: &mut Faults) -> Tls {
@@ -161,23 +162,23 @@ fn tls(secret: &SecretData, faults: &mut Faults) -> Tls {
     }
     let servers = match plain(secret, &["insecure"]).as_deref() {
         None | Some("false") => Servers::Verified,
-        Some("true") => Servers::Believed,
+        Some("true") => Servers::Unverified,
         Some(other) => {
             faults.unsupported("secretRef.insecure", other, &["true", "false"]);
             Servers::Verified
         }
     };
-    Tls { authorities: plain(secret, &["caCert"]), identity: certificate.zip(key), servers }
+    Tls { ca_certificates: plain(secret, &["caCert"]), identity: certificate.zip(key), servers }
 }
 
 impl Credentials {
-    /// What must not be shown in a message about a request that was made with them.
+    /// Returns the secret part, which must not appear in error messages.
     pub(crate) fn hidden(&self) -> &str {
         match &self.who {
-            Who::Password { password: secret, .. }
-            | Who::ApplicationCredential { secret, .. }
-            | Who::ApplicationCredentialByName { secret, .. }
-            | Who::Token { token: secret, .. } => secret.expose_secret(),
+            AuthMethod::Password { password: secret, .. }
+            | AuthMethod::ApplicationCredential { secret, .. }
+            | AuthMethod::ApplicationCredentialByName { secret, .. }
+            | AuthMethod::Token { token: secret, .. } => secret.expose_secret(),
         }
     }
 }
@@ -208,41 +209,41 @@ mod tests {
 
     /// Shows OST-11.
     #[test]
-    fn a_password_is_read_with_user_project_and_domain_and_never_shown() {
+    fn password_is_read_with_project_and_domain_and_redacted() {
         let (credentials, faults) = read(&PASSWORD);
         assert_eq!(faults, "");
         assert_eq!((credentials.auth_url.as_str(), credentials.hidden()), ("https://keystone:5000/v3", "hunter2"));
         assert!(!format!("{credentials:?}").contains("hunter2"));
-        let Who::Password { user, domain, project, .. } = credentials.who else { panic!() };
-        let default = Named::Name("Default".into());
+        let AuthMethod::Password { user, domain, project, .. } = credentials.who else { panic!() };
+        let default = IdOrName::Name("Default".into());
         assert_eq!((user.as_str(), &domain), ("mcm", &default));
         assert_eq!(project, Project::Name { name: "shoot".into(), domain: default });
     }
 
     /// Shows OST-W3.
     #[test]
-    fn the_keys_that_the_reference_forgets_are_used() {
+    fn keys_that_the_reference_ignores_are_used() {
         let (credentials, faults) =
             read(&more(&[("userDomainName", "users"), ("tenantID", "p-1"), ("domainID", "d-1")]));
         assert_eq!(faults, "");
-        let Who::Password { domain, project, .. } = credentials.who else { panic!() };
-        assert_eq!((domain, project), (Named::Name("users".into()), Project::Id("p-1".into())));
+        let AuthMethod::Password { domain, project, .. } = credentials.who else { panic!() };
+        assert_eq!((domain, project), (IdOrName::Name("users".into()), Project::Id("p-1".into())));
         let (credentials, _) = read(&more(&[("userDomainID", "u-1"), ("domainID", "d-1")]));
-        let Who::Password { domain, project, .. } = credentials.who else { panic!() };
-        let in_domain = Project::Name { name: "shoot".into(), domain: Named::Id("d-1".into()) };
-        assert_eq!((domain, project), (Named::Id("u-1".into()), in_domain));
+        let AuthMethod::Password { domain, project, .. } = credentials.who else { panic!() };
+        let in_domain = Project::Name { name: "shoot".into(), domain: IdOrName::Id("d-1".into()) };
+        assert_eq!((domain, project), (IdOrName::Id("u-1".into()), in_domain));
     }
 
     /// Shows OST-3.
     #[test]
-    fn an_application_credential_needs_its_id_or_its_name_and_user_and_wins_over_a_password() {
+    fn application_credential_takes_precedence_over_a_password() {
         let by_id = [("authURL", "http://k"), ("applicationCredentialID", "a-1"), ("applicationCredentialSecret", "s")];
         let (credentials, faults) = read(&by_id);
         assert_eq!((faults.as_str(), credentials.auth_url.as_str()), ("", "http://k/v3"));
-        assert!(matches!(credentials.who, Who::ApplicationCredential { id, .. } if id == "a-1"));
+        assert!(matches!(credentials.who, AuthMethod::ApplicationCredential { id, .. } if id == "a-1"));
         let by_name = more(&[("applicationCredentialName", "ac"), ("applicationCredentialSecret", "s")]);
         assert!(
-            matches!(read(&by_name).0.who, Who::ApplicationCredentialByName { name, user, .. } if name == "ac" && user == "mcm")
+            matches!(read(&by_name).0.who, AuthMethod::ApplicationCredentialByName { name, user, .. } if name == "ac" && user == "mcm")
         );
         let (_, faults) = read(&[("authURL", "http://k"), ("applicationCredentialSecret", "s"), ("domainName", "d")]);
         assert!(faults.starts_with("secretRef.applicationCredentialID: Required value"), "{faults}");
@@ -250,11 +251,11 @@ mod tests {
 
     /// Shows OST-3.
     #[test]
-    fn a_token_is_used_where_there_is_nothing_else() {
+    fn token_is_used_if_there_is_no_password() {
         let (credentials, faults) = read(&[("authURL", "http://k/v2.0"), ("token", "t")]);
         assert_eq!((faults.as_str(), credentials.auth_url.as_str()), ("", "http://k/v3"));
-        assert!(matches!(credentials.who, Who::Token { project: None, .. }));
-        assert!(matches!(read(&more(&[("token", "t")])).0.who, Who::Password { .. }));
+        assert!(matches!(credentials.who, AuthMethod::Token { project: None, .. }));
+        assert!(matches!(read(&more(&[("token", "t")])).0.who, AuthMethod::Password { .. }));
     }
 
     /// Shows OST-2, OST-C1.
@@ -269,7 +270,7 @@ mod tests {
     #[case(&[("insecure", "yes")], "secretRef.insecure: Unsupported value: \"yes\"")]
     #[case(&[("clientCert", "c")], "secretRef.clientKey: Required value")]
     #[case(&[("interface", "private")], "secretRef.interface: Unsupported value")]
-    fn what_an_openstack_secret_lacks_is_named(#[case] changes: &[(&str, &str)], #[case] fault: &str) {
+    fn missing_key_of_an_openstack_secret_is_named(#[case] changes: &[(&str, &str)], #[case] fault: &str) {
         let mut data: Vec<(&str, &str)> = PASSWORD.to_vec();
         data.retain(|(key, _)| changes.iter().all(|(changed, _)| changed != key));
         data.extend(changes);

@@ -1,9 +1,10 @@
-//! One request to OpenStack: its token, its turn, its answer.
+//! Sends one request to OpenStack: token, rate limit, response.
 //!
-//! A token is fetched once for each set of credentials and used by all calls until shortly before its end. It may be revoked earlier; then a
-//! service answers 401, having done nothing, and the request is sent once more with a fresh token.
+//! A token is fetched once per set of credentials and shared by all calls until shortly before it expires. If it is
+//! revoked earlier, a service returns 401 without executing the request, and the request is sent once more with a new
+//! token.
 //!
-//! A read that fails for a passing reason is repeated within the call. A write is sent once.
+//! A read is retried within the call after a transient error. A write is sent once.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,10 +13,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use driver::{Call, CloudPressure, Code, DriverError};
 use driver_common::codes::{During, Meaning};
+use driver_common::credential_cache::{CredentialCache, Temporary};
 use driver_common::http::{Tls, TlsError, Transport};
+use driver_common::rate_limiter::RateLimiter;
 use driver_common::reads;
-use driver_common::renewed::{Renewed, Temporary};
-use driver_common::turns::Turns;
 use driver_common::{Chance, Clock};
 use http::header::RETRY_AFTER;
 use http::{Method, Request, Response};
@@ -28,58 +29,58 @@ use crate::codes::{self, KEYSTONE_ERROR, Refusal};
 use crate::find::Accepted;
 use crate::ids::Ids;
 use crate::keystone::{self, Token};
-use crate::request::Ask;
+use crate::request::ApiRequest;
 use crate::secret::Credentials;
 use crate::wire::{digest, fingerprint, json_request, read, tls_parts, unusable_keystone};
 
-/// How requests travel, by what a Secret says about TLS.
+/// Returns the transport for the TLS settings of a Secret.
 pub type Transports = Arc<dyn Fn(&Tls) -> Result<Arc<dyn Transport>, TlsError> + Send + Sync>;
 
-/// What to do if Keystone does not know who asks.
+/// Advice for rejected credentials.
 const CHECK_CREDENTIALS: &str = "check the credentials in the Secret of the class";
 
-/// How long before its end a token is renewed.
+/// A token is renewed this long before it expires.
 const MARGIN: Duration = Duration::from_mins(2);
 
-/// Longest pause within a call that a throttled read waits for because the service asks for it.
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// Maximum Retry-After interval for which a throttled read waits within a call.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(10);
 
-/// More sets of TLS settings than that are none that anybody waits for.
-const MOST_CLIENTS: usize = 100;
+/// Maximum number of cached clients, one per TLS settings.
+const MAX_CLIENTS: usize = 100;
 
-/// What all calls share. None of it is missed after a restart.
+/// State shared by all calls. It is rebuilt after a restart.
 pub(crate) struct OpenStack {
     transports: Transports,
     clients: Mutex<BTreeMap<String, Arc<dyn Transport>>>,
-    tokens: Renewed<Token>,
+    tokens: CredentialCache<Token>,
     clock: Clock,
     pub(crate) chance: Chance,
-    pub(crate) turns: Turns,
+    pub(crate) rate_limiter: RateLimiter,
     pub(crate) ids: Ids,
     pub(crate) accepted: Accepted,
 }
 
-/// A request that failed: what was refused, if anybody refused it, and what that means.
+/// A failed request with the error response of the service, if there is one.
 #[derive(Debug)]
 pub(crate) struct Failed {
     pub(crate) refusal: Option<Refusal>,
     pub(crate) meaning: Meaning,
-    /// Whether the connection failed before there was an answer.
+    /// Whether the connection failed before a response was read.
     pub(crate) broken: bool,
     pub(crate) error: DriverError,
 }
 
 impl Failed {
-    /// Whether the service itself says that what was asked for does not exist.
+    /// Returns whether the service itself reports that the resource does not exist.
     pub(crate) fn is_absent(&self) -> bool {
         self.refusal.as_ref().is_some_and(|refusal| refusal.status == 404 && refusal.own)
     }
 
-    /// The shortest pause before a read is repeated; `None` if it is not.
-    fn passing(&self) -> Option<Duration> {
+    /// Returns the minimum delay before a read is retried, or `None` if it is not retried.
+    fn transient(&self) -> Option<Duration> {
         match &self.refusal {
             Some(refusal) if self.meaning == Meaning::Throttled => {
-                Some(Duration::from_secs(refusal.retry_after)).filter(|pause| *pause <= LONGEST_PAUSE)
+                Some(Duration::from_secs(refusal.retry_after)).filter(|pause| *pause <= MAX_RETRY_AFTER)
             }
             Some(refusal) => (refusal.status >= 500).then_some(Duration::ZERO),
             None => self.broken.then_some(Duration::ZERO),
@@ -111,7 +112,7 @@ pub(crate) struct Session<'a> {
     credentials: &'a Credentials,
     transport: Arc<dyn Transport>,
     token: Mutex<Token>,
-    /// Whose requests are counted together, and whose token is kept; no secret.
+    /// Identifies the credentials and the region for rate limits and cached tokens; not secret.
     pub(crate) account: String,
 }
 
@@ -120,16 +121,16 @@ impl OpenStack {
         Self {
             transports,
             clients: Mutex::default(),
-            tokens: Renewed::new(MARGIN),
+            tokens: CredentialCache::new(MARGIN),
             clock,
             chance,
-            turns: Turns::default(),
+            rate_limiter: RateLimiter::default(),
             ids: Ids::default(),
             accepted: Accepted::default(),
         }
     }
 
-    /// A token for a call.
+    /// Returns a session for a call.
     pub(crate) async fn session<'a>(
         &'a self,
         call: &'a Call,
@@ -149,7 +150,7 @@ impl OpenStack {
         }
         let made = (self.transports)(tls).map_err(|error| {
             let field = match error {
-                TlsError::Authorities => "secretRef.caCert: Forbidden: ",
+                TlsError::CaCertificates => "secretRef.caCert: Forbidden: ",
                 TlsError::Certificate => "secretRef.clientCert: Forbidden: ",
                 TlsError::Key => "secretRef.clientKey: Forbidden: ",
                 TlsError::System(_) => "",
@@ -157,7 +158,7 @@ impl OpenStack {
             DriverError::invalid(format!("{field}{error}"))
         })?;
         let mut clients = self.clients.lock();
-        if clients.len() >= MOST_CLIENTS {
+        if clients.len() >= MAX_CLIENTS {
             clients.clear();
         }
         clients.insert(name, made.clone());
@@ -185,7 +186,7 @@ impl OpenStack {
     ) -> Result<Temporary<Token>, DriverError> {
         let url = format!("{}/auth/tokens", credentials.auth_url);
         let request = json_request(Method::POST, &url, None, Some(&keystone::body(&credentials.who)))?;
-        self.turns.wait(call, account).await?;
+        self.rate_limiter.wait(call, account).await?;
         let answer = call.measure(
             "keystone",
             self.exchange(
@@ -200,23 +201,24 @@ impl OpenStack {
             ),
         );
         let answer = answer.await.map_err(|failed| {
-            let said = failed.error.message();
+            let cause = failed.error.message();
             if failed.is_absent() {
-                // An application credential, a user or a project that was deleted.
-                let message = format!("Keystone gave no token, authentication failed: {said}; {CHECK_CREDENTIALS}");
+                // The application credential, the user or the project was deleted.
+                let message =
+                    format!("Keystone returned no token, authentication failed: {cause}; {CHECK_CREDENTIALS}");
                 DriverError::new(Code::Unauthenticated, message)
             } else if failed.is(404) {
                 unusable_keystone(&credentials.auth_url)
             } else {
-                DriverError::new(failed.error.code(), format!("Keystone gave no token: {said}"))
+                DriverError::new(failed.error.code(), format!("Keystone returned no token: {cause}"))
             }
         })?;
         let id = answer.headers().get("x-subject-token").and_then(|id| id.to_str().ok());
         keystone::token(id, &read(answer.body())?)
     }
 
-    /// Sends a request and tells an answer from a refusal.
-    #[allow(clippy::too_many_arguments, reason = "all of it belongs to one request, and there are two callers")]
+    /// Sends a request and converts an error response to an error.
+    #[allow(clippy::too_many_arguments, reason = "one request with two callers")]
     async fn exchange(
         &self,
         call: &Call,
@@ -231,11 +233,11 @@ impl OpenStack {
         let answer = transport.send(call, request).await.map_err(|error| Failed {
             refusal: None,
             meaning: Meaning::ThisCall,
-            broken: error.is_passing(),
+            broken: error.is_transient(),
             error: error.into(),
         })?;
         if answer.status().is_success() {
-            self.turns.answered(call, account);
+            self.rate_limiter.answered(call, account);
             return Ok(answer);
         }
         let retry_after = answer.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
@@ -243,10 +245,10 @@ impl OpenStack {
         let hidden = [credentials.hidden(), token.map_or("", |token| token.id.expose_secret())];
         let (error, meaning) = codes::error(&refusal, during, &hidden);
         let error = if meaning == Meaning::Throttled {
-            let rate = self.turns.throttled(call, account);
-            DriverError::new(error.code(), format!("{}, at most {rate:.1} a second now", error.message()))
+            let rate = self.rate_limiter.throttled(call, account);
+            DriverError::new(error.code(), format!("{}; now at most {rate:.1} requests per second", error.message()))
         } else {
-            self.turns.answered(call, account);
+            self.rate_limiter.answered(call, account);
             error
         };
         if let Meaning::Quota(of) = meaning {
@@ -257,19 +259,22 @@ impl OpenStack {
 }
 
 impl Session<'_> {
-    /// Sends a request. A read that fails for a passing reason is repeated; a write is sent once.
-    pub(crate) async fn ask(&self, ask: &Ask, during: During) -> Result<Value, Failed> {
-        if ask.method == Method::GET {
+    /// Sends a request. Reads are retried after a transient error; writes are sent once.
+    pub(crate) async fn execute(&self, api_request: &ApiRequest, during: During) -> Result<Value, Failed> {
+        if api_request.method == Method::GET {
             let chance = || (self.cloud.chance)();
-            return reads::repeated(self.call, chance, Failed::passing, || self.ask_once(ask, during)).await;
+            return reads::with_retries(self.call, chance, Failed::transient, || {
+                self.execute_once(api_request, during)
+            })
+            .await;
         }
-        self.ask_once(ask, during).await
+        self.execute_once(api_request, during).await
     }
 
-    /// Asks once; a second time only if the token was refused.
-    async fn ask_once(&self, ask: &Ask, during: During) -> Result<Value, Failed> {
+    /// Sends a request once, and a second time only if the token was rejected.
+    async fn execute_once(&self, api_request: &ApiRequest, during: During) -> Result<Value, Failed> {
         let token = self.token.lock().clone();
-        let refused = match self.send(&token, ask, during).await {
+        let refused = match self.send(&token, api_request, during).await {
             Err(failed) if failed.is(401) => failed,
             answer => return answer,
         };
@@ -279,14 +284,14 @@ impl Session<'_> {
             return Err(refused);
         }
         *self.token.lock() = fresh.clone();
-        self.send(&fresh, ask, during).await
+        self.send(&fresh, api_request, during).await
     }
 
-    async fn send(&self, token: &Token, ask: &Ask, during: During) -> Result<Value, Failed> {
-        let base = token.catalogue.url(ask.service, self.region, &self.credentials.interface)?;
-        let url = format!("{base}{}", ask.path);
-        let request = json_request(ask.method.clone(), &url, Some(token), ask.body.as_ref())?;
-        self.cloud.turns.wait(self.call, &self.account).await?;
+    async fn send(&self, token: &Token, api_request: &ApiRequest, during: During) -> Result<Value, Failed> {
+        let base = token.catalogue.url(api_request.service, self.region, &self.credentials.interface)?;
+        let url = format!("{base}{}", api_request.path);
+        let request = json_request(api_request.method.clone(), &url, Some(token), api_request.body.as_ref())?;
+        self.cloud.rate_limiter.wait(self.call, &self.account).await?;
         let asked = async {
             let sent = self.cloud.exchange(
                 self.call,
@@ -295,68 +300,73 @@ impl Session<'_> {
                 Some(token),
                 &self.transport,
                 request,
-                ask.service.absence(),
+                api_request.service.absence(),
                 during,
             );
             Ok(read(sent.await?.body())?)
         };
-        self.call.measure(ask.service.name(), asked).await
+        self.call.measure(api_request.service.name(), asked).await
     }
 
-    /// All pages of a list. A service that names the same next page twice would be asked for ever. An answer without the list proves
-    /// nothing: it is never taken for an empty list.
-    pub(crate) async fn list(&self, ask: &Ask, collection: &str, during: During) -> Result<Vec<Value>, Failed> {
+    /// Reads all pages of a list. A repeated page marker ends the loop. A response without the list is an error, not an
+    /// empty list.
+    pub(crate) async fn list(
+        &self,
+        api_request: &ApiRequest,
+        collection: &str,
+        during: During,
+    ) -> Result<Vec<Value>, Failed> {
         let (mut all, mut seen) = (Vec::new(), std::collections::BTreeSet::new());
-        let mut page = ask.clone();
+        let mut page = api_request.clone();
         loop {
-            let answer = self.ask(&page, during).await.map_err(|failed| no_list(failed, collection))?;
+            let answer = self.execute(&page, during).await.map_err(|failed| list_error(failed, collection))?;
             if !answer.get(collection).is_some_and(Value::is_array) {
-                return Err(odd(ask, collection).into());
+                return Err(unexpected_response(api_request, collection).into());
             }
             all.extend(items(&answer, collection).cloned());
             match next_page(&answer, collection) {
-                Some(last) if seen.insert(last.clone()) => page = ask.clone().with(&[("marker", &last)]),
+                Some(last) if seen.insert(last.clone()) => page = api_request.clone().with(&[("marker", &last)]),
                 _ => return Ok(all),
             }
         }
     }
 
-    /// Reads one resource; `None` if the service itself says that it does not exist.
+    /// Reads one resource. Returns `None` if the service itself reports that it does not exist.
     pub(crate) async fn one<T>(
         &self,
-        ask: &Ask,
+        api_request: &ApiRequest,
         key: &str,
         read: impl Fn(&Value) -> Option<T>,
         during: During,
     ) -> Result<Option<T>, DriverError> {
-        match self.ask(ask, during).await {
-            Ok(answer) => answer.get(key).and_then(read).map(Some).ok_or_else(|| odd(ask, key)),
+        match self.execute(api_request, during).await {
+            Ok(answer) => answer.get(key).and_then(read).map(Some).ok_or_else(|| unexpected_response(api_request, key)),
             Err(failed) if failed.is_absent() => Ok(None),
             Err(failed) => Err(failed.error),
         }
     }
 
-    /// What must not be shown of this session.
+    /// Returns the secret part, which must not appear in error messages.
     pub(crate) fn hidden(&self) -> &str {
         self.credentials.hidden()
     }
 }
 
-/// A list always exists. A service that says otherwise is not the one that was asked, or is not whole.
-fn no_list(failed: Failed, collection: &str) -> Failed {
+/// A list always exists. A 404 means that the endpoint is wrong or the service is broken.
+fn list_error(failed: Failed, collection: &str) -> Failed {
     if !failed.is_absent() {
         return failed;
     }
-    let advice = "check the address of the service in Keystone's catalogue";
+    let advice = "check the endpoint of the service in the Keystone catalog";
     let message = format!("failed to list {collection}: {}; {advice}", failed.error.message());
     DriverError::new(Code::Unavailable, message).into()
 }
 
-/// An answer without what was asked for.
-fn odd(ask: &Ask, key: &str) -> DriverError {
-    let service = ask.service.name();
+/// Returns the error for a response without the expected object.
+fn unexpected_response(api_request: &ApiRequest, key: &str) -> DriverError {
+    let service = api_request.service.name();
     DriverError::new(
         Code::Unavailable,
-        format!("{service} answered without {key:?}; the service itself may not have answered"),
+        format!("{service} returned a response without {key:?}; a proxy may have responded instead of the service"),
     )
 }

@@ -1,7 +1,7 @@
-//! What a MachineClass of OpenStack says: `MachineProviderConfig` v1alpha1 of the reference's driver.
+//! The `providerSpec` of OpenStack: `MachineProviderConfig` v1alpha1 of the reference's driver.
 //!
-//! The reference's users have it wrapped (`apiVersion`, `kind`, `spec`), and Kubernetes' codec reads it, so keys are matched by the letter.
-//! The fields alone, without the wrapper, are read as well.
+//! The reference wraps it (`apiVersion`, `kind`, `spec`) and decodes it with the codec of Kubernetes, so keys are
+//! case-sensitive. The fields are also accepted without the wrapper.
 
 mod decode;
 mod validate;
@@ -12,16 +12,16 @@ use driver_common::fault::Faults;
 use driver_common::provider_spec::{ProviderSpec, Scope};
 use serde_json::Value;
 
-/// What a `MachineClass` must say in `provider` to be ours.
+/// Value of the `provider` field of a `MachineClass` for this driver.
 pub const PROVIDER: &str = "OpenStack";
 
-/// What the key of a tag or of metadata contains if it names a cluster.
-pub(crate) const OF_A_CLUSTER: &str = "kubernetes.io-cluster-";
+/// Contained in the key of a cluster tag or of cluster metadata.
+pub(crate) const CLUSTER_PATTERN: &str = "kubernetes.io-cluster-";
 
-/// A `providerSpec`, decoded. An empty string is one that was not given.
+/// A decoded `providerSpec`. An empty string is an unset field.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Spec {
-    /// Where its fields stand, for messages.
+    /// Path of the fields in error messages.
     pub(crate) path: &'static str,
     pub(crate) image_id: String,
     pub(crate) image_name: String,
@@ -33,11 +33,11 @@ pub(crate) struct Spec {
     pub(crate) tags: BTreeMap<String, String>,
     pub(crate) network_id: String,
     pub(crate) networks: Vec<Network>,
-    /// `subnetIDs`, and `subnetID` before them; no id twice.
+    /// `subnetIDs`, and `subnetID` before them, without duplicates.
     pub(crate) subnets: Vec<String>,
-    /// `podNetworkCIDRs`, and `podNetworkCidr` before them; none twice.
+    /// `podNetworkCIDRs`, and `podNetworkCidr` before them, without duplicates.
     pub(crate) pod_cidrs: Vec<String>,
-    /// In GB; more than zero is a root disk of its own.
+    /// In GB; a positive value requests a separate root disk.
     pub(crate) root_disk_size: i32,
     pub(crate) root_disk_type: String,
     pub(crate) use_config_drive: Option<bool>,
@@ -54,7 +54,7 @@ pub(crate) struct Network {
 }
 
 impl ProviderSpec for Spec {
-    fn judge(provider_spec: &Value, faults: &mut Faults) {
+    fn check_type(provider_spec: &Value, faults: &mut Faults) {
         decode::root(provider_spec, faults);
     }
 
@@ -68,22 +68,22 @@ impl ProviderSpec for Spec {
 
     fn scope(&self, faults: &mut Faults) -> Scope {
         validate::region(self, faults);
-        Scope { region: self.region.clone(), marks: validate::marks(self, faults) }
+        Scope { region: self.region.clone(), cluster_tags: validate::cluster_tags(self, faults) }
     }
 }
 
 impl Spec {
-    /// Whether the port is made by us: only then can its subnets be chosen.
+    /// Returns whether the driver creates the port: only then can its subnets be chosen.
     pub(crate) fn has_own_port(&self) -> bool {
         !self.network_id.is_empty() && !self.subnets.is_empty()
     }
 
-    /// Whether the root disk is made by us: only then can its type be chosen.
+    /// Returns whether the driver creates the root disk: only then can its type be chosen.
     pub(crate) fn has_own_volume(&self) -> bool {
         self.root_disk_size > 0 && !self.root_disk_type.is_empty()
     }
 
-    /// Where a field stands.
+    /// Returns the path of a field.
     pub(crate) fn field(&self, name: &str) -> String {
         format!("{}.{name}", self.path)
     }

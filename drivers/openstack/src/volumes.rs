@@ -1,11 +1,11 @@
-//! Cinder's ids of volumes.
+//! Cinder volume ids of PersistentVolumes.
 
 use api::view::PersistentVolumeSpec;
 
-/// The CSI driver whose handles are Cinder's ids.
+/// The CSI driver whose volume handles are Cinder volume ids.
 const CSI_DRIVER: &str = "cinder.csi.openstack.org";
 
-/// The ids of those volumes that are Cinder's; what is not is left out.
+/// Returns the ids of the Cinder volumes. Other volumes are skipped.
 pub(crate) fn ids(volumes: &[PersistentVolumeSpec]) -> Vec<String> {
     volumes.iter().filter_map(id).collect()
 }
@@ -32,7 +32,7 @@ mod tests {
     #[case::no_handle(json!({ "csi": { "driver": "cinder.csi.openstack.org", "volumeHandle": "" } }), None)]
     #[case::foreign_csi(json!({ "csi": { "driver": "manila.csi.openstack.org", "volumeHandle": "s-1" } }), None)]
     #[case::nothing(json!({}), None)]
-    fn a_volume_of_cinder_has_its_id_and_others_are_left_out(#[case] spec: Value, #[case] id: Option<&str>) {
+    fn cinder_volume_has_its_id_and_others_are_skipped(#[case] spec: Value, #[case] id: Option<&str>) {
         let volume: PersistentVolumeSpec = serde_json::from_value(spec).unwrap();
         assert_eq!(ids(&[PersistentVolumeSpec::default(), volume]), id.into_iter().collect::<Vec<_>>());
     }

@@ -1,4 +1,4 @@
-//! Requests and answers as bytes, and names for secrets that tell nothing of them.
+//! Encodes requests, decodes responses, and computes names for secrets that do not reveal them.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,18 +13,22 @@ use serde_json::Value;
 use crate::keystone::{self, Token};
 use crate::secret::Credentials;
 
-/// A request with a body of JSON, or none.
+/// Builds a request with a JSON body, or without a body.
 pub(crate) fn json_request(
     method: Method,
     url: &str,
     token: Option<&Token>,
     body: Option<&Value>,
 ) -> Result<Request<Bytes>, DriverError> {
-    let unusable = |_| DriverError::new(Code::Internal, "an address or a token of OpenStack cannot be sent");
+    let unusable = |_| DriverError::new(Code::Internal, "failed to build the request: invalid URL or token");
     let mut request = Request::builder().method(method).uri(url).header(ACCEPT, "application/json");
     if let Some(token) = token {
-        let mut value = HeaderValue::from_str(token.id.expose_secret())
-            .map_err(|_| DriverError::new(Code::Internal, "Keystone's token cannot be sent"))?;
+        let mut value = HeaderValue::from_str(token.id.expose_secret()).map_err(|_| {
+            DriverError::new(
+                Code::Internal,
+                "failed to build the request: the token of Keystone is not a valid header value",
+            )
+        })?;
         value.set_sensitive(true);
         request = request.header("x-auth-token", value);
     }
@@ -38,21 +42,24 @@ pub(crate) fn json_request(
     request.body(body).map_err(unusable)
 }
 
-/// The JSON of an answer; `null` if it has no body.
+/// Decodes the JSON of a response; `null` if it has no body.
 pub(crate) fn read(body: &Bytes) -> Result<Value, DriverError> {
     if body.is_empty() {
         return Ok(Value::Null);
     }
     serde_json::from_slice(body).map_err(|_| {
-        DriverError::new(Code::Unavailable, "OpenStack answered with what is no JSON; what it did is unknown")
+        DriverError::new(
+            Code::Unavailable,
+            "OpenStack returned invalid JSON; whether the request took effect is unknown",
+        )
     })
 }
 
 pub(crate) fn unusable_keystone(url: &str) -> DriverError {
-    DriverError::invalid(format!("secretRef.authURL: Invalid value: {url:?}: there is no Keystone v3 at this address"))
+    DriverError::invalid(format!("secretRef.authURL: Invalid value: {url:?}: no Keystone v3 at this URL"))
 }
 
-/// A name for credentials that tells nothing of them: another password is another token.
+/// Returns a name for credentials that does not reveal them. Changed credentials have another name and another token.
 pub(crate) fn fingerprint(credentials: &Credentials) -> String {
     let mut parts = vec![credentials.auth_url.clone(), keystone::body(&credentials.who).to_string()];
     parts.push(credentials.interface.clone());
@@ -65,12 +72,12 @@ pub(crate) fn tls_parts(tls: &Tls) -> Vec<String> {
         Some((certificate, key)) => (certificate.as_str(), key.expose_secret()),
         None => ("", ""),
     };
-    let believed = if tls.servers == Servers::Believed { "believed" } else { "verified" };
-    let parts = [tls.authorities.as_deref().unwrap_or_default(), certificate, key, believed];
+    let servers = if tls.servers == Servers::Unverified { "unverified" } else { "verified" };
+    let parts = [tls.ca_certificates.as_deref().unwrap_or_default(), certificate, key, servers];
     parts.map(str::to_owned).into()
 }
 
-/// A name for these parts that tells nothing of them.
+/// Returns a name for these parts that does not reveal them.
 pub(crate) fn digest(parts: &[String]) -> String {
     STANDARD.encode(ring::digest::digest(&ring::digest::SHA256, parts.join("\0").as_bytes()))
 }

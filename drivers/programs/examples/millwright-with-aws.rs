@@ -1,5 +1,5 @@
-//! Millwright with the driver of EC2 built in, as the image has it, for `cargo xtask e2e aws`: an example, so that building it does not change the
-//! `millwright` that other suites run.
+//! Millwright with the AWS driver built in, for `cargo xtask e2e aws`. It is an example, so that building it does not
+//! change the `millwright` program of other suites.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! Millwright with the driver whose machines are pods: all commands and flags, and Gardener's provider-local.
+//! Millwright with the driver for Gardener's provider-local, whose machines are pods. It has all commands and flags.
 //!
 //!     millwright-driver-local run --target-kubeconfig FILE
 
@@ -8,11 +8,11 @@ use std::sync::Arc;
 use lab_local::{Clusters, LocalDriver, PROVIDER};
 use millwright::{About, Host, OtherClusters};
 
-/// The system's allocator keeps what a burst of lists once needed; mimalloc gives it back.
+/// mimalloc returns memory after a burst of lists; the system allocator keeps it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The cluster that Machines are in, and those that Secrets describe.
+/// Clients of the control cluster and of the clusters that Secrets describe.
 struct OfThisProcess {
     control: Option<kube::Client>,
     others: OtherClusters,

@@ -1,4 +1,5 @@
-//! The driver of OpenStack in a process of its own, behind the driver protocol. With a command of Millwright's, the whole of it with the driver in it.
+//! The OpenStack driver as a separate process behind the driver protocol. With a command of Millwright, the controllers
+//! run with the driver built in.
 //!
 //!     millwright-driver-openstack --listen=unix:/run/driver/driver.sock
 //!     millwright-driver-openstack machine-controller --target-kubeconfig FILE
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 
 use millwright::About;
 
-/// The system's allocator keeps what a burst of lists once needed; mimalloc gives it back.
+/// mimalloc returns memory after a burst of lists; the system allocator keeps it.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

@@ -1,5 +1,5 @@
-//! Generates the Rust side of the driver protocol anew: `cargo run --package driver-remote --example generate`. Run it after the
-//! proto was changed and before the code is, because it is built with the code.
+//! Regenerates the Rust code of the driver protocol: `cargo run --package driver-remote --example generate`. Run it
+//! after a change of the proto and before the code that uses it, because the example is built with that code.
 
 #[path = "../generated/generator.rs"]
 mod generator;

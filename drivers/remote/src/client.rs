@@ -1,4 +1,4 @@
-//! A driver whose cloud is at the other end of a connection.
+//! A driver client that reaches its cloud through another process.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,33 +15,33 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::connection::{Caller, Client, DriverConnection, LARGEST_ANSWER, LARGEST_LIST};
+use crate::connection::{Caller, Client, DriverConnection, MAX_LIST, MAX_RESPONSE};
 use crate::dial::{Dial, TlsDial, UnixDial};
 use crate::endpoint::{Endpoint, EndpointError};
 use crate::link_error::LinkError;
-use crate::messages::answer::{created, found, garbled, owners};
-use crate::messages::asked::{KnownWords, Tells};
+use crate::messages::answer::{created, found, owners, protocol_violation};
+use crate::messages::asked::{KnownLabels, Reports};
 use crate::messages::request::{about_class, about_machine};
 use crate::messages::{self as wire, disk};
 use crate::tls::TlsFiles;
 
-/// How long a wait may go without saying so again.
-const SAY_AGAIN_AFTER: Duration = Duration::from_secs(30);
+/// Interval at which an unchanged connection error is reported again.
+const REPORT_INTERVAL: Duration = Duration::from_secs(30);
 
 /// A driver in another process.
 ///
-/// Each call is sent once or not at all. One that could not be sent, and one whose answer was lost, is `Unavailable`; in the
-/// latter case nobody knows what the cloud did. A call that ends early, by its deadline, its token or by being dropped, ends at the
-/// other side as well.
+/// Each call is sent at most once. A call that could not be sent, and one whose response was lost, is `Unavailable`; in
+/// the latter case the effect in the cloud is unknown. A call that ends early, by its deadline, its token or by being
+/// dropped, also ends at the driver.
 #[derive(Clone)]
 pub struct RemoteDriver {
     connection: Arc<DriverConnection>,
-    words: Arc<KnownWords>,
+    words: Arc<KnownLabels>,
 }
 
 impl RemoteDriver {
-    /// A driver at an endpoint. Nothing is sent yet, and until the driver was reached it offers only what is mandatory. TLS needs
-    /// files; a unix socket ignores them.
+    /// Creates a driver for an endpoint without connecting. Until the first connection it has only the mandatory
+    /// capabilities. TLS needs files; a unix socket ignores them.
     pub fn new(endpoint: &Endpoint, files: Option<&TlsFiles>, caller: Caller) -> Result<Self, EndpointError> {
         let dial: Box<dyn Dial> = match (endpoint, files) {
             (Endpoint::Unix(path), _) => Box::new(UnixDial(path.as_path().into())),
@@ -53,25 +53,26 @@ impl RemoteDriver {
         Ok(Self::over(dial, caller))
     }
 
-    /// A driver that is reached in a way of the caller's own.
+    /// Creates a driver with a custom dialer.
     pub fn over(dial: Box<dyn Dial>, caller: Caller) -> Self {
         Self { connection: Arc::new(DriverConnection::new(dial, caller)), words: Arc::default() }
     }
 
-    /// Reaches the driver now, if it is not reached already.
+    /// Connects to the driver unless a connection exists.
     pub async fn reach(&self) -> Result<(), Arc<LinkError>> {
         self.connection.client().await.map(drop)
     }
 
-    /// Waits until the driver was reached. What is in the way goes to `report`: at once when it changes, then every half minute.
+    /// Waits for a connection. Connection errors are passed to `report`: immediately when they change, otherwise every
+    /// half minute.
     pub async fn wait_until_reached(&self, stop: &CancellationToken, mut report: impl FnMut(&str)) -> Waited {
-        let mut said: Option<(String, Instant)> = None;
+        let mut reported: Option<(String, Instant)> = None;
         let waiting = async {
             while let Err(obstacle) = self.reach().await {
                 let (sentence, now) = (obstacle.sentence(), Instant::now());
-                if !said.as_ref().is_some_and(|(last, at)| *last == sentence && now < *at + SAY_AGAIN_AFTER) {
+                if !reported.as_ref().is_some_and(|(last, at)| *last == sentence && now < *at + REPORT_INTERVAL) {
                     report(&sentence);
-                    said = Some((sentence, now));
+                    reported = Some((sentence, now));
                 }
                 tokio::time::sleep_until(self.connection.next_attempt().await).await;
             }
@@ -82,7 +83,7 @@ impl RemoteDriver {
         }
     }
 
-    /// Asks one question within the limits of a call.
+    /// Sends a request within the limits of a call.
     async fn ask<Q, A, Sent>(
         &self,
         method: Method,
@@ -91,7 +92,7 @@ impl RemoteDriver {
         send: impl FnOnce(Client, tonic::Request<Q>) -> Sent,
     ) -> Result<A, DriverError>
     where
-        A: Tells,
+        A: Reports,
         Sent: Future<Output = Result<tonic::Response<A>, tonic::Status>>,
     {
         call.bound(async {
@@ -101,12 +102,12 @@ impl RemoteDriver {
                 return Err(DriverError::new(Code::Unimplemented, message));
             }
             let client = client.max_decoding_message_size(match method {
-                Method::List => LARGEST_LIST,
-                _ => LARGEST_ANSWER,
+                Method::List => MAX_LIST,
+                _ => MAX_RESPONSE,
             });
             let mut request = tonic::Request::new(question);
             request.set_timeout(call.remaining());
-            let mut answer = send(client, request).await.map(tonic::Response::into_inner).map_err(not_heard)?;
+            let mut answer = send(client, request).await.map(tonic::Response::into_inner).map_err(status_error)?;
             self.words.report(call, &mut answer);
             Ok(answer)
         })
@@ -196,27 +197,27 @@ impl Driver for RemoteDriver {
 }
 
 fn no_result() -> DriverError {
-    garbled("it answered with neither success nor failure")
+    protocol_violation("the response contains neither a result nor a failure")
 }
 
 fn not_sent(why: Arc<LinkError>) -> DriverError {
     DriverError::new(Code::Unavailable, why.sentence()).because(why)
 }
 
-/// A gRPC status is never what a cloud said, so none of gRPC's codes is taken for one of ours: a proxy's `NOT_FOUND` would mean
-/// "make another VM", its `UNIMPLEMENTED` likewise.
-fn not_heard(status: tonic::Status) -> DriverError {
+/// A gRPC status never comes from the cloud, so no gRPC code is converted to a driver code: `NOT_FOUND` or
+/// `UNIMPLEMENTED` of a proxy would cause another VM to be created.
+fn status_error(status: tonic::Status) -> DriverError {
     match status.code() {
         tonic::Code::DeadlineExceeded => {
-            DriverError::new(Code::DeadlineExceeded, "the driver did not answer before the deadline of the call")
+            DriverError::new(Code::DeadlineExceeded, "the driver did not respond before the deadline of the call")
         }
         _ if std::error::Error::source(&status).is_some() => DriverError::new(
             Code::Unavailable,
-            "the connection to the driver broke before it answered; what the cloud did is unknown",
+            "lost the connection to the driver before its response; whether the request took effect is unknown",
         ),
         code => DriverError::new(
             Code::Unavailable,
-            format!("the driver failed ({code:?}: {}); what the cloud did is unknown", status.message()),
+            format!("the driver failed ({code:?}: {}); whether the request took effect is unknown", status.message()),
         ),
     }
     .because(status)

@@ -1,8 +1,8 @@
-//! The connection to a driver: at most one, made anew when it broke.
+//! The connection to a driver: at most one, replaced when it is lost.
 //!
-//! A call that finds no connection makes one, and asks the driver who it is before anything else; calls that come meanwhile
-//! wait for the outcome. After a failed attempt nobody tries again for a while: calls are answered at once with the reason, so
-//! that a driver which is down costs a thousand machines nothing but a sentence each.
+//! A call without a connection opens one and first requests the driver's description; concurrent calls wait for the
+//! result. After a failed attempt, calls fail immediately with its error until the backoff ends, so that a driver that
+//! is down costs a thousand machines no connection attempts.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -26,25 +26,26 @@ use crate::link_error::LinkError;
 use crate::messages::DescribeRequest;
 use crate::messages::driver_client::DriverClient;
 
-/// How long reaching a driver may take, from the first packet to its name.
-const REACHED_WITHIN: Duration = Duration::from_secs(10);
-/// The waits after failed attempts.
-const WAITS: Exponential = Exponential::new(Duration::from_millis(200), Duration::from_secs(10));
-/// Spreads the return of many callers to a driver that comes back.
+/// Timeout for connecting to a driver, from the first packet to its description.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Backoff after failed attempts.
+const BACKOFF: Exponential = Exponential::new(Duration::from_millis(200), Duration::from_secs(10));
+/// Spreads the reconnects of many callers after a restart of the driver.
 const JITTER: f64 = 0.5;
 /// A connection that lasted this long resets the backoff of connections that did not last.
 const STABLE_AFTER: Duration = Duration::from_secs(30);
-/// How often a silent connection is asked whether it is alive. Servers in Go hang up on clients that ask more than every five minutes.
+/// Interval of keepalive pings on an idle connection. Go servers close connections of clients that ping more often than
+/// every five minutes.
 const PING_EVERY: Duration = Duration::from_secs(310);
 const PING_ANSWERED_WITHIN: Duration = Duration::from_secs(20);
-/// The largest list, as the protocol promises, and the largest request.
-pub(crate) const LARGEST_LIST: usize = 64 << 20;
-/// The largest answer to any other call. Fifty of them at once must not take the memory of the process.
-pub(crate) const LARGEST_ANSWER: usize = 4 << 20;
-/// No answer is longer, whatever it consists of: a stream that does not end is not read to its end.
-const LONGEST_ANSWER: usize = LARGEST_LIST + (1 << 20);
+/// Maximum size of a list, as the protocol specifies, and of a request.
+pub(crate) const MAX_LIST: usize = 64 << 20;
+/// Maximum size of any other response. Fifty concurrent responses must fit into memory.
+pub(crate) const MAX_RESPONSE: usize = 4 << 20;
+/// Maximum length of any response, including endless streams.
+const MAX_RESPONSE_LENGTH: usize = MAX_LIST + (1 << 20);
 
-/// Who calls, and on whose account.
+/// The caller and its resources.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// Program and version, for the driver's log.
@@ -62,11 +63,11 @@ pub(crate) struct DriverConnection {
     caller: Caller,
     state: tokio::sync::Mutex<State>,
     described: Mutex<Option<Described>>,
-    /// How often another driver answered than before.
+    /// Counts how often a different driver has responded.
     changes: watch::Sender<u64>,
 }
 
-/// Who the driver said it is.
+/// The description of the driver.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Described {
     name: String,
@@ -76,7 +77,7 @@ struct Described {
 
 struct State {
     link: Link,
-    /// Number of connections in a row that did not last for [`STABLE_AFTER`].
+    /// Number of consecutive connections that did not last for [`STABLE_AFTER`].
     short_lived: u32,
 }
 
@@ -116,17 +117,17 @@ impl DriverConnection {
         Self { dial, caller, state, described: Mutex::new(None), changes: watch::Sender::default() }
     }
 
-    /// What the driver said when it was last asked.
+    /// Returns the capabilities of the last description.
     pub(crate) fn capabilities(&self) -> Capabilities {
         self.described.lock().as_ref().map_or(Capabilities::MINIMAL, |described| described.capabilities)
     }
 
-    /// Tells when another driver answers than before.
+    /// Signals when a different driver responds.
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// A connection on which the driver has said who it is.
+    /// Returns a connection whose driver has described itself.
     pub(crate) async fn client(&self) -> Result<Client, Arc<LinkError>> {
         let mut state = self.state.lock().await;
         let setbacks = match state.usable(|| self.dial.place())? {
@@ -136,26 +137,26 @@ impl DriverConnection {
         match self.reach().await {
             Ok((client, connection)) => {
                 let since = Instant::now();
-                // The first connection that breaks is replaced at once.
+                // The first lost connection is replaced immediately.
                 let next = match state.short_lived {
                     0 => since,
-                    times => since + self.caller.random.stretched(WAITS.after(times), JITTER),
+                    times => since + self.caller.random.stretched(BACKOFF.after(times), JITTER),
                 };
                 state.link = Link::Up { client: client.clone(), connection, since, next };
                 Ok(client)
             }
             Err(why) => {
                 let why = Arc::new(why);
-                let wait = WAITS.after(setbacks.saturating_add(1));
+                let wait = BACKOFF.after(setbacks.saturating_add(1));
                 let until = Instant::now() + self.caller.random.stretched(wait, JITTER);
-                tracing::debug!(why = %why.sentence(), setbacks, "the driver was not reached");
+                tracing::debug!(why = %why.sentence(), setbacks, "failed to reach the driver");
                 state.link = Link::Down { setbacks: setbacks.saturating_add(1), until, why: why.clone() };
                 Err(why)
             }
         }
     }
 
-    /// When the next attempt makes sense.
+    /// Returns the time of the next attempt.
     pub(crate) async fn next_attempt(&self) -> Instant {
         match self.state.lock().await.link {
             Link::Down { until, .. } => until,
@@ -165,8 +166,8 @@ impl DriverConnection {
     }
 
     async fn reach(&self) -> Result<(Client, http2::SendRequest<tonic::body::Body>), LinkError> {
-        let too_slow = |_| LinkError::Timeout { place: self.dial.place(), after: REACHED_WITHIN };
-        tokio::time::timeout(REACHED_WITHIN, self.connect()).await.map_err(too_slow)?
+        let too_slow = |_| LinkError::Timeout { place: self.dial.place(), after: CONNECT_TIMEOUT };
+        tokio::time::timeout(CONNECT_TIMEOUT, self.connect()).await.map_err(too_slow)?
     }
 
     async fn connect(&self) -> Result<(Client, http2::SendRequest<tonic::body::Body>), LinkError> {
@@ -182,13 +183,13 @@ impl DriverConnection {
         self.keep(Box::pin(connection));
         let origin: Uri = self.dial.origin().parse().map_err(|_| LinkError::Name { place: self.dial.place() })?;
         let client = DriverClient::with_origin(Carrier(send.clone()), origin)
-            .max_decoding_message_size(LARGEST_ANSWER)
-            .max_encoding_message_size(LARGEST_LIST);
-        self.ask_who_it_is(client.clone()).await?;
+            .max_decoding_message_size(MAX_RESPONSE)
+            .max_encoding_message_size(MAX_LIST);
+        self.describe(client.clone()).await?;
         Ok((client, send))
     }
 
-    /// Lets a connection live until it ends, or everything does.
+    /// Keeps a connection until it ends or the tasks are stopped.
     fn keep(&self, connection: BoxFuture<'static, hyper::Result<()>>) {
         let (stopping, place) = (self.caller.tasks.stopping(), self.dial.place());
         self.caller.tasks.spawn("driver connection", async move {
@@ -196,16 +197,16 @@ impl DriverConnection {
                 biased;
                 () = stopping.cancelled() => {}
                 ended = connection => match ended {
-                    Ok(()) => tracing::debug!(%place, "the connection to the driver was closed"),
+                    Ok(()) => tracing::debug!(%place, "connection to the driver was closed"),
                     Err(error) => {
-                        tracing::debug!(%place, error = printable(&error.to_string()), "the connection to the driver broke");
+                        tracing::debug!(%place, error = printable(&error.to_string()), "lost the connection to the driver");
                     }
                 }
             }
         });
     }
 
-    async fn ask_who_it_is(&self, mut client: Client) -> Result<(), LinkError> {
+    async fn describe(&self, mut client: Client) -> Result<(), LinkError> {
         let asked = client.describe(DescribeRequest { client: self.caller.name.clone() }).await;
         let said = asked.map_err(|status| match status.code() {
             tonic::Code::Unimplemented => LinkError::Protocol { place: self.dial.place() },
@@ -233,7 +234,7 @@ impl DriverConnection {
     }
 }
 
-/// Runs hyper's tasks until everything ends; the one that moves the bytes of a connection is among them.
+/// Runs hyper's tasks, including the one that transfers the bytes of a connection, until all tasks end.
 #[derive(Clone)]
 struct EndsWith(Tasks);
 
@@ -253,7 +254,7 @@ where
     }
 }
 
-/// Carries requests over one connection.
+/// Sends requests over one connection.
 #[derive(Clone)]
 pub(crate) struct Carrier(http2::SendRequest<tonic::body::Body>);
 
@@ -268,6 +269,6 @@ impl tower::Service<http::Request<tonic::body::Body>> for Carrier {
 
     fn call(&mut self, request: http::Request<tonic::body::Body>) -> Self::Future {
         let answer = self.0.send_request(request);
-        Box::pin(async move { Ok(answer.await?.map(|body| Limited::new(body, LONGEST_ANSWER))) })
+        Box::pin(async move { Ok(answer.await?.map(|body| Limited::new(body, MAX_RESPONSE_LENGTH))) })
     }
 }

@@ -1,4 +1,4 @@
-//! Opening one connection to a driver.
+//! Opens a connection to a driver.
 
 use std::sync::Arc;
 
@@ -12,19 +12,19 @@ use crate::endpoint::Endpoint;
 use crate::link_error::LinkError;
 use crate::tls::TlsFiles;
 
-/// A stream of bytes.
+/// A byte stream.
 pub trait Io: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Io for T {}
 
-/// Opens connections to one driver. A trait, so that a test or a simulation needs no sockets.
+/// Opens connections to one driver. It is a trait, so that tests and simulations need no sockets.
 pub trait Dial: Send + Sync + 'static {
     /// Opens a connection.
     fn dial(&self) -> BoxFuture<'static, Result<Box<dyn Io>, LinkError>>;
 
-    /// Where to, for people.
+    /// Returns the endpoint for messages.
     fn place(&self) -> String;
 
-    /// The authority that requests name, as HTTP wants one.
+    /// Returns the origin of the requests for HTTP.
     fn origin(&self) -> String {
         "http://localhost".to_owned()
     }
@@ -63,7 +63,7 @@ impl Dial for TlsDial {
             let tcp = TcpStream::connect((host.as_str(), port))
                 .await
                 .map_err(|source| LinkError::Connect { place: place.clone(), source })?;
-            // Requests are small and wait for their answers: Nagle's algorithm would only delay them.
+            // Requests are small and wait for their responses, so Nagle's algorithm would only delay them.
             tcp.set_nodelay(true).ok();
             let stream = TlsConnector::from(config)
                 .connect(name, tcp)

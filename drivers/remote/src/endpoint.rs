@@ -1,37 +1,37 @@
-//! Where a driver is.
+//! Driver endpoints.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Where a driver listens. There is no way to say "TCP without TLS": credentials of a cloud pass through.
+/// The endpoint of a driver. TCP without TLS is not supported, because cloud credentials are transferred.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Endpoint {
     /// A unix socket, for a driver on the same host or in the same pod: `unix:/run/driver.sock`.
     Unix(PathBuf),
-    /// TCP with TLS in which both sides show a certificate: `tcp+mtls://driver.example:9443`.
+    /// TCP with mutual TLS: `tcp+mtls://driver.example:9443`.
     MutualTls {
-        /// A name or an address; the driver's certificate must be issued for it.
+        /// A host name or an address; the driver's certificate must be valid for it.
         host: String,
         /// The port.
         port: u16,
     },
 }
 
-/// A text that names no endpoint.
+/// An invalid endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EndpointError {
-    /// It begins with nothing we know.
-    #[error("write it like unix:/run/driver.sock or tcp+mtls://driver.example:9443")]
+    /// The scheme is unknown.
+    #[error("expected the form unix:/run/driver.sock or tcp+mtls://driver.example:9443")]
     Scheme,
-    /// It names no file.
+    /// The path is missing.
     #[error("unix: must be followed by the path of a socket, as in unix:/run/driver.sock")]
     Path,
-    /// It names no host or no port.
+    /// The host or the port is missing.
     #[error("tcp+mtls:// must be followed by host and port, as in tcp+mtls://driver.example:9443")]
     Address,
-    /// TLS in which both sides show a certificate takes certificates.
-    #[error("tcp+mtls:// takes three files: a certificate, its key, and the authority of the other side's certificate")]
+    /// The files for mutual TLS are missing.
+    #[error("tcp+mtls:// requires three files: a certificate, its key, and the CA certificate of the other side")]
     Files,
 }
 
@@ -40,7 +40,7 @@ impl FromStr for Endpoint {
 
     fn from_str(text: &str) -> Result<Self, EndpointError> {
         if let Some(path) = text.strip_prefix("unix:") {
-            // As gRPC writes it, unix:path and unix:///path.
+            // gRPC allows unix:path and unix:///path.
             let path = path.strip_prefix("//").unwrap_or(path);
             return if path.is_empty() { Err(EndpointError::Path) } else { Ok(Self::Unix(path.into())) };
         }
@@ -75,7 +75,7 @@ mod tests {
     #[case("unix:d.sock", "unix:d.sock")]
     #[case("tcp+mtls://d.example:9443", "tcp+mtls://d.example:9443")]
     #[case("tcp+mtls://[::1]:1", "tcp+mtls://[::1]:1")]
-    fn an_endpoint_reads_back_as_what_it_was(#[case] text: &str, #[case] canonical: &str) {
+    fn endpoint_round_trips(#[case] text: &str, #[case] canonical: &str) {
         let endpoint: Endpoint = text.parse().unwrap();
         assert_eq!(endpoint.to_string(), canonical);
         assert_eq!(canonical.parse(), Ok(endpoint));
@@ -89,7 +89,7 @@ mod tests {
     #[case("tcp+mtls://d", EndpointError::Address)]
     #[case("tcp+mtls://:1", EndpointError::Address)]
     #[case("tcp+mtls://d:http", EndpointError::Address)]
-    fn what_is_no_endpoint_is_refused_with_an_example(#[case] text: &str, #[case] error: EndpointError) {
+    fn invalid_endpoint_is_rejected_with_an_example(#[case] text: &str, #[case] error: EndpointError) {
         assert_eq!(text.parse::<Endpoint>(), Err(error));
         assert!(error.to_string().contains(" unix:/run/") || error.to_string().contains(" tcp+mtls://driver"));
     }

@@ -1,15 +1,14 @@
-//! A driver in a process of its own.
+//! Drivers in separate processes.
 //!
-//! Two components that meet at `proto/millwright/driver/v1/driver.proto`: [`RemoteDriver`] is a [`driver::Driver`] whose cloud is at
-//! the other end of a connection, and [`serve`](fn@serve) puts any [`driver::Driver`] there. Drivers in other languages speak the same
-//! protocol and pass the same conformance suite, over the wire.
+//! Two components use `proto/millwright/driver/v1/driver.proto`: [`RemoteDriver`] is a [`driver::Driver`] that forwards
+//! its calls, and [`serve`](fn@serve) exposes any [`driver::Driver`]. Drivers in other languages use the same protocol
+//! and pass the same conformance suite over the wire.
 //!
-//! What the wire adds is uncertainty: a connection can break after the cloud was asked and before it was heard. That is
-//! `Unavailable`, the outcome is unknown, and nothing here tries again by itself; the controller asks for the status first.
+//! A connection can be lost after the request was sent and before the response was read. The call is then `Unavailable`
+//! and its effect is unknown. This crate does not retry; the controller first requests the status.
 //!
-//! Connections are made by hand rather than by tonic's transport, for three reasons: an operator needs a sentence that says which
-//! step failed, the driver must be asked who it is on every new connection, and without sockets (any stream of bytes will do) the
-//! protocol runs under a paused clock.
+//! The crate does not use tonic's transport: the operator needs an error that names the failed step, the driver must
+//! describe itself on every new connection, and the protocol must run over any byte stream under a paused clock.
 
 pub mod messages;
 

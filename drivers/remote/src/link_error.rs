@@ -1,4 +1,4 @@
-//! Why there is no connection to a driver.
+//! Errors of connecting to a driver.
 
 use std::error::Error;
 use std::io;
@@ -8,63 +8,63 @@ use driver::text::printable;
 
 use crate::tls::TlsError;
 
-/// A step on the way to a driver that failed.
+/// A failed step of connecting to a driver.
 #[derive(Debug, thiserror::Error)]
 pub enum LinkError {
-    /// Nobody listens, or we may not speak to who does.
+    /// The connection was refused, or the permission is missing.
     #[error("failed to connect to {place}")]
     Connect {
         /// The endpoint.
         place: String,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
-    /// Our own certificate, its key or the authority cannot be used.
+    /// The client certificate, its key or the CA certificate cannot be used.
     #[error("failed to set up TLS for {place}")]
     Files {
         /// The endpoint.
         place: String,
-        /// Which file, and why.
+        /// The file and the cause.
         #[source]
         source: TlsError,
     },
-    /// The endpoint's host is no name that a certificate could be issued for.
-    #[error("failed to make sense of the host name in {place}")]
+    /// The host name of the endpoint is not a valid certificate name.
+    #[error("failed to parse the host name in {place}")]
     Name {
         /// The endpoint.
         place: String,
     },
-    /// TLS could not be agreed on.
-    #[error("failed to agree on TLS with {place}")]
+    /// The TLS handshake failed.
+    #[error("failed to establish a TLS connection to {place}")]
     Tls {
         /// The endpoint.
         place: String,
-        /// What TLS said.
+        /// The TLS error.
         #[source]
         source: io::Error,
     },
-    /// The other side does not speak HTTP/2, or broke off.
-    #[error("failed to begin to speak with {place}")]
+    /// The server does not speak HTTP/2 or closed the connection.
+    #[error("failed to start HTTP/2 with {place}")]
     Handshake {
         /// The endpoint.
         place: String,
-        /// What the connection said.
+        /// The connection error.
         #[source]
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The other side speaks gRPC, but does not serve this version of the protocol.
+    /// The server speaks gRPC, but not this version of the protocol.
     #[error("failed to find the protocol millwright.driver.v1 at {place}")]
     Protocol {
         /// The endpoint.
         place: String,
     },
-    /// The driver did not say who it is.
-    #[error("failed to learn who listens at {place}")]
+    /// The driver did not describe itself.
+    #[error("failed to describe the driver at {place}")]
     Describe {
         /// The endpoint.
         place: String,
-        /// What came instead.
+        /// The gRPC status.
         #[source]
         source: Box<tonic::Status>,
     },
@@ -74,23 +74,23 @@ pub enum LinkError {
         /// The endpoint.
         place: String,
     },
-    /// The other side accepts connections and says nothing.
+    /// The server accepts connections and does not respond.
     #[error("failed to reach {place} within {}s", after.as_secs())]
     Timeout {
         /// The endpoint.
         place: String,
-        /// How long it had.
+        /// The timeout.
         after: Duration,
     },
 }
 
 impl LinkError {
-    /// One sentence for people, with what to look at.
+    /// Returns one sentence for operators with the next step.
     pub fn sentence(&self) -> String {
         match self {
             Self::Connect { place, source } => match source.kind() {
                 io::ErrorKind::PermissionDenied => format!(
-                    "we may not speak to the driver at {place} ({source}): the socket belongs to another user; run as the same one"
+                    "permission denied for the driver socket {place} ({source}): run as the user that owns the socket"
                 ),
                 _ => format!("no driver listens at {place} ({source}): start it, or check the endpoint"),
             },
@@ -98,46 +98,48 @@ impl LinkError {
                 Some(why) => format!("{source}: {why}"),
                 None => source.to_string(),
             },
-            Self::Name { place } => format!("{place} names no host: check the endpoint"),
+            Self::Name { place } => format!("{place} has no valid host name: check the endpoint"),
             Self::Tls { place, source } => tls_sentence(place, source),
             Self::Handshake { place, source } => match refusal(source.as_ref()) {
-                Some(alert) => refused_us(place, &alert),
-                None => format!("what listens at {place} does not speak gRPC, or broke off: check the endpoint"),
+                Some(alert) => client_certificate_rejected(place, &alert),
+                None => {
+                    format!("the server at {place} does not speak gRPC or closed the connection: check the endpoint")
+                }
             },
             Self::Protocol { place } => format!(
-                "what listens at {place} does not serve the driver protocol millwright.driver.v1: it is another service, or a driver of another version"
+                "the server at {place} does not serve the driver protocol millwright.driver.v1: it is another service or a driver of another version"
             ),
             Self::Describe { place, source } => match refusal(source.as_ref()) {
-                Some(alert) => refused_us(place, &alert),
+                Some(alert) => client_certificate_rejected(place, &alert),
                 None if source.source().is_some() => format!(
-                    "the driver at {place} hung up before it said who it is: look at its log; with TLS it may have refused our certificate"
+                    "the driver at {place} closed the connection before it described itself: check its log; with TLS it may have rejected the client certificate"
                 ),
                 None => format!(
-                    "the driver at {place} did not say who it is ({:?} {}): look at its log",
+                    "the driver at {place} did not describe itself ({:?} {}): check its log",
                     source.code(),
                     printable(source.message())
                 ),
             },
             Self::Unstable { place } => {
-                format!("the driver at {place} closes its connections soon after they are opened: look at its log")
+                format!("the driver at {place} closes its connections soon after they are opened: check its log")
             }
             Self::Timeout { place, after } => format!(
-                "{place} accepts connections but did not say who it is within {}s: look at the driver's log",
+                "the driver at {place} accepts connections but did not describe itself within {}s: check its log",
                 after.as_secs()
             ),
         }
     }
 }
 
-fn refused_us(place: &str, alert: &str) -> String {
+fn client_certificate_rejected(place: &str, alert: &str) -> String {
     format!(
-        "the driver at {place} refused our certificate ({alert}): it must be issued by the authority the driver trusts"
+        "the driver at {place} rejected the client certificate ({alert}): it must be issued by a CA that the driver trusts"
     )
 }
 
-/// Whether TLS was refused by the other side, somewhere down the causes. With TLS 1.3 a client learns only after its own handshake
-/// that its certificate was not accepted, and by then HTTP/2 keeps no more of an error than its kind and its text. The kind is the
-/// one in which TLS, and nothing else on these connections, speaks.
+/// Returns the TLS alert if the server rejected the handshake. With TLS 1.3 a client learns only after its own
+/// handshake that its certificate was rejected, and HTTP/2 then keeps only the kind and the text of the error. On these
+/// connections only TLS uses this kind.
 fn refusal(error: &(dyn Error + 'static)) -> Option<String> {
     let mut next = Some(error);
     while let Some(error) = next {
@@ -154,19 +156,23 @@ fn tls_sentence(place: &str, source: &io::Error) -> String {
     match source.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
         Some(rustls::Error::InvalidCertificate(wrong)) => match wrong {
             Wrong::NotValidForName | Wrong::NotValidForNameContext { .. } => {
-                format!("the certificate of the driver at {place} is for another name: use a name it was issued for")
+                format!(
+                    "the certificate of the driver at {place} is for another name: use a name for which it was issued"
+                )
             }
-            Wrong::UnknownIssuer | Wrong::BadSignature => format!(
-                "the certificate of the driver at {place} was not issued by the authority we trust: check the authority's file"
-            ),
+            Wrong::UnknownIssuer | Wrong::BadSignature => {
+                format!("the certificate of the driver at {place} was not issued by the trusted CA: check the CA file")
+            }
             Wrong::Expired | Wrong::ExpiredContext { .. } => {
                 format!("the certificate of the driver at {place} has expired: renew it")
             }
-            other => format!("the certificate of the driver at {place} is not acceptable: {other}"),
+            other => format!("the certificate of the driver at {place} is invalid: {other}"),
         },
-        Some(rustls::Error::AlertReceived(alert)) => refused_us(place, &format!("{alert:?}")),
-        Some(rustls::Error::InvalidMessage(_)) => format!("what listens at {place} does not speak TLS: check the port"),
+        Some(rustls::Error::AlertReceived(alert)) => client_certificate_rejected(place, &format!("{alert:?}")),
+        Some(rustls::Error::InvalidMessage(_)) => format!("the server at {place} does not speak TLS: check the port"),
         Some(other) => format!("TLS with the driver at {place} failed: {other}"),
-        None => format!("the driver at {place} broke off the TLS handshake ({source}): look at its log"),
+        None => {
+            format!("the driver at {place} closed the connection during the TLS handshake ({source}): check its log")
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Where a driver waits for its callers.
+//! Listens for callers of a driver.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -13,13 +13,13 @@ use crate::dial::Io;
 use crate::endpoint::Endpoint;
 use crate::tls::{TlsError, TlsFiles};
 
-/// How long a caller may take to show its certificate.
+/// Timeout for the TLS handshake of a caller.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// How long a caller that was refused is listened to.
-const HEARD_OUT: Duration = Duration::from_secs(1);
+/// Maximum time to read from a rejected caller.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A place to listen at. A unix socket is removed when the listener is dropped.
+/// A listening socket. A unix socket is removed when the listener is dropped.
 #[derive(Debug)]
 pub struct Listener {
     endpoint: Endpoint,
@@ -32,44 +32,44 @@ enum Socket {
     Tcp(TcpListener, TlsFiles),
 }
 
-/// An endpoint that cannot be listened at.
+/// Errors of listening at an endpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Someone does already.
+    /// Another process listens there.
     #[error("failed to listen at {place}: another process already does")]
     Taken {
         /// The endpoint.
         place: String,
     },
-    /// The system said no.
+    /// The system error of binding.
     #[error("failed to listen at {place}")]
     Bind {
         /// The endpoint.
         place: String,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// TCP needs certificates.
-    #[error("failed to listen at {place}: it takes a certificate, its key and the authority of those who may call")]
+    /// TCP needs TLS files.
+    #[error("failed to listen at {place}: it requires a certificate, its key and the CA certificate of the callers")]
     NoFiles {
         /// The endpoint.
         place: String,
     },
-    /// The certificates cannot be used.
+    /// The TLS files cannot be used.
     #[error("failed to set up TLS for {place}")]
     Tls {
         /// The endpoint.
         place: String,
-        /// Which file, and why.
+        /// The file and the cause.
         #[source]
         source: TlsError,
     },
 }
 
 impl Listener {
-    /// Begins to listen. A unix socket is open to its owner alone, from its first moment; one that a dead process left behind is
-    /// replaced. TLS files are checked now and read again for every caller.
+    /// Starts listening. A unix socket is accessible only to its owner from the start, and a stale socket of a dead
+    /// process is replaced. TLS files are checked now and read again for every caller.
     pub async fn bind(endpoint: &Endpoint, files: Option<&TlsFiles>) -> Result<Self, ListenError> {
         let place = endpoint.to_string();
         let (endpoint, socket) = match endpoint {
@@ -92,7 +92,7 @@ impl Listener {
         Ok(Self { endpoint, socket })
     }
 
-    /// Where it listens; with the port that was found if zero was asked for.
+    /// Returns the endpoint, with the assigned port if port zero was requested.
     pub fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
@@ -110,20 +110,20 @@ impl Listener {
 impl Drop for Listener {
     fn drop(&mut self) {
         if let Endpoint::Unix(path) = &self.endpoint {
-            // Somebody else's by now, or gone: nothing to do about it here.
+            // The socket is already gone or belongs to another process.
             std::fs::remove_file(path).ok();
         }
     }
 }
 
-/// Someone at the door.
+/// A connection that is not authenticated yet.
 pub(crate) enum Caller {
     Unix(UnixStream),
     Tcp(TcpStream, TlsFiles),
 }
 
 impl Caller {
-    /// Lets the caller in, if it can show who it is.
+    /// Authenticates the caller.
     pub(crate) async fn admit(self) -> Result<Box<dyn Io>, Refused> {
         match self {
             Self::Unix(stream) => Ok(Box::new(stream)),
@@ -134,7 +134,7 @@ impl Caller {
                 match tokio::time::timeout(HANDSHAKE, handshake).await {
                     Ok(Ok(stream)) => Ok(Box::new(stream)),
                     Ok(Err((source, stream))) => {
-                        hear_out(stream).await;
+                        drain(stream).await;
                         Err(Refused::Handshake(source))
                     }
                     Err(_) => Err(Refused::Slow),
@@ -144,31 +144,31 @@ impl Caller {
     }
 }
 
-/// Lets a caller that was refused finish its sentence. A connection that is closed over unread bytes is reset, and the reset overtakes
-/// the alert that tells the caller why.
-async fn hear_out(mut stream: TcpStream) {
-    let hearing = async {
+/// Reads the rest of a rejected caller's data. Closing a connection with unread bytes sends a reset, which overtakes
+/// the TLS alert with the cause.
+async fn drain(mut stream: TcpStream) {
+    let draining = async {
         stream.shutdown().await?;
         tokio::io::copy(&mut stream, &mut tokio::io::sink()).await
     };
-    tokio::time::timeout(HEARD_OUT, hearing).await.ok();
+    tokio::time::timeout(DRAIN_TIMEOUT, draining).await.ok();
 }
 
-/// Why a caller was not let in.
+/// Why a caller was rejected.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refused {
     #[error("failed to set up TLS")]
     Files(#[source] TlsError),
-    #[error("failed to agree on TLS")]
+    #[error("failed to complete the TLS handshake")]
     Handshake(#[source] io::Error),
-    #[error("failed to agree on TLS in time")]
+    #[error("failed to complete the TLS handshake in time")]
     Slow,
 }
 
-/// Binds a unix socket that nobody else can ever open. Between `bind` and `chmod` a socket is as open as the umask lets it be, so both
-/// happen in a directory of our own, and the finished socket is moved to its place.
+/// Binds a unix socket that is never accessible to other users. Between `bind` and `chmod` the umask decides, so both
+/// happen in a private directory, and the socket is then moved to its path.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    let room = room_beside(path);
+    let room = directory_beside(path);
     std::fs::DirBuilder::new().mode(0o700).create(&room)?;
     let bound = (|| {
         let socket = room.join("s");
@@ -182,7 +182,8 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     bound
 }
 
-/// In the same directory, so that a move is a rename; short, because the path of a socket may have no more than 107 bytes.
-fn room_beside(path: &Path) -> PathBuf {
+/// Returns a directory in the same parent, so that a move is a rename. Its name is short, because a socket path is
+/// limited to 107 bytes.
+fn directory_beside(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{}", std::process::id()))
 }

@@ -1,4 +1,4 @@
-//! Any driver as a process.
+//! Serves any driver as a process.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use crate::listener::Listener;
 use crate::messages::driver_server::DriverServer;
 use crate::service::Service;
 
-/// How long calls may go on after the server was asked to stop.
+/// Grace period for calls after a stop request.
 const GRACE: Duration = Duration::from_secs(2);
-/// How many calls one caller may have under way.
+/// Maximum number of concurrent calls per caller.
 const CALLS: u32 = 1000;
-/// How often a silent caller is asked whether it is alive: one that was cut off would keep its calls for ever.
+/// Interval of keepalive pings: a disconnected caller would keep its calls forever.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// As the protocol promises.
-const LARGEST_MESSAGE: usize = 64 << 20;
-/// How long to wait when the system has no room for another connection.
-const BREATHER: Duration = Duration::from_millis(100);
+/// Maximum message size, as the protocol specifies.
+const MAX_MESSAGE: usize = 64 << 20;
+/// Delay after the system failed to accept a connection.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// What a caller calls itself that only wants to know whether the driver answers.
+/// Caller name of a probe.
 pub const PROBE: &str = "probe";
 
-/// How a driver introduces itself.
+/// Description of a driver.
 #[derive(Clone, Debug)]
 pub struct About {
     /// Its name, for logs.
@@ -38,7 +38,7 @@ pub struct About {
     pub version: String,
 }
 
-/// Serves a driver to whoever may connect, until `tasks` are asked to stop. Calls end when their callers go away.
+/// Serves a driver to all permitted callers until `tasks` are stopped. A call ends when its caller disconnects.
 pub async fn serve(driver: Arc<dyn Driver>, about: About, listener: Listener, tasks: Tasks) {
     let accept = async {
         loop {
@@ -48,13 +48,13 @@ pub async fn serve(driver: Arc<dyn Driver>, about: About, listener: Listener, ta
                     tasks.spawn("caller", async move {
                         match caller.admit().await {
                             Ok(io) => attend(driver, about, io, owner).await,
-                            Err(why) => tracing::warn!(error = &why as &dyn std::error::Error, "a caller was refused"),
+                            Err(why) => tracing::warn!(error = &why as &dyn std::error::Error, "rejected caller"),
                         }
                     });
                 }
                 Err(error) => {
                     tracing::warn!(%error, "failed to accept a connection");
-                    tokio::time::sleep(BREATHER).await;
+                    tokio::time::sleep(ACCEPT_RETRY).await;
                 }
             }
         }
@@ -62,11 +62,11 @@ pub async fn serve(driver: Arc<dyn Driver>, about: About, listener: Listener, ta
     tasks.stopping().run_until_cancelled(accept).await;
 }
 
-/// Serves a driver to one caller, over any stream of bytes, until either side ends it.
+/// Serves a driver to one caller over any byte stream until either side ends it.
 pub async fn attend(driver: Arc<dyn Driver>, about: About, io: impl Io, tasks: Tasks) {
     let server = DriverServer::new(Service::new(driver, about))
-        .max_decoding_message_size(LARGEST_MESSAGE)
-        .max_encoding_message_size(LARGEST_MESSAGE);
+        .max_decoding_message_size(MAX_MESSAGE)
+        .max_encoding_message_size(MAX_MESSAGE);
     let service = hyper::service::service_fn(move |request| server.clone().call(request));
     let mut connection = pin!(
         http2::Builder::new(OwnedBy(tasks.clone()))
@@ -85,11 +85,11 @@ pub async fn attend(driver: Arc<dyn Driver>, about: About, io: impl Io, tasks: T
         }
     };
     if let Some(Err(error)) = ended {
-        tracing::debug!(%error, "a caller went away");
+        tracing::debug!(%error, "caller disconnected");
     }
 }
 
-/// Runs hyper's tasks, which are calls, where they have an owner. They end with their connection, which ends with grace.
+/// Runs hyper's tasks, which are calls, in a task owner. They end with their connection, which closes gracefully.
 #[derive(Clone)]
 struct OwnedBy(Tasks);
 

@@ -1,4 +1,4 @@
-//! The protocol's side of a driver: each call opened, asked, answered.
+//! Implements the protocol for a driver: decode, call, encode.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,21 +23,21 @@ impl Service {
     }
 }
 
-/// The limits of a call as the caller set them.
+/// The limits of a call as set by the caller.
 struct Limits {
     call: Call,
-    /// What was asked of the cloud; the caller counts it.
+    /// The cloud requests, which the caller counts.
     asked: Arc<MeterBuffer>,
-    /// A caller that goes away drops the future this lives in. What the driver has running elsewhere learns it from the token.
+    /// If the caller disconnects, this future is dropped, and the token cancels the driver's other work.
     _gone: DropGuard,
 }
 
 impl Limits {
     fn of(metadata: &MetadataMap) -> Self {
         let canceled = CancellationToken::new();
-        let patience = metadata.get("grpc-timeout").and_then(|value| patience(value.to_str().ok()?));
+        let timeout = metadata.get("grpc-timeout").and_then(|value| timeout(value.to_str().ok()?));
         let asked = Arc::new(MeterBuffer::default());
-        let call = Call::within(patience.unwrap_or(Call::DEFAULT_TIMEOUT)).canceled_by(canceled.clone());
+        let call = Call::within(timeout.unwrap_or(Call::DEFAULT_TIMEOUT)).canceled_by(canceled.clone());
         Self { call: call.metered(asked.clone()), asked, _gone: canceled.drop_guard() }
     }
 
@@ -49,19 +49,19 @@ impl Limits {
         self.asked.take_pressure().into_iter().map(Into::into).collect()
     }
 
-    /// Answers within the limits, also for a driver that does not look at them.
+    /// Applies the limits, even if the driver ignores them.
     async fn bound<T>(&self, work: impl Future<Output = Result<T, DriverError>>) -> Result<T, DriverError> {
         let answer = self.call.bound(work).await;
         if let Err(error) = &answer {
             let cause = std::error::Error::source(error);
-            tracing::debug!(code = %error.code(), message = error.message(), cause, "a call failed");
+            tracing::debug!(code = %error.code(), message = error.message(), cause, "call failed");
         }
         answer
     }
 }
 
-/// The time a caller allows, as gRPC writes it: at most eight digits and a unit.
-fn patience(text: &str) -> Option<Duration> {
+/// Parses a gRPC timeout: at most eight digits and a unit.
+fn timeout(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let number: u64 = if (1..=8).contains(&digits.len()) { digits.parse().ok()? } else { return None };
     match unit {
@@ -82,9 +82,9 @@ impl driver_server::Driver for Service {
         request: Request<wire::DescribeRequest>,
     ) -> Result<Response<wire::DescribeResponse>, Status> {
         match request.get_ref().client.as_str() {
-            // A kubelet asks every few seconds.
-            PROBE => tracing::debug!("a probe is answered"),
-            client => tracing::info!(client, "a caller has connected"),
+            // A kubelet probes every few seconds.
+            PROBE => tracing::debug!("answered probe"),
+            client => tracing::info!(client, "caller connected"),
         }
         let offered = self.driver.capabilities();
         let offers = |support| support == Support::Offered;
@@ -216,7 +216,7 @@ mod tests {
     #[case("5x", None)]
     #[case("", None)]
     #[case("5é", None)]
-    fn the_callers_patience_is_read_as_grpc_writes_it(#[case] text: &str, #[case] read: Option<Duration>) {
-        assert_eq!(patience(text), read);
+    fn grpc_timeout_is_parsed(#[case] text: &str, #[case] read: Option<Duration>) {
+        assert_eq!(timeout(text), read);
     }
 }

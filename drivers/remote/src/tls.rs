@@ -1,7 +1,7 @@
-//! Who may talk to whom, over TCP.
+//! Mutual TLS over TCP.
 //!
-//! Both sides show a certificate of one authority, and nobody else gets as far as the first byte of the protocol. The files are
-//! read for every handshake, so that a rotated certificate needs no restart; connections are few.
+//! Both sides present a certificate of a trusted CA before the first byte of the protocol. The files are read for every
+//! handshake, so that a rotated certificate needs no restart; connections are rare.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,68 +13,68 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::{ClientConfig, RootCertStore, ServerConfig};
 
-/// What is spoken inside, as TLS announces it.
+/// ALPN protocol.
 const HTTP2: &[u8] = b"h2";
 
 /// The files of one side, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The authority that issued the other side's certificate.
+    /// The CA certificate that issued the other side's certificate.
     pub authority: PathBuf,
-    /// Our certificate, with those between it and the authority.
+    /// The own certificate with intermediate certificates.
     pub certificate: PathBuf,
-    /// Its key.
+    /// The key of the certificate.
     pub key: PathBuf,
 }
 
-/// TLS that could not be set up.
+/// Errors of setting up TLS.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file is missing or unreadable.
     #[error("failed to read {}", path.display())]
     Read {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A file holds no certificate.
+    /// A file contains no certificate.
     #[error("failed to find a PEM certificate in {}", path.display())]
     Certificate {
-        /// Which one.
+        /// The file.
         path: PathBuf,
     },
-    /// The file holds no key. What is in it is not quoted.
+    /// A file contains no key. Its content is not quoted.
     #[error("failed to find a PEM private key in {}", path.display())]
     Key {
-        /// Which one.
+        /// The file.
         path: PathBuf,
     },
-    /// The files make no identity or no authority.
+    /// The certificate and the key do not match.
     #[error("failed to use {} and {}", certificate.display(), key.display())]
     Identity {
-        /// Our certificate.
+        /// The certificate file.
         certificate: PathBuf,
-        /// Its key.
+        /// The key file.
         key: PathBuf,
-        /// What does not fit.
+        /// The cause.
         #[source]
         source: rustls::Error,
     },
-    /// The authority can vouch for nobody.
-    #[error("failed to use the certificate authority in {}", path.display())]
+    /// The CA certificate cannot be used.
+    #[error("failed to use the CA certificate in {}", path.display())]
     Authority {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }
 
 impl TlsFiles {
-    /// The client's side of a handshake.
+    /// Returns the client configuration for a handshake.
     pub(crate) async fn client(&self) -> Result<Arc<ClientConfig>, TlsError> {
         let (roots, chain, key) = self.load().await?;
         let mut config = ClientConfig::builder_with_provider(provider())
@@ -87,7 +87,7 @@ impl TlsFiles {
         Ok(Arc::new(config))
     }
 
-    /// The server's side of a handshake. Clients without a certificate of the authority are refused.
+    /// Returns the server configuration for a handshake. Clients without a certificate of the CA are rejected.
     pub(crate) async fn server(&self) -> Result<Arc<ServerConfig>, TlsError> {
         let (roots, chain, key) = self.load().await?;
         let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider())
@@ -120,7 +120,7 @@ impl TlsFiles {
     }
 }
 
-/// Named here and not looked up in the process: with a cloud's SDK linked in there are two.
+/// Selects the ring provider explicitly: if another crate links a second provider, rustls has no default.
 fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }

@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     let about = About { name: driver_virtual::PROVIDER.to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
     millwright::run_with(about, |Host { clock, random, tasks, target, .. }| {
         let cloud = VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), random.number());
-        // A cloud with hardware has kubelets of its own; this one plays them.
+        // In a real cloud the VMs run their own kubelets; here they are simulated.
         if let Some(client) = target {
             let (cloud, stopping) = (cloud.clone(), tasks.stopping());
             tasks.spawn("kubelets", async move { cloud.run_nodes(client, stopping).await });

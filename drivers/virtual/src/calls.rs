@@ -1,35 +1,35 @@
-//! What the cloud was asked, for tests and for the curious.
+//! Records the calls to the cloud, for tests and inspection.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use driver::{Code, Method};
 use jiff::Timestamp;
 
-/// One call, from its beginning.
+/// One call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallRecord {
-    /// When it began.
+    /// Start of the call.
     pub at: Timestamp,
-    /// What was asked.
+    /// The method.
     pub method: Method,
-    /// About which machine.
+    /// The machine of the call.
     pub machine: Option<String>,
-    /// What became of it.
+    /// The result of the call.
     pub end: CallEnd,
 }
 
-/// What became of a call.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallEnd {
-    /// It is still under way.
+    /// The call is in progress.
     Open,
-    /// It was answered.
+    /// The call returned this code.
     Answered(Code),
-    /// Its caller went away before an answer.
+    /// The caller ended the call before a response.
     Abandoned,
 }
 
-/// The latest calls and the number of all.
+/// The latest calls and the number of all calls.
 #[derive(Debug)]
 pub(crate) struct Calls {
     latest: VecDeque<CallRecord>,
@@ -43,7 +43,7 @@ impl Calls {
         Self { latest: VecDeque::new(), forgotten: 0, limit: limit.max(1), counts: BTreeMap::new() }
     }
 
-    /// Notes that a call has begun; the number by which its end is noted.
+    /// Records the start of a call. Returns the number with which its end is recorded.
     pub(crate) fn begin(&mut self, at: Timestamp, method: Method, machine: Option<&str>) -> u64 {
         *self.counts.entry(method).or_default() += 1;
         if self.latest.len() == self.limit {
@@ -78,7 +78,7 @@ mod tests {
     fn old_calls_are_forgotten_but_counted() {
         let mut calls = Calls::keeping(2);
         let numbers: Vec<_> = (0..3).map(|_| calls.begin(Timestamp::UNIX_EPOCH, Method::List, None)).collect();
-        calls.end(numbers[0], CallEnd::Abandoned); // forgotten: no one else's record may change
+        calls.end(numbers[0], CallEnd::Abandoned); // already dropped: no other record may change
         calls.end(numbers[2], CallEnd::Answered(Code::Ok));
         let ends: Vec<_> = calls.latest().into_iter().map(|call| call.end).collect();
         assert_eq!(ends, [CallEnd::Open, CallEnd::Answered(Code::Ok)]);

@@ -1,4 +1,4 @@
-//! The cloud itself: what is shared, what can be set, what can be done to it, what can be seen.
+//! The cloud: shared state, settings, actions and queries.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,27 +20,27 @@ use crate::observer::{Observer, VmEvent};
 use crate::spec::Spec;
 use crate::vm::{Initialized, Leaving, Power, State, UserData, Vm, VmId};
 
-/// Wall time, as something that is handed in.
+/// Returns the wall time; injected.
 pub type Now = Arc<dyn Fn() -> Timestamp + Send + Sync>;
 
-/// How a cloud behaves.
+/// Settings of a cloud.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which optional calls it has. With `initialize`, a new VM is `Uninitialized` until it was called.
+    /// The optional calls. With `initialize`, a new VM is `Uninitialized` until it is called.
     pub capabilities: Capabilities,
-    /// Whether a machine can get two VMs. Where it can, status does not lag, so that there is an honest way to look first.
+    /// Whether a machine can get two VMs. If so, status does not lag, so that callers can check first.
     pub doubles: Doubles,
-    /// How far status looks into the past.
+    /// Lag of status.
     pub status_lag: Duration,
-    /// How far list looks into the past.
+    /// Lag of list.
     pub list_lag: Duration,
-    /// What its errors on demand quote: clouds quote requests, and those hold credentials.
+    /// Quoted by injected errors: clouds quote requests, which contain credentials.
     pub quoted: String,
-    /// How many VMs there may be; can be changed later.
+    /// Limits of the number of VMs; can be changed later.
     pub quotas: Quotas,
-    /// How nodes live.
+    /// Settings of the simulated nodes.
     pub node_life: NodeLife,
-    /// How many calls are remembered one by one.
+    /// Number of calls that are recorded individually.
     pub remembered_calls: usize,
 }
 
@@ -59,7 +59,7 @@ impl Default for Config {
     }
 }
 
-/// A cloud with a clock. Clones are the same cloud; it outlives the controllers that use it.
+/// A simulated cloud. Clones share the same cloud; it outlives the controllers that use it.
 #[derive(Clone)]
 pub struct VirtualCloud {
     pub(crate) shared: Arc<Shared>,
@@ -72,7 +72,7 @@ pub(crate) struct Shared {
     changes: watch::Sender<u64>,
 }
 
-/// Everything that changes, behind one lock that is never held across a wait.
+/// All mutable state, behind one lock that is never held across an await.
 pub(crate) struct Sky {
     pub(crate) ledger: Ledger,
     pub(crate) scripts: Scripts,
@@ -83,7 +83,7 @@ pub(crate) struct Sky {
 }
 
 impl Sky {
-    /// Writes down that something was done to a VM, and tells whoever looks.
+    /// Records a change of a VM and calls the observer.
     pub(crate) fn note(&mut self, event: VmEvent, id: &VmId) {
         self.journal.note(id);
         if let (Some(observer), Some(vm)) = (&self.observer, self.ledger.get(id)) {
@@ -93,7 +93,7 @@ impl Sky {
 }
 
 impl VirtualCloud {
-    /// An empty cloud. What it does by chance follows from `seed`.
+    /// Creates an empty cloud. `seed` determines its random behaviour.
     pub fn new(config: Config, now: Now, seed: u64) -> Self {
         let state = Mutex::new(Sky {
             ledger: Ledger::with(config.quotas.clone()),
@@ -106,39 +106,39 @@ impl VirtualCloud {
         Self { shared: Arc::new(Shared { config, now, state, changes: watch::Sender::new(0) }) }
     }
 
-    // ApiError on demand.
+    // Injected errors.
 
-    /// Lets this befall calls from now on.
+    /// Adds a fault script.
     pub fn inject(&self, script: Script) {
         self.look(|sky| sky.scripts.add(script));
     }
 
-    /// Lets nothing befall calls any more.
+    /// Removes all fault scripts.
     pub fn clear_faults(&self) {
         self.look(|sky| sky.scripts.clear());
     }
 
-    /// Changes how many VMs there may be. Those that are there stay.
+    /// Changes the limits of the number of VMs. Existing VMs stay.
     pub fn set_quotas(&self, quotas: Quotas) {
         self.look(|sky| sky.ledger.quotas = quotas);
     }
 
-    /// Cuts the power of a VM: it is still there and still paid for, but its kubelet is silent until it is revived.
+    /// Turns a VM off: it still exists and incurs cost, but its kubelet is silent until the VM is revived.
     pub fn kill(&self, vm: &VmId) {
         self.set_power(vm, Power::Off);
     }
 
-    /// Stops everything inside a VM without the cloud noticing.
+    /// Stops all processes in a VM without the cloud noticing.
     pub fn hang(&self, vm: &VmId) {
         self.set_power(vm, Power::Hung);
     }
 
-    /// Brings a VM back: one that hung goes on where it stood, one without power boots.
+    /// Revives a VM: a hung VM continues, one without power boots.
     pub fn revive(&self, vm: &VmId) {
         self.set_power(vm, Power::On);
     }
 
-    /// Takes a VM away at once, as a cloud does with one that was rented cheaply.
+    /// Removes a VM immediately, as a cloud does with a spot instance.
     pub fn reclaim(&self, vm: &VmId) {
         let (now, at) = self.time();
         self.change(|sky| {
@@ -150,8 +150,8 @@ impl VirtualCloud {
         });
     }
 
-    /// Makes a VM behind the driver's back: of another cluster, without a machine's name, or a second one for a machine.
-    /// Refused only when the quota is full.
+    /// Creates a VM without the driver: of another cluster, without a machine name, or a duplicate for a machine. Fails
+    /// only if the quota is exceeded.
     pub fn plant(&self, spec: Spec, machine: Option<MachineName>) -> Option<Vm> {
         let time = self.time();
         let order = Order {
@@ -164,8 +164,8 @@ impl VirtualCloud {
         self.fill(order, Doubles::Allowed, time).ok()
     }
 
-    /// Puts a VM of an earlier cloud back under its name: it is up, and its kubelet goes on. It counts against no quota. `None` if the name is taken, or its
-    /// spec cannot be read.
+    /// Restores a VM of an earlier cloud under its name: it is running, and its kubelet continues. It counts against no
+    /// quota. Returns `None` if the name is taken or its spec is invalid.
     pub fn put_back(&self, kept: &KeptVm) -> Option<Vm> {
         let (now, _) = self.time();
         let order = Order {
@@ -182,59 +182,59 @@ impl VirtualCloud {
         })
     }
 
-    // What there is to see.
+    // Queries.
 
-    /// Every VM that stays, so that a later cloud can put it back. What it was started with is not kept.
+    /// Returns every VM that is not being deleted, so that a later cloud can restore it. User data is not included.
     pub fn kept(&self) -> Vec<KeptVm> {
         let stays = |vm: &Vm| vm.leaving.is_none();
         self.vms().iter().filter(|vm| stays(vm)).map(KeptVm::of).collect()
     }
 
-    /// Every VM that is not gone, ordered by name.
+    /// Returns every existing VM, ordered by name.
     pub fn vms(&self) -> Vec<Vm> {
         let now = Instant::now();
         self.look(|sky| sky.ledger.present(now).cloned().collect())
     }
 
-    /// Every VM that is not gone and was made for this machine, whatever its cluster.
+    /// Returns every existing VM of this machine, of any cluster.
     pub fn vms_of(&self, machine: &str) -> Vec<Vm> {
         let of_machine = |vm: &Vm| vm.machine.as_ref().is_some_and(|name| name.as_str() == machine);
         self.vms().into_iter().filter(of_machine).collect()
     }
 
-    /// One VM, while it is not gone.
+    /// Returns a VM while it exists.
     pub fn vm(&self, id: &VmId) -> Option<Vm> {
         let now = Instant::now();
         self.look(|sky| sky.ledger.get(id).filter(|vm| vm.state(now) != State::Gone).cloned())
     }
 
-    /// What a VM was started with; it may hold a token, so it is not part of [`Vm`].
+    /// Returns the user data of a VM. It may contain a token, so it is not part of [`Vm`].
     pub fn user_data(&self, id: &VmId) -> Option<Arc<[u8]>> {
         self.look(|sky| sky.ledger.get(id).and_then(|vm| vm.user_data.0.clone()))
     }
 
-    /// How often a method was called.
+    /// Returns the number of calls of a method.
     pub fn count(&self, method: Method) -> u64 {
         self.look(|sky| sky.calls.count(method))
     }
 
-    /// The latest calls, oldest first.
+    /// Returns the latest calls, oldest first.
     pub fn calls(&self) -> Vec<CallRecord> {
         self.look(|sky| sky.calls.latest())
     }
 
-    /// Calls `observer` for what becomes of VMs from now on. There is one at most.
+    /// Calls `observer` for later changes of VMs. There is at most one observer.
     pub fn observe(&self, observer: Observer) {
         self.look(|sky| sky.observer = Some(observer));
     }
 
-    /// Tells that something was done to a VM, not what. Time alone changes VMs too (they boot, they go); for that, look at
-    /// the instants of a VM.
+    /// Signals that a VM was changed, not how. VMs also change with time (they boot and disappear); for that, use the
+    /// instants of a VM.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.shared.changes.subscribe()
     }
 
-    // For the driver and the nodes.
+    // Used by the driver and the nodes.
 
     pub(crate) fn time(&self) -> (Instant, Timestamp) {
         (Instant::now(), (self.shared.now)())
@@ -244,7 +244,7 @@ impl VirtualCloud {
         with(&mut self.shared.state.lock())
     }
 
-    /// Changes VMs: what `with` writes into the journal is told to whoever follows it.
+    /// Changes VMs: entries that `with` adds to the journal are signaled to its readers.
     pub(crate) fn change<T>(&self, with: impl FnOnce(&mut Sky) -> T) -> T {
         let longest_lag = self.shared.config.status_lag.max(self.shared.config.list_lag);
         let (outcome, written) = self.look(|sky| {
@@ -255,7 +255,7 @@ impl VirtualCloud {
         outcome
     }
 
-    /// Makes a VM, or finds the one the machine has.
+    /// Creates a VM or returns the existing one of the machine.
     pub(crate) fn fill(&self, order: Order, doubles: Doubles, time: (Instant, Timestamp)) -> Result<Vm, Refusal> {
         self.change(|sky| {
             let vm = sky.ledger.fill(order, doubles, &mut sky.dice, time)?.clone();
@@ -278,13 +278,13 @@ impl VirtualCloud {
         });
     }
 
-    /// Notes the beginning of a call; its end is noted by the answer, or by dropping what this returns.
+    /// Records the start of a call. Its end is recorded by the response, or when the returned value is dropped.
     pub(crate) fn begin(&self, method: Method, machine: Option<&str>) -> OpenCall<'_> {
         let at = (self.shared.now)();
         OpenCall { cloud: self, number: self.look(|sky| sky.calls.begin(at, method, machine)), end: CallEnd::Abandoned }
     }
 
-    /// How far status looks into the past.
+    /// Returns the lag of status.
     pub(crate) fn status_lag(&self) -> Duration {
         match self.shared.config.doubles {
             Doubles::Prevented => self.shared.config.status_lag,
@@ -292,7 +292,7 @@ impl VirtualCloud {
         }
     }
 
-    /// The VMs that match, as status or list see them.
+    /// Returns the matching VMs as status or list see them.
     pub(crate) fn seen(&self, cluster: &str, wanted: &Wanted<'_>, lag: Duration) -> Vec<Vm> {
         let now = Instant::now();
         self.look(|sky| sky.ledger.seen(cluster, wanted, now, lag).cloned().collect())
@@ -305,7 +305,7 @@ impl std::fmt::Debug for VirtualCloud {
     }
 }
 
-/// A call whose end has not been noted.
+/// A call in progress.
 pub(crate) struct OpenCall<'a> {
     cloud: &'a VirtualCloud,
     number: u64,

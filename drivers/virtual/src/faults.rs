@@ -1,29 +1,29 @@
-//! Faults on demand.
+//! Fault injection.
 //!
-//! A script says which calls go wrong, how, and how often. Scripts are tried in the order in which they were added; the first
-//! that applies decides, except that a delay lets the next one speak as well, so "slow *and* failing" is two scripts. The dice
-//! are the cloud's own seeded ones: the same seed goes wrong in the same places.
+//! A script selects calls, a fault and a number of repetitions. Scripts are tried in the order in which they were
+//! added. The first match decides, except that a delay also applies the next match, so that "slow *and* failing" is two
+//! scripts. The random generator has the cloud's seed: the same seed injects the same faults.
 
 use std::time::Duration;
 
 use driver::{Code, Method};
 
-/// What goes wrong with a call.
+/// An injected fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The call fails with this code, and the cloud did nothing.
+    /// The call fails with this code without effect.
     Fail(Code),
-    /// The cloud does what was asked, but the answer is lost: the caller sees this code.
+    /// The call takes effect, but its response is lost: the caller gets this code.
     LoseAnswer(Code),
-    /// The call begins this much later.
+    /// The call starts this much later.
     Delay(Duration),
-    /// The call does nothing and never answers; only its deadline or its cancellation ends it.
+    /// The call has no effect and never returns; only its deadline or its cancellation ends it.
     Hang,
-    /// The cloud does what was asked and never answers.
+    /// The call takes effect and never returns.
     HangAfterEffect,
 }
 
-/// Which calls a fault befalls.
+/// Selects the calls with a fault.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Script {
     fault: Fault,
@@ -34,35 +34,35 @@ pub struct Script {
 }
 
 impl Script {
-    /// Befalls every call of every method, until it is narrowed down.
+    /// Applies to every call of every method, unless restricted.
     pub fn always(fault: Fault) -> Self {
         Self { fault, method: None, machine: None, left: None, chance: 1.0 }
     }
 
-    /// Befalls the next call of this method; [`Script::times`] for more.
+    /// Applies to the next call of this method; see [`Script::times`] for more.
     pub fn next(method: Method, fault: Fault) -> Self {
         Self::always(fault).on(method).times(1)
     }
 
-    /// Only calls of this method.
+    /// Restricts the script to calls of this method.
     #[must_use]
     pub fn on(self, method: Method) -> Self {
         Self { method: Some(method), ..self }
     }
 
-    /// Only calls about this machine.
+    /// Restricts the script to calls for this machine.
     #[must_use]
     pub fn of(self, machine: impl Into<String>) -> Self {
         Self { machine: Some(machine.into()), ..self }
     }
 
-    /// Only so many times, then never again.
+    /// Restricts the script to this number of calls.
     #[must_use]
     pub fn times(self, times: u64) -> Self {
         Self { left: Some(times), ..self }
     }
 
-    /// Only with this probability, from zero to one.
+    /// Restricts the script to this probability, from zero to one.
     #[must_use]
     pub fn with_chance(self, chance: f64) -> Self {
         Self { chance, ..self }
@@ -75,14 +75,14 @@ impl Script {
     }
 }
 
-/// What the scripts came to for one call.
+/// The combined faults of one call.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) delay: Duration,
     pub(crate) fault: Option<Fault>,
 }
 
-/// The scripts in force.
+/// The active scripts.
 #[derive(Debug, Default)]
 pub(crate) struct Scripts(Vec<Script>);
 
@@ -95,11 +95,11 @@ impl Scripts {
         self.0.clear();
     }
 
-    /// Decides what befalls this call, and uses up the scripts it takes.
+    /// Selects the faults of this call and uses up its scripts.
     pub(crate) fn fate(&mut self, method: Method, machine: Option<&str>, dice: &mut fastrand::Rng) -> Fate {
         let mut fate = Fate::default();
         for script in self.0.iter_mut().filter(|script| script.befalls(method, machine)) {
-            // A certain fault draws no dice, so that adding one does not shift what the others come to.
+            // A certain fault draws no random number, so that adding one does not change the other faults.
             if script.chance < 1.0 && dice.f64() >= script.chance {
                 continue;
             }
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn other_methods_and_machines_are_spared() {
+    fn calls_of_other_methods_and_machines_are_unaffected() {
         let mut scripts = Scripts::default();
         scripts.add(Script::always(Fault::Hang).on(Method::Delete));
         scripts.add(Script::always(Fault::Hang).of("another"));
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn a_delay_lets_the_next_script_speak() {
+    fn delay_applies_the_next_script_too() {
         let mut scripts = Scripts::default();
         scripts.add(Script::always(Fault::Delay(Duration::from_secs(3))));
         scripts.add(Script::always(Fault::Delay(Duration::from_secs(4))));
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_seed_goes_wrong_in_the_same_places() {
+    fn same_seed_injects_the_same_faults() {
         let course = |seed| {
             let mut scripts = Scripts::default();
             scripts.add(Script::always(Fault::Fail(Code::Unavailable)).with_chance(0.5));

@@ -1,7 +1,7 @@
-//! Which VMs something was done to, in order.
+//! A bounded journal of changed VMs, in order.
 //!
-//! Nodes follow the cloud by reading on from where they stopped, so that one change wakes one kubelet and not five thousand.
-//! The journal is bounded; a reader that fell behind is told to look at everything.
+//! Nodes read on from their last position, so that one change wakes one kubelet instead of five thousand. A reader that
+//! fell behind must check all VMs.
 
 use std::collections::VecDeque;
 
@@ -15,12 +15,12 @@ pub(crate) struct Journal {
     forgotten: u64,
 }
 
-/// What a reader missed.
+/// Changes since the last position of a reader.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum News {
-    /// These VMs, in order, perhaps more than once.
+    /// These VMs, in order, possibly repeated.
     Of(Vec<VmId>),
-    /// More than the journal remembers.
+    /// More than the journal contains.
     Everything,
 }
 
@@ -33,12 +33,12 @@ impl Journal {
         self.notes.push_back(vm.clone());
     }
 
-    /// The place behind the last note.
+    /// Returns the position after the last entry.
     pub(crate) fn end(&self) -> u64 {
         self.forgotten + self.notes.len() as u64
     }
 
-    /// What was noted from this place on.
+    /// Returns the entries from this position on.
     pub(crate) fn since(&self, place: u64) -> News {
         let skip = place.checked_sub(self.forgotten).and_then(|skip| usize::try_from(skip).ok());
         skip.map_or(News::Everything, |skip| News::Of(self.notes.iter().skip(skip).cloned().collect()))
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_fell_behind_is_told_to_look_at_everything() {
+    fn reader_that_fell_behind_must_check_everything() {
         let vm = VmId("vm-1".into());
         let mut journal = Journal::default();
         journal.note(&vm);

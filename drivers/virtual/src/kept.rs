@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::vm::Vm;
 
-/// What has to be known of a VM to put it back into a cloud.
+/// The data of a VM that a later cloud needs to restore it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KeptVm {

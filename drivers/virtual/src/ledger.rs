@@ -1,8 +1,7 @@
-//! Which VMs there are, and who may have another.
+//! The VMs of the cloud and their limits.
 //!
-//! The cloud's truth, as plain data: every question brings the instant it is asked at. Readers may be told to look at the
-//! past (`lag`), writers always see the present; that is what makes a lagging cloud dangerous to whoever creates first and
-//! asks later.
+//! Pure data: every query has the instant at which it is made. Readers may see the past (`lag`), writers always see the
+//! present. A lagging cloud is therefore dangerous for callers that create before they check.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,26 +14,26 @@ use tokio::time::Instant;
 use crate::spec::{NodeNaming, Spec};
 use crate::vm::{Initialized, Leaving, Power, State, UserData, Vm, VmId};
 
-/// What the cloud does when a machine that has a VM asks for one.
+/// Response of the cloud if a machine with a VM requests another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Doubles {
-    /// It is given the VM it has, as a driver must.
+    /// The existing VM is returned, as the driver contract requires.
     #[default]
     Prevented,
-    /// It is given another one, so that a caller who creates twice is found out.
+    /// Another VM is created, which reveals callers that create twice.
     Allowed,
 }
 
-/// How many VMs there may be.
+/// Limits of the number of VMs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Quotas {
-    /// In the whole cloud, whoever made them.
+    /// In the whole cloud.
     pub total: Option<usize>,
-    /// Of a class, by `namespace/name`; beside what its `providerSpec` says.
+    /// Per class, by `namespace/name`, in addition to the quota in its `providerSpec`.
     pub per_class: BTreeMap<String, usize>,
 }
 
-/// A VM that someone wants.
+/// A request for a VM.
 #[derive(Clone, Debug)]
 pub(crate) struct Order {
     pub(crate) machine: Option<MachineName>,
@@ -44,7 +43,7 @@ pub(crate) struct Order {
     pub(crate) initialized: Initialized,
 }
 
-/// Why an order was not filled.
+/// Why a request for a VM failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
     QuotaOfCloud(usize),
@@ -56,19 +55,19 @@ pub(crate) enum Refusal {
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     vms: BTreeMap<VmId, Vm>,
-    /// Where to look for a machine's VMs: those of all others need not be looked at.
+    /// Index of the VMs by machine.
     of_machine: BTreeSet<(MachineName, VmId)>,
     made: u32,
     pub(crate) quotas: Quotas,
 }
 
 impl Ledger {
-    /// No VMs yet, and these limits.
+    /// Creates an empty ledger with these limits.
     pub(crate) fn with(quotas: Quotas) -> Self {
         Self { quotas, ..Self::default() }
     }
 
-    /// Makes a VM at this instant, or finds the one the machine has.
+    /// Creates a VM at this instant or returns the existing one of the machine.
     pub(crate) fn fill(
         &mut self,
         order: Order,
@@ -98,7 +97,7 @@ impl Ledger {
         }))
     }
 
-    /// Puts a VM back under its name, as one that is up. `None` if the name is taken.
+    /// Restores a running VM under its name. Returns `None` if the name is taken.
     pub(crate) fn put_back(&mut self, order: Order, id: VmId, made_at: Timestamp, now: Instant) -> Option<&Vm> {
         if self.vms.contains_key(&id) {
             return None;
@@ -117,7 +116,7 @@ impl Ledger {
         candidates.find(|vm| wanted.is(vm, cluster) && vm.state(now) != State::Gone)
     }
 
-    /// The VMs among which the wanted ones are, without looking at each.
+    /// Returns the VMs that may match, without scanning all.
     fn candidates<'a>(&'a self, wanted: &Wanted<'a>) -> Box<dyn Iterator<Item = &'a VmId> + 'a> {
         match *wanted {
             Wanted::Id(id) => {
@@ -154,7 +153,7 @@ impl Ledger {
         }
     }
 
-    /// Begins to delete every VM that matches, and tells when each will be gone.
+    /// Starts the deletion of every matching VM and returns when each is gone.
     pub(crate) fn delete(
         &mut self,
         cluster: &str,
@@ -171,7 +170,7 @@ impl Ledger {
         candidates.into_iter().filter_map(leave).collect()
     }
 
-    /// The VMs that match, as a reader sees them who is `lag` behind.
+    /// Returns the matching VMs as a reader with this `lag` sees them.
     pub(crate) fn seen<'a>(
         &'a self,
         cluster: &'a str,
@@ -183,12 +182,12 @@ impl Ledger {
         candidates.filter(move |vm| wanted.is(vm, cluster) && vm.is_seen(now, lag))
     }
 
-    /// Every VM that is not gone.
+    /// Returns every existing VM.
     pub(crate) fn present(&self, now: Instant) -> impl Iterator<Item = &Vm> {
         self.vms.values().filter(move |vm| vm.state(now) != State::Gone)
     }
 
-    /// The VM of this name, also when it is gone and only laggards still see it.
+    /// Returns the VM with this name, even if only lagging readers still see it.
     pub(crate) fn get(&self, id: &VmId) -> Option<&Vm> {
         self.vms.get(id)
     }
@@ -197,7 +196,7 @@ impl Ledger {
         self.vms.get_mut(id)
     }
 
-    /// Forgets the VMs that not even a reader this far behind can see.
+    /// Drops the VMs that no reader with this lag can see.
     pub(crate) fn forget_gone(&mut self, now: Instant, lag: Duration) {
         let of_machine = &mut self.of_machine;
         self.vms.retain(|id, vm| {
@@ -210,7 +209,7 @@ impl Ledger {
     }
 }
 
-/// Which VMs of a cluster a question is about.
+/// The VMs of a cluster that a query selects.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted<'a> {
     /// The one with this provider id.
@@ -285,7 +284,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_vm_is_remembered_until_the_last_laggard_has_seen_it_go() {
+    async fn vm_is_kept_until_the_slowest_reader_has_seen_its_end() {
         let (start, mut dice) = (Instant::now(), fastrand::Rng::with_seed(1));
         let mut ledger = Ledger::default();
         let at = Timestamp::UNIX_EPOCH;
@@ -313,7 +312,7 @@ mod tests {
     proptest! {
         /// Shows VIR-3.
         #[test]
-        fn one_machine_has_one_vm_and_the_quota_holds_whatever_happens(acts in acts(), quota in 1usize..4) {
+        fn machine_has_one_vm_and_the_quota_holds(acts in acts(), quota in 1usize..4) {
             let (mut now, mut dice) = (Instant::now(), fastrand::Rng::with_seed(1));
             let mut ledger = Ledger::with(Quotas { total: Some(quota), ..Quotas::default() });
             let at = Timestamp::UNIX_EPOCH;
@@ -330,8 +329,8 @@ mod tests {
                 let distinct: std::collections::BTreeSet<_> = machines.iter().collect();
                 prop_assert_eq!(machines.len(), distinct.len());
                 prop_assert!(machines.len() <= quota);
-                prop_assert_eq!(ledger.of_machine.len(), ledger.vms.len(), "every VM is found by its machine, and nobody else");
-                // A reader without lag sees exactly the VMs that are not on their way out.
+                prop_assert_eq!(ledger.of_machine.len(), ledger.vms.len(), "every VM is indexed by its machine");
+                // A reader without lag sees exactly the VMs that are not being deleted.
                 let staying = ledger.present(now).filter(|vm| vm.leaving.is_none()).count();
                 prop_assert_eq!(ledger.seen("default", &Wanted::All, now, Duration::ZERO).count(), staying);
             }

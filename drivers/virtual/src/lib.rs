@@ -1,12 +1,12 @@
-//! A cloud with a clock: virtual machines that boot, join, hang and die on demand.
+//! A simulated cloud: virtual machines that boot, join, hang and fail on demand.
 //!
-//! It is the first driver, and the only one that needs no credentials: tests, benchmarks, the simulation and the demo run on
-//! it. [`VirtualCloud`] is the cloud and its [`driver::Driver`] in one; it has quotas, it can lag, lose answers and stall
-//! ([`Script`]), and whoever holds it sees every VM and every call. [`VirtualCloud::run_nodes`] plays the kubelets: nodes
-//! register, renew their leases, run pods and fall silent.
+//! It needs no credentials: tests, benchmarks, the simulation and the demo use it. [`VirtualCloud`] is the cloud and
+//! its [`driver::Driver`]. It has quotas, it can lag, lose responses and stall ([`Script`]), and it exposes every VM
+//! and every call. [`VirtualCloud::run_nodes`] simulates the kubelets: nodes register, renew their leases, run pods and
+//! become silent.
 //!
-//! All waiting is on tokio's clock and all chance comes from a seed, so under a paused clock a day passes in milliseconds and
-//! the same seed takes the same course.
+//! All waiting uses tokio's clock and all randomness comes from a seed. Under a paused clock a day passes in
+//! milliseconds, and the same seed has the same result.
 
 pub mod node_life;
 

@@ -1,20 +1,19 @@
-//! Who looks at what becomes of VMs, in the moment in which it does. An observer is called while the cloud holds its lock: it must not
-//! ask the cloud anything.
+//! Observes changes of VMs. An observer is called while the cloud holds its lock, so it must not call the cloud.
 
 use std::sync::Arc;
 
 use crate::vm::Vm;
 
-/// What became of a VM.
+/// A change of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VmEvent {
-    /// It was made, or whoever asked for it was given the one it had.
+    /// It was created, or the existing one was returned to the caller.
     Given,
-    /// The driver was asked to delete it; it is gone after its delete latency.
+    /// The driver started its deletion; it is gone after the delete latency.
     Deleted,
-    /// It was taken away at once, and not by the driver.
+    /// It was removed immediately, and not by the driver.
     TakenAway,
 }
 
-/// Whoever looks.
+/// A callback for changes.
 pub type Observer = Arc<dyn Fn(VmEvent, &Vm) + Send + Sync>;

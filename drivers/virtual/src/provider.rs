@@ -1,8 +1,7 @@
-//! The cloud as a driver sees it: the six calls.
+//! Implements the driver calls.
 //!
-//! Each call goes the same way. What is wrong with the request is told at once, without asking the cloud. Then the scripts
-//! decide what befalls the call. The effect happens in one instant, at the *beginning* of the time the call takes: whoever
-//! stops listening half-way has a VM all the same, as with a real cloud.
+//! Each call validates its request without the cloud, then applies the fault scripts. The effect happens at the *start*
+//! of the call's duration: a caller that aborts the call still has a VM, as with a real cloud.
 
 use std::sync::Arc;
 
@@ -22,7 +21,7 @@ use crate::observer::VmEvent;
 use crate::spec::{PROVIDER, Spec};
 use crate::vm::{Initialized, UserData, Vm};
 
-/// The CSI driver whose volumes are this cloud's.
+/// The CSI driver of this cloud's volumes.
 pub const CSI_DRIVER: &str = "csi.virtual.millwright.dev";
 
 #[async_trait]
@@ -49,7 +48,7 @@ impl Driver for VirtualCloud {
                 let (now, at) = self.time();
                 let doubles = self.shared.config.doubles;
                 let vm = self.fill(order, doubles, (now, at)).map_err(refused)?;
-                tracing::info!(vm = %vm.provider_id, node = %vm.node_name, "a VM is asked for and will be");
+                tracing::info!(vm = %vm.provider_id, node = %vm.node_name, "creating VM");
                 Ok((created(&vm), now + spec.create_latency))
             })
         })
@@ -80,7 +79,7 @@ impl Driver for VirtualCloud {
             let spec = spec_of(&request.class)?;
             let wanted = wanted(request)?;
             Ok(move || {
-                // A call that changes something looks at the present, however far status is behind.
+                // A write sees the present, whatever the lag of status.
                 let vm = only(self.seen(&spec.cluster, &wanted, std::time::Duration::ZERO))?;
                 self.change(|sky| {
                     if let Some(vm) = sky.ledger.get_mut(&vm.id) {
@@ -134,8 +133,8 @@ impl Driver for VirtualCloud {
 }
 
 impl VirtualCloud {
-    /// Takes a call from its log entry to its answer. `prepare` reads the request; what it returns does the deed and says from
-    /// when on the answer is due.
+    /// Runs a call from its record to its response. `prepare` decodes the request and returns the effect, which returns
+    /// the time from which the response is due.
     async fn serve<T, Deed>(
         &self,
         method: Method,
@@ -188,11 +187,11 @@ impl VirtualCloud {
     fn scripted(&self, code: Code) -> DriverError {
         let quoted = &self.shared.config.quoted;
         let separator = if quoted.is_empty() { "" } else { ": " };
-        DriverError::new(code, format!("the virtual cloud was told to answer {code}{separator}{quoted}"))
+        DriverError::new(code, format!("the virtual cloud is configured to return {code}{separator}{quoted}"))
     }
 }
 
-/// The part of the cloud that a call asks, as its metrics name it.
+/// Returns the service of the cloud in metrics.
 fn service(method: Method) -> Option<&'static str> {
     match method {
         Method::Create => Some("vm_create"),
@@ -200,7 +199,7 @@ fn service(method: Method) -> Option<&'static str> {
         Method::Delete => Some("vm_delete"),
         Method::Status => Some("vm_get"),
         Method::List => Some("vm_list"),
-        Method::VolumeIds => None, // read off the volumes
+        Method::VolumeIds => None, // derived from the volumes
     }
 }
 
@@ -213,7 +212,7 @@ fn class_name(request: &MachineRequest) -> String {
     format!("{}/{}", request.class.namespace(), request.class.name())
 }
 
-/// By provider id where the machine knows it, else by name: a crash may have kept it from learning the id.
+/// By provider id if the machine has one, else by name: the id may be missing after a crash.
 fn wanted(request: &MachineRequest) -> Result<Wanted<'_>, DriverError> {
     match request.provider_id() {
         Some(id) => Ok(Wanted::Id(id.as_str())),
@@ -232,7 +231,7 @@ fn only(matching: Vec<Vm>) -> Result<Vm, DriverError> {
 
 fn refused(refusal: Refusal) -> DriverError {
     let full = |whose: &str, limit| {
-        DriverError::new(Code::ResourceExhausted, format!("the {whose} has room for {limit} VMs, and all are taken"))
+        DriverError::new(Code::ResourceExhausted, format!("the {whose} is limited to {limit} VMs, which all exist"))
     };
     match refusal {
         Refusal::QuotaOfCloud(limit) => full("cloud", limit),

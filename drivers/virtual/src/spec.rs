@@ -1,7 +1,7 @@
-//! What a MachineClass of this cloud may ask for.
+//! The `providerSpec` of this cloud.
 //!
-//! Every field has a default, so `providerSpec: {}` is a good class. A misspelt field is refused rather than ignored: in a
-//! cloud that exists to cause trouble on purpose, trouble nobody asked for must be told, and all of it at once. Errors name the field.
+//! Every field has a default, so `providerSpec: {}` is valid. Unknown fields are rejected, because unintended behaviour
+//! would be confused with injected faults. All errors are reported at once, with the field names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,13 +12,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-/// What a `MachineClass` must say in `provider` to be ours.
+/// Value of the `provider` field of a `MachineClass` for this driver.
 pub const PROVIDER: &str = "virtual";
 
 /// The shape of a VM, decoded from `providerSpec`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Spec {
-    /// `cluster`: the tag that tells our VMs from those of others in the same cloud.
+    /// `cluster`: the tag that separates the VMs of this cluster from others in the same cloud.
     pub cluster: String,
     /// `region` label of the node.
     pub region: String,
@@ -26,7 +26,7 @@ pub struct Spec {
     pub zone: String,
     /// `instanceType` label of the node.
     pub instance_type: String,
-    /// `createLatency`: how long the create call takes to answer; the VM exists from its beginning.
+    /// `createLatency`: duration of the create call; the VM exists from its start.
     pub create_latency: Duration,
     /// `bootLatency`: from the beginning of the create call until the VM is up.
     pub boot_latency: Duration,
@@ -34,7 +34,7 @@ pub struct Spec {
     pub delete_latency: Duration,
     /// `join`: what its kubelet does once the VM is up.
     pub join: Join,
-    /// `nodeName`: under which name the kubelet registers.
+    /// `nodeName`: the name under which the kubelet registers.
     pub node_name: NodeNaming,
     /// `labels` of the node, on top of the well-known ones.
     pub labels: BTreeMap<String, String>,
@@ -81,12 +81,12 @@ pub struct Taint {
     pub effect: String,
 }
 
-/// Why a `providerSpec` was refused: everything that is wrong with it, so that whoever wrote it mends it once.
+/// Why a `providerSpec` was rejected, with all errors.
 #[derive(Debug, thiserror::Error)]
 pub struct SpecError(Vec<Fault>);
 
 impl fmt::Display for SpecError {
-    /// As Kubernetes' own validation tells errors: one alone, several in brackets.
+    /// Formats errors like Kubernetes validation: one plain, several in brackets.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0.as_slice() {
             [one] => write!(f, "{one}"),
@@ -97,24 +97,24 @@ impl fmt::Display for SpecError {
     }
 }
 
-/// One thing that is wrong.
+/// One error.
 #[derive(Debug, thiserror::Error)]
 enum Fault {
     /// It is a list, a number, …
     #[error("providerSpec: Invalid value: must be an object")]
     NotAnObject,
-    /// A field is not one of ours.
+    /// A field is unknown.
     #[error("providerSpec.{field}: Forbidden: no such field; there are {}", FIELDS.join(", "))]
     UnknownField {
-        /// As it was spelt.
+        /// The name as written.
         field: String,
     },
-    /// A field holds something else than it should.
+    /// The value of a field is invalid.
     #[error("providerSpec.{field}: Invalid value: {expected}")]
     Field {
-        /// Which one.
+        /// The field.
         field: &'static str,
-        /// What it should hold.
+        /// The expected value.
         expected: &'static str,
     },
 }
@@ -157,7 +157,7 @@ impl Default for Spec {
 }
 
 impl Spec {
-    /// Decodes a `providerSpec`; `null` stands for an empty one, and a field that is `null` for one that is not there.
+    /// Decodes a `providerSpec`; `null` is an empty one, and a `null` field is unset.
     pub fn decode(provider_spec: &Value) -> Result<Self, SpecError> {
         let empty = Map::new();
         let fields = match provider_spec {
@@ -191,7 +191,7 @@ impl Spec {
         if fields.faults.is_empty() { Ok(spec) } else { Err(SpecError(fields.faults)) }
     }
 
-    /// The `providerSpec` that it can be decoded from, with every default written out.
+    /// Returns the `providerSpec` with all defaults written out.
     pub fn encode(&self) -> Value {
         let duration = |duration: Duration| GoDuration::from(duration).to_string();
         json!({
@@ -208,7 +208,7 @@ impl Spec {
     }
 }
 
-/// The fields of a `providerSpec`, read one by one so that an error can name the one it is in, and what was wrong so far.
+/// The fields of a `providerSpec` and the errors so far.
 struct Fields<'a> {
     all: &'a Map<String, Value>,
     faults: Vec<Fault>,
@@ -219,7 +219,7 @@ impl<'a> Fields<'a> {
         self.all.get(field).filter(|value| !value.is_null())
     }
 
-    /// Notes that a field is not as it should be. What the decoder said is left out: it repeats the value.
+    /// Records an invalid field. The decoder's error is omitted, because it repeats the value.
     fn invalid(&mut self, field: &'static str, expected: &'static str) {
         self.faults.push(Fault::Field { field, expected });
     }
@@ -236,7 +236,7 @@ impl<'a> Fields<'a> {
         self.read(field, "must be a string")
     }
 
-    /// A string that becomes a part of a provider id.
+    /// Returns a string that becomes part of a provider id.
     fn segment(&mut self, field: &'static str) -> Option<String> {
         let text = self.text(field)?;
         if text.is_empty() || text.contains('/') {
@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(spec.taints[0].effect, "NoSchedule");
         assert_eq!((spec.capacity["cpu"].as_str(), spec.capacity["pods"].as_str()), ("16", "110"));
         assert_eq!(spec.quota, Some(3));
-        assert_eq!(Spec::decode(&spec.encode()).unwrap(), spec, "what is written out reads the same");
+        assert_eq!(Spec::decode(&spec.encode()).unwrap(), spec, "encoding round-trips");
         assert_eq!(Spec::decode(&Spec::default().encode()).unwrap(), Spec::default());
     }
 
@@ -331,7 +331,7 @@ mod tests {
 
     /// Shows OPR-20.
     #[test]
-    fn everything_that_is_wrong_with_a_virtual_class_is_told_at_once() {
+    fn all_errors_of_a_virtual_class_are_reported_at_once() {
         let error = Spec::decode(&json!({ "sise": "big", "quota": -1, "bootLatency": "soon", "join": { "after": 7 } }))
             .unwrap_err();
         let told = error.to_string();

@@ -1,8 +1,8 @@
-//! One virtual machine, and what it is doing at a given instant.
+//! One virtual machine and its state at a given instant.
 //!
-//! A VM has no task that boots or removes it. It has instants: born, up, leaving, gone. Asking what it is doing compares them
-//! with the clock, so a deletion goes on when the call that began it is dropped, as in a real cloud, and a simulation can
-//! stand still anywhere.
+//! A VM has no task that boots or deletes it, only instants: born, up, leaving, gone. Its state follows from comparing
+//! them with the clock. A deletion therefore continues when its call is dropped, as in a real cloud, and a simulation
+//! can pause at any time.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -45,7 +45,7 @@ pub struct Vm {
     pub id: VmId,
     /// Its name as others know it: `virtual:///<cluster>/<vm>`.
     pub provider_id: ProviderId,
-    /// The machine it was made for; a VM that someone made by hand has none.
+    /// The machine for which it was created; none if it was created manually.
     pub machine: Option<MachineName>,
     /// Namespace and name of the class it was made from.
     pub class: String,
@@ -57,9 +57,9 @@ pub struct Vm {
     pub spec: Arc<Spec>,
     /// When it was made.
     pub created_at: Timestamp,
-    /// When someone asked for its deletion.
+    /// When its deletion started.
     pub deleted_at: Option<Timestamp>,
-    /// How often it has been switched on: a kubelet that sees another number has been restarted.
+    /// Number of boots: a kubelet that sees another number was restarted.
     pub boots: u32,
     pub(crate) power: Power,
     pub(crate) initialized: Initialized,
@@ -69,7 +69,7 @@ pub struct Vm {
     pub(crate) leaving: Option<Leaving>,
 }
 
-/// Whether a VM has electricity, and sense.
+/// Power and responsiveness of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Power {
     On,
@@ -91,7 +91,7 @@ pub(crate) struct Leaving {
     pub(crate) gone: Instant,
 }
 
-/// What a VM was started with. It may hold a token, so it does not show itself.
+/// The user data of a VM. `Debug` omits it, because it may contain a token.
 #[derive(Clone, Default)]
 pub(crate) struct UserData(pub(crate) Option<Arc<[u8]>>);
 
@@ -101,25 +101,25 @@ impl fmt::Debug for UserData {
     }
 }
 
-/// What a VM is doing.
+/// The state of a VM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// On its way up.
+    /// Booting.
     Booting,
-    /// Up.
+    /// Running.
     Running,
-    /// Up for the cloud, but nothing inside it moves.
+    /// Running for the cloud, but all processes hang.
     Hung,
     /// Without power.
     Off,
-    /// Off, and about to be gone.
+    /// Off, and being deleted.
     Deleting,
-    /// No more.
+    /// Deleted.
     Gone,
 }
 
 impl Vm {
-    /// What it is doing at this instant.
+    /// Returns the state at this instant.
     pub fn state(&self, now: Instant) -> State {
         match (self.leaving, self.power) {
             (Some(leaving), _) if leaving.gone <= now => State::Gone,
@@ -131,7 +131,7 @@ impl Vm {
         }
     }
 
-    /// When its kubelet registers, if it ever does and the VM stays on until then.
+    /// Returns when its kubelet registers, if it joins and stays on until then.
     pub fn joins(&self) -> Option<Instant> {
         match self.spec.join {
             Join::After(delay) => Some(self.up + delay),
@@ -140,12 +140,12 @@ impl Vm {
         }
     }
 
-    /// Whether a reader that is `lag` behind sees it.
+    /// Returns whether a reader with this `lag` sees it.
     pub(crate) fn is_seen(&self, now: Instant, lag: Duration) -> bool {
         self.born + lag <= now && self.leaving.is_none_or(|leaving| leaving.since + lag > now)
     }
 
-    /// Whether it was made for this machine of this cluster.
+    /// Returns whether it was created for this machine of this cluster.
     pub(crate) fn belongs_to(&self, cluster: &str, machine: &str) -> bool {
         self.spec.cluster == cluster && self.machine.as_ref().is_some_and(|name| name.as_str() == machine)
     }

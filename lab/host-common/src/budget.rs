@@ -1,6 +1,6 @@
-//! Whether the host has room for another machine.
+//! Checks whether the host has capacity for another machine.
 //!
-//! What machines may use at most is added up, not what they use: a machine that is idle now has been promised its memory all the same.
+//! The limits of all machines are added up, not their usage: an idle machine may use its memory at any time.
 
 use std::fmt;
 use std::fs;
@@ -15,30 +15,30 @@ pub struct Resources {
     pub memory: u64,
 }
 
-/// What there is too little of.
+/// The exhausted resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lack {
     /// Thousandths of a core.
     Cpu {
-        /// By the machine.
+        /// Requested by the machine.
         asked: u64,
-        /// Beside the others.
+        /// Not used by other machines.
         free: u64,
-        /// Of all.
+        /// The total budget.
         budget: u64,
     },
     /// Bytes.
     Memory {
-        /// By the machine.
+        /// Requested by the machine.
         asked: u64,
-        /// Beside the others.
+        /// Not used by other machines.
         free: u64,
-        /// Of all.
+        /// The total budget.
         budget: u64,
     },
 }
 
-/// What all machines may use together, as far as the class says it.
+/// Limits for all machines together, as far as the MachineClass sets them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Budget {
     /// Thousandths of a core.
@@ -48,14 +48,14 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// What the class does not say is what the host has.
+    /// Uses the capacity of the host for limits that are not set.
     #[must_use]
     pub fn or(self, host: Resources) -> Resources {
         Resources { cpu_millis: self.cpu_millis.unwrap_or(host.cpu_millis), memory: self.memory.unwrap_or(host.memory) }
     }
 }
 
-/// What the host has: cores that this process may use, and memory.
+/// Returns the capacity of the host: cores that this process may use, and memory.
 pub fn of_this_host() -> Resources {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let meminfo = fs::read_to_string("/proc/meminfo").unwrap_or_default();
@@ -68,7 +68,7 @@ fn total_memory(meminfo: &str) -> u64 {
     kibibytes.unwrap_or_default() * 1024
 }
 
-/// What a machine of this size would lack beside `others`.
+/// Returns what is exhausted if a machine of this size is added to `others`.
 pub fn lack(asked: Resources, others: impl IntoIterator<Item = Resources>, budget: Resources) -> Option<Lack> {
     let taken = others.into_iter().fold(Resources::default(), |sum, one| Resources {
         cpu_millis: sum.cpu_millis.saturating_add(one.cpu_millis),
@@ -89,12 +89,12 @@ impl fmt::Display for Lack {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Cpu { asked, free, budget } => {
-                write!(f, "the machine asks for {asked}m of CPU, and {free}m of the host's {budget}m are free")
+                write!(f, "the machine requests {asked}m of CPU, but only {free}m of the host's {budget}m are free")
             }
             Self::Memory { asked, free, budget } => {
                 let mib = |bytes: &u64| bytes >> 20;
                 let (asked, free, budget) = (mib(asked), mib(free), mib(budget));
-                write!(f, "the machine asks for {asked}Mi of memory, and {free}Mi of the host's {budget}Mi are free")
+                write!(f, "the machine requests {asked}Mi of memory, but only {free}Mi of the host's {budget}Mi are free")
             }
         }
     }
@@ -111,10 +111,10 @@ mod tests {
     #[rstest]
     #[case::room_for_one(&[], 2000, 4 << 30, None)]
     #[case::exactly_full(&[(1000, 2 << 30)], 1000, 2 << 30, None)]
-    #[case::cpu(&[(1000, 0)], 1001, 0, Some("the machine asks for 1001m of CPU, and 1000m of the host's 2000m are free"))]
-    #[case::memory(&[(0, 4 << 30)], 0, 1 << 20, Some("the machine asks for 1Mi of memory, and 0Mi of the host's 4096Mi are free"))]
-    #[case::overdrawn(&[(9000, 0)], 1, 0, Some("the machine asks for 1m of CPU, and 0m of the host's 2000m are free"))]
-    fn a_machine_needs_room_beside_all_others(
+    #[case::cpu(&[(1000, 0)], 1001, 0, Some("the machine requests 1001m of CPU, but only 1000m of the host's 2000m are free"))]
+    #[case::memory(&[(0, 4 << 30)], 0, 1 << 20, Some("the machine requests 1Mi of memory, but only 0Mi of the host's 4096Mi are free"))]
+    #[case::overdrawn(&[(9000, 0)], 1, 0, Some("the machine requests 1m of CPU, but only 0m of the host's 2000m are free"))]
+    fn a_machine_must_fit_into_the_remaining_budget(
         #[case] others: &[(u64, u64)],
         #[case] cpu_millis: u64,
         #[case] memory: u64,

@@ -1,4 +1,4 @@
-//! What went wrong on the host.
+//! Errors on the host.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,45 +12,45 @@ pub enum HostError {
     /// A file or directory cannot be used.
     #[error("failed to {step} {path}")]
     File {
-        /// What was tried.
+        /// The step.
         step: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// A program cannot be run at all.
     #[error("failed to run {program}")]
     Run {
-        /// Which one.
+        /// The program.
         program: String,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// A program ended with an error.
     #[error("failed to {step}: {said}")]
     Failed {
-        /// What it was to do.
+        /// The step.
         step: &'static str,
-        /// Its last words.
+        /// The last line of its output.
         said: String,
     },
-    /// What was begun did not come about.
-    #[error("failed to see {what} within {} s{said}", patience.as_secs())]
-    Late {
-        /// What it would have been.
+    /// A timeout.
+    #[error("timed out after {} s waiting until {what}{said}", timeout.as_secs())]
+    TimedOut {
+        /// The expected state.
         what: &'static str,
-        /// How long we waited.
-        patience: Duration,
-        /// What is known of the reason; begins with a colon, or is empty.
+        /// The timeout.
+        timeout: Duration,
+        /// Details; begins with a colon, or is empty.
         said: String,
     },
 }
 
 impl HostError {
-    /// Does something with a path.
+    /// Adds the step and the path to an I/O error.
     pub fn on<T>(path: &Path, step: &'static str, outcome: io::Result<T>) -> Result<T, Self> {
         outcome.map_err(|source| Self::File { step, path: path.to_owned(), source })
     }
@@ -60,12 +60,12 @@ impl From<HostError> for DriverError {
     fn from(error: HostError) -> Self {
         let code = match &error {
             HostError::File { source, .. } if source.kind() == io::ErrorKind::StorageFull => Code::ResourceExhausted,
-            HostError::Late { .. } => Code::Unavailable,
+            HostError::TimedOut { .. } => Code::Unavailable,
             _ => Code::Internal,
         };
         let message = match &error {
             HostError::File { source, .. } | HostError::Run { source, .. } => format!("{error}: {source}"),
-            HostError::Failed { .. } | HostError::Late { .. } => error.to_string(),
+            HostError::Failed { .. } | HostError::TimedOut { .. } => error.to_string(),
         };
         DriverError::new(code, message).because(error)
     }

@@ -1,4 +1,4 @@
-//! Fields that classes of these drivers have in common.
+//! Fields that the MachineClasses of these drivers have in common.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -12,17 +12,17 @@ use crate::budget::{Budget, Resources};
 use crate::identity::name_problem;
 use crate::state::Scope;
 
-/// The kernel accepts no smaller share: a millisecond of every hundred.
+/// Minimum of the kernel: a millisecond of every hundred.
 const LEAST_CPU_MILLIS: u64 = 10;
-/// Less than this no init can start with.
+/// Minimum memory for the start of an init.
 const LEAST_MEMORY: u64 = 16 << 20;
 
-/// Where to look for machines. `by_default` is the state directory if the class does not say.
+/// Returns the cluster and the state directory. `by_default` is the state directory if the class sets none.
 pub fn scope(object: &Object<'_>, by_default: &str, faults: &mut Faults) -> Scope {
     let cluster = object.text("cluster", faults).unwrap_or_default();
     match name_problem(&cluster) {
         Some(_) if cluster.is_empty() => {
-            faults.required(object.path("cluster"), "tells this cluster's machines from those of others");
+            faults.required(object.path("cluster"), "distinguishes the machines of this cluster from those of others");
         }
         Some(problem) => faults.invalid(object.path("cluster"), cluster.as_str(), problem),
         None => {}
@@ -31,7 +31,7 @@ pub fn scope(object: &Object<'_>, by_default: &str, faults: &mut Faults) -> Scop
     Scope { cluster, state }
 }
 
-/// A path on the host.
+/// Returns a path on the host.
 pub fn path(object: &Object<'_>, key: &str, faults: &mut Faults, needed: bool) -> Option<PathBuf> {
     let Some(text) = object.text(key, faults).filter(|text| !text.is_empty()) else {
         if needed {
@@ -45,7 +45,7 @@ pub fn path(object: &Object<'_>, key: &str, faults: &mut Faults, needed: bool) -
     Some(PathBuf::from(text))
 }
 
-/// An amount, if it is there.
+/// Returns a quantity, if it is set.
 pub fn quantity(
     object: &Object<'_>,
     key: &str,
@@ -64,7 +64,7 @@ pub fn quantity(
     }
 }
 
-/// The same where it must be there.
+/// The same for a required field.
 pub fn required(
     object: &Object<'_>,
     key: &str,
@@ -72,12 +72,12 @@ pub fn required(
     read: impl FnOnce(&Quantity) -> Result<u64, &'static str>,
 ) -> u64 {
     if object.get(key).is_none() {
-        faults.required(object.path(key), "what a machine may use at most");
+        faults.required(object.path(key), "the limit of a machine");
     }
     quantity(object, key, faults, read).unwrap_or_default()
 }
 
-/// Where to look, from a class that may be wrong otherwise.
+/// Returns the scope of a MachineClass whose other fields may be invalid.
 pub fn scope_of(spec: &Value, by_default: &str) -> Result<Scope, DriverError> {
     let mut faults = Faults::default();
     let object = Object::new(spec, "providerSpec", &mut faults);
@@ -85,7 +85,7 @@ pub fn scope_of(spec: &Value, by_default: &str) -> Result<Scope, DriverError> {
     faults.or("", scope)
 }
 
-/// What a machine may use at most.
+/// Returns the limits of a machine.
 pub fn size(object: &Object<'_>, faults: &mut Faults) -> Resources {
     Resources {
         cpu_millis: required(object, "cpu", faults, cpu_millis),
@@ -93,7 +93,7 @@ pub fn size(object: &Object<'_>, faults: &mut Faults) -> Resources {
     }
 }
 
-/// What all machines may use together.
+/// Returns the limits of all machines together.
 pub fn budget(object: &Object<'_>, faults: &mut Faults) -> Budget {
     match object.object("hostBudget", faults) {
         None => Budget::default(),
@@ -120,7 +120,8 @@ pub fn bytes(amount: &Quantity) -> Result<u64, &'static str> {
         .ok_or("must be an amount of memory, 16Mi or more, such as 512Mi or 2Gi")
 }
 
-/// What keeps a path from being mounted. The options of an overlay are one text, in which these characters separate.
+/// Returns why a path cannot be mounted. The options of an overlay are one text, in which these characters are
+/// separators.
 pub fn path_problem(path: &Path) -> Option<&'static str> {
     let Some(text) = path.to_str() else { return Some("must be text") };
     if !path.is_absolute() {

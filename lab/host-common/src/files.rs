@@ -1,4 +1,4 @@
-//! Files that appear whole: each is written under another name and renamed.
+//! Files that are written atomically: each is written under another name and renamed.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-/// Writes a file that is whole or not there, readable by its owner only.
+/// Writes a file atomically, readable only by its owner.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     let mut file = tempfile::Builder::new().prefix(".").tempfile_in(folder)?;
@@ -15,12 +15,12 @@ pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     file.persist(path).map(drop).map_err(|error| error.error)
 }
 
-/// The same for a value.
+/// Writes a value as JSON.
 pub fn write_json(path: &Path, value: &impl Serialize) -> io::Result<()> {
     write(path, &serde_json::to_vec(value)?)
 }
 
-/// What such a file holds; `None` if it is not there.
+/// Reads a value; `None` if the file does not exist.
 pub fn read_json<T: for<'a> Deserialize<'a>>(path: &Path) -> io::Result<Option<T>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(serde_json::from_slice(&bytes)?)),
@@ -35,7 +35,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     #[test]
-    fn a_record_reads_back_and_only_its_owner_may_read_it() {
+    fn a_file_can_be_read_back_and_only_by_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("machine.json");
         assert_eq!(read_json::<Vec<u8>>(&path).unwrap(), None);
@@ -44,6 +44,6 @@ mod tests {
         write_json(&path, &record).unwrap();
         assert_eq!(read_json(&path).unwrap(), Some(record));
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing half-written is left");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "temporary files must be removed");
     }
 }

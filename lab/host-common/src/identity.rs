@@ -1,4 +1,4 @@
-//! How machines are named: in provider ids, on disk, and for the kernel.
+//! Names of machines: in provider IDs, on disk, and for the kernel.
 
 use std::fmt::Write as _;
 
@@ -7,21 +7,21 @@ use driver::{DriverError, MachineRequest};
 
 use crate::state::Scope;
 
-/// The longest host name, which is also the longest value of a label.
+/// Maximum length of a host name and of a label value.
 const LONGEST_NAME: usize = 63;
 
-/// The provider id of a machine.
+/// Returns the provider ID of a machine.
 pub fn provider_id(provider: &str, cluster: &str, machine: &str) -> ProviderId {
     ProviderId::from(format!("{provider}:///{cluster}/{machine}"))
 }
 
-/// The machine that a provider id of this cluster names. One of another cluster is not ours to look at.
+/// Returns the machine of a provider ID. Fails if it belongs to another cluster.
 pub fn machine_of(provider: &str, provider_id: &str, cluster: &str) -> Result<String, DriverError> {
     let parts = provider_id.strip_prefix(&format!("{provider}:///")).and_then(|rest| rest.split_once('/'));
     match parts {
         Some((its, machine)) if its == cluster && name_problem(machine).is_none() => Ok(machine.to_owned()),
         Some((its, _)) if its != cluster => Err(DriverError::invalid(format!(
-            "spec.providerID: Invalid value: {provider_id:?}: names a machine of cluster {its:?}, the class one of {cluster:?}"
+            "spec.providerID: Invalid value: {provider_id:?}: belongs to cluster {its:?}, but the class to {cluster:?}"
         ))),
         _ => Err(DriverError::invalid(format!(
             "spec.providerID: Invalid value: {provider_id:?}: must have the form {provider}:///<cluster>/<machine>"
@@ -29,7 +29,7 @@ pub fn machine_of(provider: &str, provider_id: &str, cluster: &str) -> Result<St
     }
 }
 
-/// What keeps a text from being the name of a machine or a cluster here: it becomes a host name, and a part of paths.
+/// Returns why a text is not a valid name of a machine or a cluster. Names are used as host names and in paths.
 pub fn name_problem(name: &str) -> Option<&'static str> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
     let at_ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -44,7 +44,7 @@ pub fn name_problem(name: &str) -> Option<&'static str> {
     }
 }
 
-/// The name of the machine that is asked for.
+/// Returns the name of the requested machine.
 pub fn named(request: &MachineRequest) -> Result<String, DriverError> {
     let name = request.machine_name();
     match name_problem(name) {
@@ -53,7 +53,8 @@ pub fn named(request: &MachineRequest) -> Result<String, DriverError> {
     }
 }
 
-/// Sixteen bytes that tell a machine from all others of this host, also from one of the same name with another state directory.
+/// Returns sixteen bytes that identify a machine on this host, even if machines in different state directories have the
+/// same name.
 pub fn key(scope: &Scope, machine: &str) -> [u8; 16] {
     let subject = format!("{}\0{}\0{machine}", scope.state.display(), scope.cluster);
     let digest = ring::digest::digest(&ring::digest::SHA256, subject.as_bytes());
@@ -64,7 +65,7 @@ pub fn key(scope: &Scope, machine: &str) -> [u8; 16] {
     key
 }
 
-/// The beginning of the key, where a name must be short.
+/// Returns the beginning of the key, for short names.
 pub fn short_key(scope: &Scope, machine: &str) -> String {
     key(scope, machine).iter().take(5).fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail

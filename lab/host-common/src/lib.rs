@@ -1,9 +1,9 @@
-//! What drivers of machines on one host share.
+//! Shared code of the drivers for machines on one host.
 //!
-//! Nothing is remembered in a process. What is known of a machine is what the kernel shows and what lies in its directory: [`state`] says where that
-//! is and who may change it, [`files`] how files come to be whole, [`identity`] how machines are named, [`process`] which process is a machine's.
-//! [`budget`] says whether there is room for another one, [`fields`] reads what classes of these drivers have in common, [`tools`] runs programs,
-//! [`requests`] says what a call is about.
+//! Processes keep no state. The state of a machine is in the kernel and in its directory: [`state`] describes the
+//! directory and its lock, [`files`] writes files atomically, [`identity`] names machines, [`process`] finds the
+//! process of a machine. [`budget`] checks the capacity, [`fields`] reads common fields of MachineClasses, [`tools`]
+//! runs programs, and [`requests`] interprets driver calls.
 
 pub mod budget;
 pub mod error;

@@ -1,4 +1,4 @@
-//! Processes, by what `/proc` says of them. A number alone could have become another's since it was read.
+//! Processes as shown in `/proc`. A process id alone may have been reused.
 
 use std::fs;
 use std::path::Path;
@@ -6,17 +6,17 @@ use std::path::Path;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-/// A process, told from a later one with the same number by when it started.
+/// A process, identified by its id and start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Process {
-    /// Its number on the host.
+    /// Its process id on the host.
     pub pid: i32,
     /// Clock ticks after the host's boot.
     pub start_time: u64,
 }
 
 impl Process {
-    /// The process of this number, unless it has ended.
+    /// Returns the process with this id, unless it has ended.
     pub fn alive(proc: &Path, pid: i32) -> Option<Self> {
         let stat = fs::read_to_string(proc.join(pid.to_string()).join("stat")).ok()?;
         let (state, start_time) = state_and_start(&stat)?;
@@ -24,20 +24,21 @@ impl Process {
     }
 }
 
-/// A process' state and when it started. Its name stands in parentheses before them and may contain anything.
+/// Parses the state and the start time of a process. Its name is in parentheses before them and may contain any
+/// character.
 fn state_and_start(stat: &str) -> Option<(char, u64)> {
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
     let state = fields.next()?.chars().next()?;
     Some((state, fields.nth(18)?.parse().ok()?))
 }
 
-/// All numbers of processes that are to be seen.
+/// Returns all visible process ids.
 pub fn all(proc: &Path) -> Vec<i32> {
     let entries = fs::read_dir(proc).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }
 
-/// Kills a process if it is still the one that is meant.
+/// Kills a process if `is_meant` still holds.
 pub fn kill_if(pid: i32, is_meant: impl FnOnce() -> bool) -> Result<(), Errno> {
     let Some(number) = Pid::from_raw(pid) else { return Ok(()) };
     let handle = match pidfd_open(number, PidfdFlags::empty()) {
@@ -64,10 +65,10 @@ mod tests {
     #[case::runs('S', true)]
     #[case::frozen_or_waiting('D', true)]
     #[case::a_zombie('Z', false)]
-    fn a_process_is_known_by_its_number_and_its_start(#[case] state: char, #[case] alive: bool) {
+    fn a_process_is_identified_by_its_id_and_start_time(#[case] state: char, #[case] alive: bool) {
         let proc = tempfile::tempdir().unwrap();
         fs::create_dir(proc.path().join("7")).unwrap();
-        // A name that tries to look like the end of the name.
+        // A name that contains a closing parenthesis.
         let rest = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
         fs::write(proc.path().join("7/stat"), format!("7 (a) S 1 (b)) {state} {rest}")).unwrap();
         fs::create_dir(proc.path().join("self")).unwrap();
@@ -77,7 +78,7 @@ mod tests {
 
     /// Shows HST-26.
     #[test]
-    fn a_process_that_is_not_meant_any_more_is_left_alone() {
+    fn a_process_that_does_not_match_is_not_killed() {
         let mut process = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
         let pid = i32::try_from(process.id()).unwrap();
         kill_if(pid, || false).unwrap();

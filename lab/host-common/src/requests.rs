@@ -1,4 +1,4 @@
-//! What a request is about, and the one call that every driver of machines on one host answers alike.
+//! Interpretation of requests, and the list call, which is the same in all drivers for machines on one host.
 
 use api::MachineName;
 use driver::{Call, ClassRequest, DriverError, MachineRequest, Owners, check_provider};
@@ -7,17 +7,17 @@ use crate::Scope;
 use crate::fields;
 use crate::identity::{machine_of, named, provider_id};
 
-/// Requests to one provider.
+/// Requests of one provider.
 #[derive(Clone, Copy, Debug)]
 pub struct Requests {
-    /// Its name, as classes and provider ids have it.
+    /// Its name in MachineClasses and provider IDs.
     pub provider: &'static str,
-    /// Its state directory, for classes that do not say.
+    /// Its default state directory.
     pub state: &'static str,
 }
 
 impl Requests {
-    /// Where to look, and for whom: by provider id where the machine knows it, else by name.
+    /// Returns the scope and the name of the machine: by provider ID if the Machine has one, otherwise by name.
     pub fn looking(&self, request: &MachineRequest) -> Result<(Scope, String), DriverError> {
         check_provider(self.provider, &request.class)?;
         let scope = fields::scope_of(&request.class.provider_spec, self.state)?;
@@ -28,7 +28,7 @@ impl Requests {
         Ok((scope, name))
     }
 
-    /// All machines of the cluster, those that were begun and never made in full among them.
+    /// Returns all machines of the cluster, including incomplete ones.
     pub async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
         check_provider(self.provider, &request.class)?;
         let scope = &fields::scope_of(&request.class.provider_spec, self.state)?;

@@ -1,8 +1,8 @@
-//! What lies on disk: a directory for each cluster, and in it one for each machine.
+//! The state directory: a directory for each cluster, and in it one for each machine.
 //!
-//! Whoever changes something holds the lock of the whole state directory: the budget is shared by all machines, so that two who
-//! make machines at once must not both take the last of something. Readers share the lock. It is the kernel's (`flock`), and goes with
-//! the last process that has the file open.
+//! A change requires the exclusive lock of the state directory: the budget is shared by all machines, so that two
+//! concurrent creations must not both use the last capacity. Readers share the lock. It is a `flock`, which the kernel
+//! releases with the last process that has the file open.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -17,51 +17,51 @@ use crate::error::HostError;
 use crate::files::read_json;
 use crate::identity::name_problem;
 
-/// Between two attempts to get the lock. Whoever holds it needs milliseconds.
+/// Pause between two attempts to acquire the lock, which is usually held for milliseconds.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// What the holder of the lock is going to do.
+/// Mode of the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// To look.
+    /// Shared.
     Read,
-    /// To change something.
+    /// Exclusive.
     Change,
 }
 
-/// Where to look for machines.
+/// The machines of one cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
-    /// Tells machines of this cluster from those of others on the same host.
+    /// Distinguishes the machines of this cluster from those of others on the same host.
     pub cluster: String,
-    /// What is kept on disk.
+    /// The state directory.
     pub state: PathBuf,
 }
 
-/// How far a machine's directory is.
+/// State of a machine's directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Directory {
-    /// There is none.
+    /// It does not exist.
     Absent,
-    /// It was being made, or is being removed.
+    /// It is being created or removed.
     Unfinished,
-    /// Everything that a start needs is there.
+    /// It contains everything for a start.
     Complete,
 }
 
 impl Scope {
-    /// A machine's directory.
+    /// Returns a machine's directory.
     pub fn home(&self, machine: &str) -> PathBuf {
         self.state.join("clusters").join(&self.cluster).join(machine)
     }
 
-    /// The machines of this cluster, also those that are half made or half removed.
+    /// Returns the machines of this cluster, including incomplete ones.
     pub fn machines(&self) -> Result<Vec<String>, HostError> {
         let folder = self.state.join("clusters").join(&self.cluster);
         Ok(names(&folder)?.into_iter().filter(|name| name_problem(name).is_none()).collect())
     }
 
-    /// How all other machines of the state directory were made, whatever their cluster.
+    /// Returns the records of all other machines of the state directory, in all clusters.
     pub fn others<R: DeserializeOwned>(&self, machine: &str) -> Result<Vec<R>, HostError> {
         let mut records = Vec::new();
         for cluster in names(&self.state.join("clusters"))? {
@@ -75,23 +75,24 @@ impl Scope {
         Ok(records)
     }
 
-    /// The lock of a reader. A state directory that is not there is not made for looking.
+    /// Acquires the shared lock. A missing state directory is not created.
     pub async fn reading(&self) -> Result<Option<Arc<File>>, DriverError> {
         if self.state.exists() { lock(&self.state, Access::Read).await.map(Some) } else { Ok(None) }
     }
 }
 
-/// The file that says how a machine was made. It is written last and removed last, so a directory with it has everything that a start needs.
+/// Returns the path of the record of a machine. It is written last and removed last, so a directory with it is
+/// complete.
 pub fn record(home: &Path) -> PathBuf {
     home.join("machine.json")
 }
 
-/// How a machine was made, if that was written down.
+/// Reads the record of a machine, if it exists.
 pub fn read_record<R: DeserializeOwned>(home: &Path) -> Result<Option<R>, HostError> {
     HostError::on(&record(home), "read", read_json(&record(home)))
 }
 
-/// How far this directory is.
+/// Returns the state of a directory.
 pub fn directory(home: &Path) -> Directory {
     if record(home).is_file() {
         Directory::Complete
@@ -102,8 +103,8 @@ pub fn directory(home: &Path) -> Directory {
     }
 }
 
-/// Removes a machine's directory, everything before the record, so that a half removed machine still counts with what it was promised. It may be
-/// thousands of files: another thread removes them, and holds the lock until it is done, whoever stops listening meanwhile.
+/// Removes a machine's directory, the record last, so that an incomplete machine still counts. There may be thousands
+/// of files, so a separate thread removes them; it holds the lock until the end, even if the caller is cancelled.
 pub async fn remove(home: &Path, lock: &Arc<File>) -> Result<(), HostError> {
     let (folder, held) = (home.to_owned(), lock.clone());
     let removal = tokio::task::spawn_blocking(move || {
@@ -128,17 +129,17 @@ fn remove_all(home: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes the directory of a machine's cluster, unless there are others in it: it goes with the last machine. Also to be called for a machine whose
-/// directory is gone already: whoever removed that may have been killed before this.
+/// Removes the directory of a machine's cluster, if it is empty. Also called if the directory of the machine does not
+/// exist, because the process that removed it may have been killed before this step.
 pub fn remove_cluster(home: &Path) {
     if let Some(cluster) = home.parent() {
         let _ = fs::remove_dir(cluster);
     }
 }
 
-/// Waits for the lock of a state directory, which is made if it is missing.
+/// Acquires the lock of a state directory, which is created if necessary.
 pub async fn lock(state: &Path, access: Access) -> Result<Arc<File>, DriverError> {
-    HostError::on(state, "make", fs::create_dir_all(state))?;
+    HostError::on(state, "create", fs::create_dir_all(state))?;
     let path = state.join("lock");
     let file = HostError::on(&path, "open", File::options().create(true).append(true).open(&path))?;
     loop {
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_sees_its_own_machines_and_the_records_of_all_others() {
+    fn a_cluster_lists_its_machines_and_the_records_of_others() {
         let state = tempfile::tempdir().unwrap();
         let (ours, theirs) = (scope(&state, "ours"), scope(&state, "theirs"));
         for (scope, machine, number) in [(&ours, "a", Some(1)), (&theirs, "a", Some(2)), (&ours, "b", None::<i32>)] {
@@ -188,7 +189,7 @@ mod tests {
         let mut listed = ours.machines().unwrap();
         listed.sort();
         assert_eq!(listed, ["a", "b"]);
-        assert_eq!(ours.others::<i32>("a").unwrap(), [2], "what is promised is shared by all clusters");
+        assert_eq!(ours.others::<i32>("a").unwrap(), [2], "the budget is shared by all clusters");
         assert_eq!(directory(&ours.home("a")), Directory::Complete);
         assert_eq!(directory(&ours.home("b")), Directory::Unfinished);
         assert_eq!(directory(&ours.home("c")), Directory::Absent);
@@ -196,7 +197,7 @@ mod tests {
 
     /// Shows HST-26.
     #[test]
-    fn the_record_is_removed_last_and_the_cluster_s_directory_with_its_last_machine() {
+    fn the_last_machine_is_removed_with_its_cluster_directory() {
         let state = tempfile::tempdir().unwrap();
         let home = scope(&state, "c").home("m");
         fs::create_dir_all(home.join("upper/deep")).unwrap();
@@ -207,7 +208,7 @@ mod tests {
         let (one, other) = (scope(&state, "d").home("one"), scope(&state, "d").home("other"));
         fs::create_dir_all(&other).unwrap();
         remove_cluster(&one);
-        assert!(other.exists(), "a cluster with machines stays");
+        assert!(other.exists(), "a cluster with machines is kept");
         fs::remove_dir(&other).unwrap();
         remove_cluster(&one);
         assert!(!state.path().join("clusters/d").exists());
@@ -215,7 +216,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn readers_share_the_lock_and_whoever_changes_something_has_it_alone() {
+    async fn the_lock_is_shared_for_reads_and_exclusive_for_changes() {
         let state = tempfile::tempdir().unwrap();
         let soon = Duration::from_millis(50);
         let one = lock(state.path(), Access::Read).await.unwrap();

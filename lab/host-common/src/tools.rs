@@ -1,4 +1,4 @@
-//! The programs of the host that do the work, and what is said where one is missing.
+//! Programs of the host, and errors for missing ones.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -10,17 +10,17 @@ use tokio::process::Command;
 
 use crate::error::HostError;
 
-/// What the operator of the process decides, for all classes.
+/// Settings of the process for all MachineClasses.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Where programs are looked for: the value of `PATH`.
+    /// Search path of programs: the value of `PATH`.
     pub path: OsString,
 }
 
-/// A program that is needed, and the package of Debian that has it.
+/// A required program and its Debian package.
 pub type Needed = (&'static str, &'static str);
 
-/// Whether the process has what it needs: `lacks` is what it lacks otherwise. Everything that is missing is told at once.
+/// Checks the requirements. `lacks` is an additional error. All missing programs are reported together.
 pub fn check(lacks: Option<&str>, needed: &[Needed], is_there: impl Fn(&str) -> bool) -> Result<(), DriverError> {
     let tools = needed.iter().filter(|(program, _)| !is_there(program)).map(|(program, package)| {
         format!("the program {program} is missing: install the package {package} (Debian: apt-get install {package})")
@@ -30,14 +30,14 @@ pub fn check(lacks: Option<&str>, needed: &[Needed], is_there: impl Fn(&str) -> 
 }
 
 impl Settings {
-    /// Whether a program is somewhere on the path.
+    /// Returns whether a program is on the path.
     pub fn has(&self, program: &str) -> bool {
         std::env::split_paths(&self.path).any(|folder: PathBuf| folder.join(program).is_file())
     }
 }
 
-/// Runs a program to its end. It holds the lock for as long as it lives, also when this process is killed meanwhile: what it does must not
-/// happen beside what the next process does.
+/// Runs a program. It holds the lock until it exits, even if this process is killed, because its work must not overlap
+/// with that of the next process.
 pub async fn run(lock: &File, program: &str, arguments: &[&str]) -> Result<Output, HostError> {
     let failed = |source| HostError::Run { program: program.to_owned(), source };
     let mut command = Command::new(program);
@@ -45,7 +45,7 @@ pub async fn run(lock: &File, program: &str, arguments: &[&str]) -> Result<Outpu
     command.output().await.map_err(failed)
 }
 
-/// The same for one that must succeed.
+/// The same for a program that must succeed.
 pub async fn done(lock: &File, step: &'static str, program: &str, arguments: &[&str]) -> Result<(), HostError> {
     let output = run(lock, program, arguments).await?;
     if output.status.success() {
@@ -54,10 +54,10 @@ pub async fn done(lock: &File, step: &'static str, program: &str, arguments: &[&
     Err(HostError::Failed { step, said: format!("{program}: {}", last_line(&output.stderr)) })
 }
 
-/// The last line that is not empty.
+/// Returns the last line that is not empty.
 pub fn last_line(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes);
-    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("it said nothing").trim().to_owned()
+    text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("no output").trim().to_owned()
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
 
     /// Shows HST-2.
     #[test]
-    fn everything_that_is_missing_is_one_sentence_each() {
+    fn each_missing_requirement_is_reported() {
         let needed = [("sh", "dash"), ("ip", "iproute2")];
         assert!(check(None, &needed, |_| true).is_ok());
         let error = check(Some("run it as root"), &needed, |program| program != "ip").unwrap_err();
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_are_looked_for_on_the_path() {
+    fn programs_are_searched_on_the_path() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("ip"), "").unwrap();
         let settings = Settings { path: folder.path().into() };

@@ -1,11 +1,11 @@
-//! Which address a machine gets: the first of its class' pool that nobody has.
+//! Selection of a machine's address: the first free one of the pool in its MachineClass.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::net::Ipv4Addr;
 use std::str::FromStr;
 
-/// The largest pool: a /16. More machines than that have no room on one host.
+/// The largest pool: a /16, which is sufficient for one host.
 const SHORTEST_PREFIX: u8 = 16;
 /// The smallest pool: two addresses between network and broadcast.
 const LONGEST_PREFIX: u8 = 30;
@@ -30,14 +30,14 @@ impl FromStr for Pool {
         }
         let host_bits = u32::MAX >> prefix_length;
         if address.to_bits() & host_bits != 0 {
-            return Err("must begin at the address of its network: the bits behind the prefix are zero");
+            return Err("must begin at the network address: the bits after the prefix must be zero");
         }
         Ok(Self { network: address.to_bits(), prefix_length })
     }
 }
 
 impl Pool {
-    /// The first free address; network and broadcast belong to nobody.
+    /// Returns the first free address, except for network and broadcast.
     pub(crate) fn first_free(self, taken: &BTreeSet<Ipv4Addr>) -> Option<Ipv4Addr> {
         let broadcast = self.network | u32::MAX.checked_shr(self.prefix_length.into()).unwrap_or(0);
         (self.network + 1..broadcast).map(Ipv4Addr::from_bits).find(|address| !taken.contains(address))
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_free_address_is_neither_network_nor_broadcast_nor_taken() {
+    fn the_first_free_address_excludes_network_and_broadcast() {
         let pool: Pool = "10.77.1.4/30".parse().unwrap();
         let address = |last: u8| Ipv4Addr::new(10, 77, 1, last);
         assert_eq!(pool.first_free(&BTreeSet::new()), Some(address(5)));

@@ -1,7 +1,9 @@
-//! The cgroups of a machine: what it may use, and which processes are its own.
+//! The cgroups of a machine: its limits and its processes.
 //!
-//! Hosts have one hierarchy with all controllers (v2) or one for each (v1). Under v2 a cgroup that has children with controllers
-//! must have no processes. So a machine's own processes join its cgroup, which becomes the root of what they see, and go on into a child called
+//! A host has one hierarchy with all controllers (v2) or one for each controller (v1). With v2, a cgroup whose children
+//! have controllers must not contain processes. So the processes of a machine first join its cgroup, which becomes the
+//! root of its cgroup namespace, and then a child named `init`. The kubelet can then delegate the controllers. Before a
+//! machine is started again, this is undone.
 //! `init`; the kubelet finds the cgroup above free and hands its controllers on. Before a machine starts again that is undone.
 
 use std::fs;
@@ -15,15 +17,15 @@ use crate::steps;
 use lab_host_common::HostError;
 use lab_host_common::budget::Resources;
 
-/// CPU is given in parts of this many microseconds.
+/// Period of the CPU quota in microseconds.
 const PERIOD: u64 = 100_000;
-/// Controllers that a kubelet asks for under v2.
+/// Controllers that a kubelet requires with v2.
 const WANTED: [&str; 6] = ["cpu", "cpuset", "io", "memory", "hugetlb", "pids"];
 
 /// The hierarchies of this host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Hierarchies {
-    /// Each with the options that it is mounted by.
+    /// Each with its mount options.
     V1(Vec<(PathBuf, String)>),
     V2(PathBuf),
 }
@@ -36,7 +38,7 @@ pub(crate) struct MachineCgroups {
 }
 
 impl Hierarchies {
-    /// By what is mounted. A host with hierarchies of both versions has its controllers in those of version 1.
+    /// Parses the mounts. A host with both versions has its controllers in version 1.
     pub(crate) fn of(mountinfo: &str) -> Option<Self> {
         let (mut first, mut second) = (Vec::new(), None);
         for line in mountinfo.lines() {
@@ -61,7 +63,7 @@ impl Hierarchies {
         }
     }
 
-    /// What a machine mounts: for each hierarchy its type, its options, and the last part of its path.
+    /// Returns the mounts of a machine: type, options and the last part of the path of each hierarchy.
     pub(crate) fn mounts(&self) -> Vec<String> {
         match self {
             Self::V2(_) => vec!["cgroup2||".to_owned()],
@@ -76,7 +78,7 @@ impl Hierarchies {
     }
 }
 
-/// Of the options that are shown, those that name the hierarchy.
+/// Returns the mount options that identify the hierarchy.
 fn mounted_by(options: &str) -> String {
     let named =
         options.split(',').filter(|option| !matches!(*option, "rw" | "ro" | "xattr" | "clone_children" | "noprefix"));
@@ -99,7 +101,7 @@ impl MachineCgroups {
         &self.hierarchies
     }
 
-    /// What there is of them.
+    /// Returns which of them exist.
     pub(crate) fn seen(&self) -> steps::Cgroups {
         let all = self.all();
         match all.iter().filter(|group| group.is_dir()).count() {
@@ -109,7 +111,7 @@ impl MachineCgroups {
         }
     }
 
-    /// Where a process joins them, and then the child in which a machine's own processes stay.
+    /// Returns the cgroups that a process joins, and then the child cgroups for the machine's own processes.
     pub(crate) fn joined_by(&self) -> (Vec<PathBuf>, Vec<PathBuf>) {
         let leaves = match self.hierarchies {
             Hierarchies::V1(_) => Vec::new(),
@@ -118,7 +120,7 @@ impl MachineCgroups {
         (self.all(), leaves)
     }
 
-    /// Makes those that are missing, and sets what the machine may use.
+    /// Creates missing cgroups and sets the limits.
     pub(crate) fn make(&self, size: Resources) -> Result<(), HostError> {
         let quota = size.cpu_millis.saturating_mul(PERIOD / 1000);
         for (root, group) in self.hierarchies.roots().into_iter().zip(self.all()) {
@@ -127,7 +129,7 @@ impl MachineCgroups {
             }
             match fs::create_dir(&group) {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
-                    return Err(HostError::File { step: "make", path: group, source: error });
+                    return Err(HostError::File { step: "create", path: group, source: error });
                 }
                 _ => {}
             }
@@ -153,7 +155,7 @@ impl MachineCgroups {
         Ok(())
     }
 
-    /// Removes what an earlier life of the machine made below them, so that they can be joined.
+    /// Removes child cgroups of an earlier run, so that processes can join the cgroups.
     pub(crate) fn clear(&self) -> Result<(), HostError> {
         for top in self.all() {
             for group in below(&top).into_iter().filter(|group| *group != top) {
@@ -167,7 +169,7 @@ impl MachineCgroups {
         Ok(())
     }
 
-    /// All processes in them and below.
+    /// Returns all processes in them and their children.
     pub(crate) fn processes(&self) -> Vec<i32> {
         let mut pids: Vec<i32> =
             self.all().iter().flat_map(|group| below(group)).flat_map(|group| listed(&group)).collect();
@@ -176,10 +178,10 @@ impl MachineCgroups {
         pids
     }
 
-    /// Kills all of them, also where they are frozen. They may take a moment to be gone, and new ones may have come.
+    /// Kills all processes, even frozen ones. They may take a moment to exit, and new ones may appear.
     pub(crate) fn kill(&self, proc: &Path) -> Result<(), HostError> {
         for group in self.all().iter().flat_map(|group| below(group)) {
-            // Under v1 a frozen process is not even killed.
+            // With v1 a frozen process cannot be killed.
             for (file, thawed) in [("freezer.state", "THAWED"), ("cgroup.freeze", "0")] {
                 let path = group.join(file);
                 if path.exists() {
@@ -194,7 +196,7 @@ impl MachineCgroups {
         Ok(())
     }
 
-    /// Removes them from the innermost outwards. `Busy` while the kernel still holds one of them.
+    /// Removes the cgroups, children first. Returns `Busy` while the kernel still uses one of them.
     pub(crate) fn remove(&self) -> Result<Removal, HostError> {
         let mut removal = Removal::Done;
         for group in self.all().iter().flat_map(|group| below(group)) {
@@ -209,14 +211,14 @@ impl MachineCgroups {
     }
 }
 
-/// Whether all is removed.
+/// Result of the removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Removal {
     Done,
     Busy,
 }
 
-/// Lets the children of a v2 cgroup have controllers: those that it has and a kubelet will ask for.
+/// Enables controllers for the children of a v2 cgroup: those that are available and required by a kubelet.
 fn delegate(group: &Path) -> Result<(), HostError> {
     let available = fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
     let path = group.join("cgroup.subtree_control");
@@ -235,7 +237,7 @@ fn listed(group: &Path) -> Vec<i32> {
     text.lines().filter_map(|line| line.trim().parse().ok()).collect()
 }
 
-/// A cgroup and those below it, the innermost first.
+/// Returns a cgroup and its descendants, the innermost first.
 fn below(group: &Path) -> Vec<PathBuf> {
     if !group.is_dir() {
         return Vec::new();

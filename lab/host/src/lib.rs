@@ -1,12 +1,12 @@
 //! Machines on one Linux host, without a cloud and without a hypervisor.
 //!
-//! A machine is a set of namespaces (network, mounts, processes, host name, IPC, cgroup) on an overlay of a root image. Its init runs
-//! the user data, which starts containerd and a kubelet. It is no security boundary: whoever is root in a machine can become root
-//! on the host.
+//! A machine is a set of namespaces (network, mount, PID, UTS, IPC, cgroup) on an overlay of a root image. Its init
+//! runs the user data, which starts containerd and a kubelet. It is not a security boundary: root in a machine can
+//! become root on the host.
 //!
-//! Nothing is remembered in this process. What is known of a machine is what the kernel shows and what lies in its directory;
-//! [`steps`] decides from that alone what is left to do, so a process that is killed between any two steps leaves nothing that the next
-//! one could not finish or remove. What carries the steps out is thin ([`machine`]).
+//! This process keeps no state. The state of a machine is in the kernel and in its directory. [`steps`] derives the
+//! remaining steps from that state, so that after a kill at any moment the next process can complete or remove
+//! everything. [`machine`] carries out the steps.
 
 mod addresses;
 mod cgroups;

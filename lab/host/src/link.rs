@@ -1,4 +1,4 @@
-//! The cable between a machine and the bridge: a pair of virtual interfaces, one end of which is born in the machine.
+//! The link between a machine and the bridge: a veth pair with one end in the machine.
 
 use std::fs::File;
 
@@ -9,7 +9,7 @@ use lab_host_common::tools::{done, last_line, run};
 /// The machine's end.
 const INSIDE: &str = "eth0";
 
-/// What there is of the host's end. `ip` is asked and not `/sys`, which may show the links of another network namespace.
+/// Returns the state of the host's end. `ip` is used instead of `/sys`, which may show another network namespace.
 pub(crate) async fn seen(lock: &File, link: &str, bridge: &str) -> Result<Link, HostError> {
     let output = run(lock, "ip", &["-oneline", "link", "show", "dev", link]).await?;
     if !output.status.success() {
@@ -18,7 +18,7 @@ pub(crate) async fn seen(lock: &File, link: &str, bridge: &str) -> Result<Link, 
     Ok(judge(&String::from_utf8_lossy(&output.stdout), bridge))
 }
 
-/// What the line says that `ip` prints.
+/// Parses the output of `ip`.
 fn judge(line: &str, bridge: &str) -> Link {
     let words: Vec<&str> = line.split_whitespace().collect();
     let master = words.windows(2).any(|pair| matches!(pair, ["master", name] if *name == bridge));
@@ -26,20 +26,20 @@ fn judge(line: &str, bridge: &str) -> Link {
     if master && flags.split(',').any(|flag| flag == "UP") { Link::Connected } else { Link::Loose }
 }
 
-/// Makes the pair, one end of it in the namespace of the machine's init.
+/// Creates the pair, with one end in the namespace of the machine's init.
 pub(crate) async fn add(lock: &File, link: &str, init: i32) -> Result<(), HostError> {
     let init = init.to_string();
     let arguments = ["link", "add", link, "type", "veth", "peer", "name", INSIDE, "netns", &init];
     done(lock, "add the machine's link", "ip", &arguments).await
 }
 
-/// Puts the host's end on the bridge.
+/// Connects the host's end to the bridge.
 pub(crate) async fn connect(lock: &File, link: &str, bridge: &str) -> Result<(), HostError> {
     done(lock, "connect the machine's link to the bridge", "ip", &["link", "set", "dev", link, "master", bridge, "up"])
         .await
 }
 
-/// Removes both ends. One that went by itself meanwhile, with its namespace, is gone all the same.
+/// Removes both ends. The link may already have been removed together with its namespace.
 pub(crate) async fn remove(lock: &File, link: &str) -> Result<(), HostError> {
     let output = run(lock, "ip", &["link", "delete", "dev", link]).await?;
     if output.status.success() || seen(lock, link, "").await? == Link::Absent {
@@ -48,10 +48,10 @@ pub(crate) async fn remove(lock: &File, link: &str) -> Result<(), HostError> {
     Err(HostError::Failed { step: "remove the machine's link", said: last_line(&output.stderr) })
 }
 
-/// Whether the bridge is there.
+/// Returns whether the bridge exists.
 pub(crate) async fn has_bridge(lock: &File, bridge: &str) -> Result<bool, HostError> {
     Ok(run(lock, "ip", &["-oneline", "link", "show", "dev", bridge, "type", "bridge"]).await.is_ok_and(|output| {
-        // A link of another type is no error to `ip`, and nothing is printed.
+        // For a link of another type, `ip` succeeds without output.
         output.status.success() && !output.stdout.is_empty()
     }))
 }

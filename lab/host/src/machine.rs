@@ -1,4 +1,4 @@
-//! One machine: looking at it, and carrying out what [`steps`] decided.
+//! One machine: its observation, and the execution of the steps from [`steps`].
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
@@ -29,12 +29,12 @@ use crate::steps::{self, Running, Seen, Step};
 const SCRIPT: &str = include_str!("machine.sh");
 const PROC: &str = "/proc";
 
-/// How long an init may take to begin, a killed process to be gone, a cgroup to be let go.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Between two looks.
-const GLANCE: Duration = Duration::from_millis(5);
+/// Timeout for the start of an init, the end of a killed process, and the removal of a cgroup.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Poll interval.
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
-/// A machine, by its name, and the lock under which it is looked at and changed.
+/// A machine, and the lock that is held for observations and changes.
 pub(crate) struct Machine<'a> {
     scope: &'a Scope,
     name: &'a str,
@@ -44,7 +44,7 @@ pub(crate) struct Machine<'a> {
     lock: Arc<File>,
 }
 
-/// What a machine is to be.
+/// The desired state of a machine.
 pub(crate) struct Wanted<'a> {
     pub(crate) spec: &'a Spec,
     pub(crate) uid: &'a str,
@@ -56,7 +56,7 @@ impl<'a> Machine<'a> {
         let mountinfo = Path::new(PROC).join("self/mountinfo");
         let mounted = HostError::on(&mountinfo, "read", fs::read_to_string(&mountinfo))?;
         let hierarchies = Hierarchies::of(&mounted).ok_or_else(|| {
-            let message = "no cgroup hierarchy is mounted: mount cgroup2 on /sys/fs/cgroup";
+            let message = "no cgroup hierarchy is mounted. Mount cgroup2 on /sys/fs/cgroup";
             DriverError::new(Code::FailedPrecondition, message)
         })?;
         let cgroups = MachineCgroups::new(hierarchies, identity::cgroup(scope, name));
@@ -64,23 +64,23 @@ impl<'a> Machine<'a> {
         Ok(Self { scope, name, files: Files::of(scope, name), link, cgroups, lock })
     }
 
-    /// Goes on from whatever is there until the machine runs.
+    /// Continues from the current state until the machine runs.
     pub(crate) async fn create(&self, wanted: &Wanted<'_>) -> Result<Record, DriverError> {
         if let Some(record) = self.files.read_record()? {
             same(self.name, &record, wanted.spec, wanted.uid)?;
         }
         while let Some(step) = steps::to_create(&self.seen(&wanted.spec.bridge).await?) {
-            tracing::debug!(machine = self.name, ?step, "making a machine");
+            tracing::debug!(machine = self.name, ?step, "creating machine");
             self.carry_out(step, Some(wanted)).await?;
         }
-        self.files.read_record()?.ok_or_else(|| DriverError::new(Code::Aborted, "the machine's record is gone again"))
+        self.files.read_record()?.ok_or_else(|| DriverError::new(Code::Aborted, "the record of the machine was removed concurrently"))
     }
 
-    /// Goes on from whatever is there until nothing is.
+    /// Continues from the current state until nothing is left.
     pub(crate) async fn delete(&self) -> Result<(), DriverError> {
         let bridge = self.files.read_record().ok().flatten().map(|record| record.bridge).unwrap_or_default();
         while let Some(step) = steps::to_delete(&self.seen(&bridge).await?) {
-            tracing::debug!(machine = self.name, ?step, "removing a machine");
+            tracing::debug!(machine = self.name, ?step, "deleting machine");
             self.carry_out(step, None).await?;
         }
         Ok(())
@@ -118,7 +118,7 @@ impl<'a> Machine<'a> {
             (Step::RemoveCgroups, _) => Ok(self.remove_cgroups().await?),
             (Step::RemoveDirectory, _) => Ok(self.remove_directory().await?),
             (Step::Reserve | Step::MakeCgroups | Step::Start | Step::ConnectLink, None) => {
-                Err(DriverError::new(Code::Internal, format!("a delete does not {step:?}")))
+                Err(DriverError::new(Code::Internal, format!("step {step:?} is not part of a deletion")))
             }
         }
     }
@@ -127,37 +127,38 @@ impl<'a> Machine<'a> {
         let Wanted { spec, uid, user_data } = wanted;
         if !spec.root_image.join("bin/sh").exists() {
             let message =
-                format!("providerSpec.rootImage: {} has no bin/sh, so it is no root image", spec.root_image.display());
+                format!("providerSpec.rootImage: {} is not a root image, because it has no bin/sh", spec.root_image.display());
             return Err(DriverError::new(Code::FailedPrecondition, message));
         }
         if !link::has_bridge(&self.lock, &spec.bridge).await? {
             let bridge = &spec.bridge;
             let message =
-                format!("providerSpec.bridge: the host has no bridge {bridge}: ip link add {bridge} type bridge");
+                format!("providerSpec.bridge: the host has no bridge {bridge}. Create it: ip link add {bridge} type bridge");
             return Err(DriverError::new(Code::FailedPrecondition, message));
         }
         let record = reserve(spec, uid, &self.scope.others(self.name)?, of_this_host())?;
         let home = &self.files.home;
         for folder in Files::FOLDERS {
             let path = home.join(folder);
-            HostError::on(&path, "make", fs::DirBuilder::new().recursive(true).mode(0o700).create(&path))?;
+            HostError::on(&path, "create", fs::DirBuilder::new().recursive(true).mode(0o700).create(&path))?;
         }
-        // The lower layer's root is shown with the permissions of the upper one's: everybody in the machine passes through it.
+        // The permissions of the upper directory apply to the root of the overlay, which all users in the machine must
+        // be able to traverse.
         let upper = home.join("upper");
-        HostError::on(&upper, "open", fs::set_permissions(&upper, fs::Permissions::from_mode(0o755)))?;
+        HostError::on(&upper, "set the permissions of", fs::set_permissions(&upper, fs::Permissions::from_mode(0o755)))?;
         HostError::on(&self.files.user_data(), "write", write(&self.files.user_data(), user_data))?;
         HostError::on(&self.files.record(), "write", write_json(&self.files.record(), &record))?;
         Ok(())
     }
 
-    /// Starts the init and waits until it shows. It waits for its link by itself.
+    /// Starts the init and waits until it runs. The init waits for its link.
     async fn start(&self, spec: &Spec) -> Result<(), HostError> {
         let failed = |source| HostError::Run { program: "sh".to_owned(), source };
         self.cgroups.clear()?;
         let record = self.files.read_record()?;
         let address = record.map(|record| format!("{}/{}", record.address, spec.prefix_length)).unwrap_or_default();
         let log = self.files.boot_log();
-        let out = HostError::on(&log, "make", File::create(&log))?;
+        let out = HostError::on(&log, "create", File::create(&log))?;
         let (groups, leaves) = self.cgroups.joined_by();
         let mounts = spec.mounts.iter().map(|mount| format!("{}|{}", mount.host_path.display(), mount.path.display()));
         let mut command = Command::new("sh");
@@ -189,11 +190,11 @@ impl<'a> Machine<'a> {
                 Running::Nothing if begin.elapsed() > Duration::from_millis(500) => {
                     return Err(HostError::Failed { step: "start the machine", said: said() });
                 }
-                _ if begin.elapsed() > PATIENCE => {
+                _ if begin.elapsed() > TIMEOUT => {
                     let said = format!(": {}", said());
-                    return Err(HostError::Late { what: "the machine's init", patience: PATIENCE, said });
+                    return Err(HostError::TimedOut { what: "the machine's init runs", timeout: TIMEOUT, said });
                 }
-                _ => sleep(GLANCE).await,
+                _ => sleep(POLL_INTERVAL).await,
             }
         }
     }
@@ -201,7 +202,7 @@ impl<'a> Machine<'a> {
     async fn add_link(&self) -> Result<(), HostError> {
         match self.running() {
             Running::Init(init) => link::add(&self.lock, &self.link, init.pid).await,
-            // It ended meanwhile. What is seen next says so.
+            // It has ended meanwhile. The next observation shows this.
             Running::Nothing | Running::Strays => Ok(()),
         }
     }
@@ -216,12 +217,12 @@ impl<'a> Machine<'a> {
     async fn kill(&self) -> Result<(), HostError> {
         let begin = Instant::now();
         while self.running() != Running::Nothing {
-            if begin.elapsed() > PATIENCE {
-                let said = format!(": processes {:?} do not end", self.cgroups.processes());
-                return Err(HostError::Late { what: "the machine's processes gone", patience: PATIENCE, said });
+            if begin.elapsed() > TIMEOUT {
+                let said = format!(": processes {:?} do not exit", self.cgroups.processes());
+                return Err(HostError::TimedOut { what: "the machine's processes have exited", timeout: TIMEOUT, said });
             }
             self.cgroups.kill(Path::new(PROC))?;
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
@@ -229,14 +230,14 @@ impl<'a> Machine<'a> {
     async fn remove_cgroups(&self) -> Result<(), HostError> {
         let begin = Instant::now();
         while self.cgroups.remove()? == Removal::Busy {
-            if begin.elapsed() > PATIENCE {
-                return Err(HostError::Late {
-                    what: "the machine's cgroups gone",
-                    patience: PATIENCE,
+            if begin.elapsed() > TIMEOUT {
+                return Err(HostError::TimedOut {
+                    what: "the machine's cgroups are removed",
+                    timeout: TIMEOUT,
                     said: String::new(),
                 });
             }
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
@@ -250,7 +251,7 @@ fn words(paths: &[PathBuf]) -> String {
     paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a machine was made in full once.
+/// Returns whether the creation of a machine was completed once.
 pub(crate) fn was_made(files: &Files) -> bool {
     files.directory() == Directory::Complete && files.read_init().is_some()
 }

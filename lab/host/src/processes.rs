@@ -1,4 +1,4 @@
-//! Processes, by what `/proc` says of them.
+//! Processes as shown in `/proc`.
 
 use std::fs;
 use std::path::Path;
@@ -6,7 +6,8 @@ use std::path::Path;
 use lab_host_common::process::{Process, kill_if};
 use rustix::io::Errno;
 
-/// The process that is the init of a machine, if this one is: the first of a process namespace directly below ours.
+/// Returns the process, if it is the init of a machine: the first process of a PID namespace directly below the current
+/// one.
 pub(crate) fn machine_init(proc: &Path, pid: i32) -> Option<Process> {
     let read = |who: &str, file: &str| fs::read_to_string(proc.join(who).join(file)).ok();
     let own = depth(&read("self", "status")?)?.0;
@@ -14,7 +15,7 @@ pub(crate) fn machine_init(proc: &Path, pid: i32) -> Option<Process> {
     Process::alive(proc, pid).filter(|_| depth == own + 1 && innermost == 1)
 }
 
-/// In how many process namespaces a process is, and its number in the innermost.
+/// Returns the number of PID namespaces of a process, and its id in the innermost one.
 fn depth(status: &str) -> Option<(usize, i32)> {
     let line = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
     let numbers: Vec<&str> = line.split_whitespace().collect();
@@ -29,7 +30,7 @@ pub(crate) fn kill_in(proc: &Path, pid: i32, cgroup: &str) -> Result<(), Errno> 
     })
 }
 
-/// Whether a process with these cgroups is in one of this name, or below it.
+/// Returns whether a process with these cgroups is in the one with this name, or below it.
 fn is_member(groups: &str, cgroup: &str) -> bool {
     let paths = groups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     paths.into_iter().any(|path| path.split('/').nth(1) == Some(cgroup))
@@ -51,7 +52,7 @@ mod tests {
     }
 
     fn stat(state: char) -> String {
-        // A name that tries to look like the end of the name.
+        // A name that contains a closing parenthesis.
         let rest = "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 4711 20";
         format!("7 (a) S 1 (b)) {state} {rest}")
     }
@@ -65,7 +66,7 @@ mod tests {
     #[case::the_init_of_a_container("NSpid:\t7\t9\t1\n", 'S', false)]
     #[case::a_process_of_the_host("NSpid:\t7\n", 'S', false)]
     #[case::no_answer("", 'S', false)]
-    fn an_init_is_the_first_process_of_a_namespace_directly_below(
+    fn a_machine_init_is_detected_by_its_pid_namespace(
         #[case] status: &str,
         #[case] state: char,
         #[case] is_init: bool,
@@ -83,7 +84,7 @@ mod tests {
     #[case("4:memory:/millwright-host.m.12\n", false)]
     #[case("4:memory:/other/millwright-host.m.1\n", false)]
     #[case("", false)]
-    fn membership_is_by_the_whole_name(#[case] groups: &str, #[case] member: bool) {
+    fn cgroup_membership_requires_the_full_name(#[case] groups: &str, #[case] member: bool) {
         assert_eq!(is_member(groups, "millwright-host.m.1"), member);
     }
 }

@@ -1,4 +1,4 @@
-//! The six calls.
+//! The driver calls.
 
 use api::NodeAddress;
 use api::names::secrets::USER_DATA;
@@ -21,13 +21,13 @@ use crate::state::Files;
 use crate::tools;
 use crate::volumes;
 
-/// This host, as Millwright sees it.
+/// The driver for machines on this host.
 pub struct HostDriver {
     settings: Settings,
 }
 
 impl HostDriver {
-    /// A driver for the host that this process runs on.
+    /// Creates a driver for the host of this process.
     pub fn new(settings: Settings) -> Self {
         Self { settings }
     }
@@ -40,7 +40,7 @@ impl HostDriver {
 #[async_trait]
 impl Driver for HostDriver {
     fn capabilities(&self) -> Capabilities {
-        // A machine that runs has nothing left to be done.
+        // A running machine needs no initialization.
         Capabilities { initialize: Support::NotOffered, ..Capabilities::ALL }
     }
 
@@ -64,7 +64,7 @@ impl Driver for HostDriver {
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
         let (scope, name) = &REQUESTS.looking(request)?;
         let work = async {
-            // A host on which nothing was ever made need not be able to.
+            // If no machine was ever created on this host, its requirements are not checked.
             if !scope.state.exists() {
                 return Ok(Deleted::default());
             }
@@ -86,10 +86,10 @@ impl Driver for HostDriver {
         let work = async {
             let _lock = scope.reading().await?;
             let files = Files::of(scope, name);
-            // One that was never made in full is made by the next create, and listed all the same. One that has ended is still there,
-            // as a VM is that was switched off.
+            // An incomplete machine is not found, so that it is created again, but it is listed. A machine that has
+            // exited still exists, like a VM that is powered off.
             let record = if was_made(&files) { files.read_record()? } else { None };
-            let record = record.ok_or_else(|| DriverError::not_found(format!("the host has no machine {name:?}")))?;
+            let record = record.ok_or_else(|| DriverError::not_found(format!("machine {name:?} does not exist on the host")))?;
             Ok(found(scope, name, &record))
         };
         call.measure("machine_get", call.bound(work)).await
@@ -113,12 +113,12 @@ fn found(scope: &Scope, name: &str, record: &Record) -> Found {
     }
 }
 
-/// What the init runs: it must be a program, as nothing in a machine would understand anything else.
+/// Returns the user data. It must be a program, because a machine can interpret nothing else.
 fn user_data<'a>(secret: &'a SecretData, faults: &mut Faults) -> &'a [u8] {
     match secret.get(USER_DATA).filter(|data| !data.is_empty()) {
-        None => faults.required("secretRef.userData", "what a machine runs first"),
+        None => faults.required("secretRef.userData", "the program that a machine runs first"),
         Some(data) if !data.starts_with(b"#!") => {
-            faults.forbidden("secretRef.userData", "must begin with #! and an interpreter that the root image has");
+            faults.forbidden("secretRef.userData", "must begin with #! and an interpreter of the root image");
         }
         Some(data) => return data,
     }

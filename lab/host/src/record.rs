@@ -1,4 +1,4 @@
-//! What is written down of a machine: how it was made.
+//! The record of a machine's creation.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -6,11 +6,11 @@ use std::path::PathBuf;
 use lab_host_common::budget::Resources;
 use serde::{Deserialize, Serialize};
 
-/// How a machine was made. A file of another version is not read: nobody has one.
+/// The record of a machine's creation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Record {
-    /// Of the Machine it was made for; empty if the request had none.
+    /// UID of the Machine; empty if the request had none.
     pub(crate) uid: String,
     pub(crate) address: Ipv4Addr,
     pub(crate) size: Resources,

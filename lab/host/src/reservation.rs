@@ -1,4 +1,4 @@
-//! Whether a machine may be made, and with which address.
+//! Reservation of capacity and an address for a machine.
 
 use std::collections::BTreeSet;
 
@@ -8,14 +8,14 @@ use lab_host_common::budget::{Resources, lack};
 use crate::record::Record;
 use crate::spec::Spec;
 
-/// The record of a new machine beside `others`, which are all machines of the state directory.
+/// Returns the record of a new machine. `others` are all other machines of the state directory.
 pub(crate) fn reserve(spec: &Spec, uid: &str, others: &[Record], host: Resources) -> Result<Record, DriverError> {
     if let Some(lack) = lack(spec.size, others.iter().map(|record| record.size), spec.budget.or(host)) {
         return Err(DriverError::new(Code::ResourceExhausted, lack.to_string()));
     }
     let taken: BTreeSet<_> = others.iter().map(|record| record.address).chain(spec.gateway).collect();
     let address = spec.addresses.first_free(&taken).ok_or_else(|| {
-        let message = format!("all addresses of {} are taken", spec.addresses);
+        let message = format!("all addresses of {} are in use", spec.addresses);
         DriverError::new(Code::ResourceExhausted, message)
     })?;
     Ok(Record {
@@ -27,10 +27,10 @@ pub(crate) fn reserve(spec: &Spec, uid: &str, others: &[Record], host: Resources
     })
 }
 
-/// Whether a machine that is there is the one that is asked for.
+/// Fails if the existing machine has other properties than requested.
 pub(crate) fn same(machine: &str, record: &Record, spec: &Spec, uid: &str) -> Result<(), DriverError> {
     let differs = if !uid.is_empty() && !record.uid.is_empty() && uid != record.uid {
-        Some("was made for another Machine of this name")
+        Some("was created for another Machine with this name")
     } else if record.root_image != spec.root_image {
         Some("has another root image")
     } else if record.size != spec.size {
@@ -41,7 +41,7 @@ pub(crate) fn same(machine: &str, record: &Record, spec: &Spec, uid: &str) -> Re
         None
     };
     differs.map_or(Ok(()), |how| {
-        Err(DriverError::new(Code::AlreadyExists, format!("the machine {machine:?} of this host {how}")))
+        Err(DriverError::new(Code::AlreadyExists, format!("machine {machine:?} on this host {how}")))
     })
 }
 
@@ -65,14 +65,14 @@ mod tests {
 
     /// Shows HST-8.
     #[test]
-    fn a_second_machine_gets_the_next_address_and_a_third_has_no_room() {
+    fn machines_get_consecutive_addresses_until_the_budget_is_used() {
         let first = reserve(&spec(), "u", &[], HOST).unwrap();
-        assert_eq!(first.address.to_string(), "10.77.1.2", "the gateway is nobody's");
+        assert_eq!(first.address.to_string(), "10.77.1.2", "the gateway address is not assigned");
         let second = reserve(&spec(), "v", std::slice::from_ref(&first), HOST).unwrap();
         assert_eq!(second.address.to_string(), "10.77.1.3");
         let error = reserve(&spec(), "w", &[first, second], HOST).unwrap_err();
         assert_eq!(error.code(), Code::ResourceExhausted);
-        assert!(error.message().contains("1000m of CPU, and 0m"), "{error}");
+        assert!(error.message().contains("1000m of CPU, but only 0m"), "{error}");
     }
 
     /// Shows HST-8.
@@ -87,7 +87,7 @@ mod tests {
             }
         };
         assert_eq!((all.len(), error.code()), (5, Code::ResourceExhausted));
-        assert_eq!(error.message(), "all addresses of 10.77.1.0/29 are taken");
+        assert_eq!(error.message(), "all addresses of 10.77.1.0/29 are in use");
     }
 
     /// Shows HST-9.
@@ -98,7 +98,7 @@ mod tests {
     #[case::root("u", |record: &mut Record| record.root_image = "/s".into(), Some("root image"))]
     #[case::size("u", |record: &mut Record| record.size.memory = 1, Some("size"))]
     #[case::bridge("u", |record: &mut Record| record.bridge = "br1".into(), Some("bridge"))]
-    fn a_machine_of_this_name_with_other_properties_already_exists(
+    fn a_machine_with_other_properties_already_exists(
         #[case] uid: &str,
         #[case] change: fn(&mut Record),
         #[case] told: Option<&str>,

@@ -1,6 +1,6 @@
-//! What a MachineClass of this provider says.
+//! The provider spec of a MachineClass.
 //!
-//! Deleting, listing and looking need only to know where to look: a class that can make nothing any more still lets its machines go.
+//! Deletion, list and status only need the scope, so they work even if the other fields are invalid.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
@@ -16,42 +16,42 @@ use serde_json::Value;
 
 use crate::addresses::Pool;
 
-/// What a `MachineClass` must say in `provider` to be ours.
+/// The value of `provider` in MachineClasses of this driver.
 pub const PROVIDER: &str = "host";
 
 /// Linux allows fifteen characters.
 const LONGEST_LINK: usize = 15;
 
-/// Where machines are kept if the class does not say.
+/// Default state directory.
 const STATE_DIRECTORY: &str = "/var/lib/millwright/host";
 
-/// Where to look, from a class that may be wrong otherwise.
+/// Requests of this provider.
 pub(crate) const REQUESTS: Requests = Requests { provider: PROVIDER, state: STATE_DIRECTORY };
 
-/// How a machine is to be made.
+/// The configuration of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) root_image: PathBuf,
     pub(crate) size: Resources,
     pub(crate) bridge: String,
     pub(crate) addresses: Pool,
-    /// Of the network that the machine finds around it; that of the pool if not said.
+    /// Prefix length of the network around the machine; the default is that of the pool.
     pub(crate) prefix_length: u8,
     pub(crate) gateway: Option<Ipv4Addr>,
-    /// What all machines of the state directory may use together; `None` is all that the host has.
+    /// Limits of all machines of the state directory together; `None` is the capacity of the host.
     pub(crate) budget: Budget,
-    /// What machines see read-only of the host.
+    /// Read-only mounts from the host.
     pub(crate) mounts: Vec<Mount>,
 }
 
-/// A file or directory of the host in a machine.
+/// A file or directory of the host that is mounted into a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
     pub(crate) host_path: PathBuf,
     pub(crate) path: PathBuf,
 }
 
-/// All of a class; whatever is wrong is told at once.
+/// Decodes a provider spec. All errors are reported together.
 pub(crate) fn decode(spec: &Value, mut faults: Faults) -> Result<(Scope, Spec), DriverError> {
     let faults = &mut faults;
     let object = &Object::new(spec, "providerSpec", faults);
@@ -80,10 +80,10 @@ fn bridge(object: &Object<'_>, faults: &mut Faults) -> String {
     bridge
 }
 
-/// What keeps a text from being the name of a link.
+/// Returns why a text is not a valid link name.
 fn link_problem(name: &str) -> Option<&'static str> {
     if name.len() > LONGEST_LINK {
-        Some("must have at most 15 characters, as every link")
+        Some("must have at most 15 characters")
     } else if !name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
         || name.starts_with(['-', '.'])
     {
@@ -96,7 +96,7 @@ fn link_problem(name: &str) -> Option<&'static str> {
 fn pool(object: &Object<'_>, faults: &mut Faults) -> Pool {
     let nowhere = Pool::default();
     let Some(text) = object.text("addresses", faults).filter(|text| !text.is_empty()) else {
-        faults.required(object.path("addresses"), "the range that machines take their addresses from");
+        faults.required(object.path("addresses"), "the address range of machines");
         return nowhere;
     };
     text.parse().unwrap_or_else(|problem: &str| {
@@ -111,7 +111,7 @@ fn prefix_length(object: &Object<'_>, addresses: Pool, faults: &mut Faults) -> u
         Ok(length) if (8..=addresses.prefix_length).contains(&length) => length,
         _ => {
             let most = addresses.prefix_length;
-            faults.invalid(object.path("prefixLength"), length, format!("must be from 8 to {most}, that of addresses"));
+            faults.invalid(object.path("prefixLength"), length, format!("must be from 8 to {most}, the prefix length of addresses"));
             addresses.prefix_length
         }
     }
@@ -126,7 +126,7 @@ fn gateway(object: &Object<'_>, faults: &mut Faults) -> Option<Ipv4Addr> {
     gateway
 }
 
-/// The two programs have a place of their own in the class, because every class has them; they are mounts like others.
+/// The two programs have separate fields, because every class needs them; they are mounts like others.
 fn mounts(object: &Object<'_>, faults: &mut Faults) -> Vec<Mount> {
     let mut mounts = Vec::new();
     for (key, place) in [("kubelet", "/usr/local/bin/kubelet"), ("containerd", "/usr/local/bin/containerd")] {

@@ -1,4 +1,4 @@
-//! What lies on disk of a machine.
+//! The files of a machine.
 
 use std::path::PathBuf;
 
@@ -20,25 +20,25 @@ impl Files {
         Self { home: scope.home(machine) }
     }
 
-    /// Which process is its init; there once all of the machine was.
+    /// The process of its init; written when the machine is complete.
     pub(crate) fn init(&self) -> PathBuf {
         self.home.join("init.json")
     }
 
-    /// What the init runs first.
+    /// The program that the init runs first.
     pub(crate) fn user_data(&self) -> PathBuf {
         self.home.join("user-data")
     }
 
-    /// What went wrong before the user data began.
+    /// The log before the start of the user data.
     pub(crate) fn boot_log(&self) -> PathBuf {
         self.home.join("boot.log")
     }
 
-    /// What a machine keeps: changes to its root, and two places that must not be on an overlay.
+    /// The folders of a machine: changes of its root, and two folders that must not be on an overlay.
     pub(crate) const FOLDERS: [&str; 5] = ["upper", "work", "root", "containerd", "kubelet"];
 
-    /// How it was made; written last.
+    /// The record of its creation; written last.
     pub(crate) fn record(&self) -> PathBuf {
         record(&self.home)
     }
@@ -51,7 +51,7 @@ impl Files {
         read_record(&self.home)
     }
 
-    /// A note that cannot be read is none: it is written again.
+    /// An unreadable file counts as missing and is written again.
     pub(crate) fn read_init(&self) -> Option<Process> {
         read_json(&self.init()).ok().flatten()
     }

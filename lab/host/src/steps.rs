@@ -1,21 +1,22 @@
-//! What is left to do, from what is seen.
+//! Derives the remaining steps from the observed state.
 //!
-//! A process may be killed between any two steps, and the next one knows only what the kernel and the machine's directory show. So no
-//! step is remembered: each time the next one follows from what is there. The directory is made first and removed last, so whatever else
-//! exists of a machine, its name is listed. What runs is known by its cgroup, which every process of a machine joins before it does anything
-//! else; so an init that nobody wrote down is found, and a launch that never became an init is killed.
+//! A process may be killed between any two steps, and the next one knows only the state of the kernel and the machine's
+//! directory. So no step is stored: the next one always follows from the current state. The directory is created first
+//! and removed last, so a machine is listed as long as any part of it exists. Running processes are found by the
+//! cgroup, which every process of a machine joins first. So an init without a record is found, and an incomplete start
+//! is killed.
 
 use lab_host_common::process::Process;
 use lab_host_common::state::Directory;
 
-/// What there is of a machine.
+/// The observed state of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) directory: Directory,
     pub(crate) cgroups: Cgroups,
     pub(crate) running: Running,
     pub(crate) link: Link,
-    /// The init that was written down, once all of the machine was there.
+    /// The recorded init, written when the machine was complete.
     pub(crate) noted: Option<Process>,
 }
 
@@ -27,11 +28,11 @@ pub(crate) enum Cgroups {
     All,
 }
 
-/// What runs in the cgroups.
+/// The processes in the cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Running {
     Nothing,
-    /// Processes, but none that is the init of a machine.
+    /// Processes without the init of a machine.
     Strays,
     Init(Process),
 }
@@ -40,43 +41,43 @@ pub(crate) enum Running {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Link {
     Absent,
-    /// There, but not on the bridge or not up.
+    /// Exists, but is not on the bridge or not up.
     Loose,
     Connected,
 }
 
-/// One thing to do. Each may be repeated, and each is over in a moment.
+/// A step. Each can be repeated, and takes a short time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Choose an address, make the directory, write the record.
+    /// Selects an address, creates the directory, writes the record.
     Reserve,
     MakeCgroups,
-    /// Kill whatever runs in the cgroups, and wait until it is gone.
+    /// Kills all processes in the cgroups, and waits until they have exited.
     Kill,
     RemoveLink,
-    /// Start the init, which waits for its link.
+    /// Starts the init, which waits for its link.
     Start,
     AddLink,
     ConnectLink,
-    /// Write the init down: the machine is made.
+    /// Records the init: the machine is complete.
     NoteInit,
     RemoveCgroups,
     RemoveDirectory,
 }
 
-/// The next step towards a machine that runs; `None` when it does.
+/// Returns the next step towards a running machine; `None` if it runs.
 #[must_use]
 pub(crate) fn to_create(seen: &Seen) -> Option<Step> {
     if seen.directory != Directory::Complete {
         return Some(Step::Reserve);
     }
     if seen.cgroups != Cgroups::All {
-        // Where one is missing the processes in the others were not started by us in full.
+        // If a cgroup is missing, the processes in the others belong to an incomplete start.
         return Some(if seen.running == Running::Nothing { Step::MakeCgroups } else { Step::Kill });
     }
     let init = match seen.running {
         Running::Strays => return Some(Step::Kill),
-        // A link that is still there leads to the namespace of an init that has ended.
+        // A remaining link leads to the namespace of an init that has exited.
         Running::Nothing if seen.link != Link::Absent => return Some(Step::RemoveLink),
         Running::Nothing => return Some(Step::Start),
         Running::Init(init) => init,
@@ -89,7 +90,7 @@ pub(crate) fn to_create(seen: &Seen) -> Option<Step> {
     }
 }
 
-/// The next step towards nothing; `None` when nothing is left.
+/// Returns the next step of a deletion; `None` if nothing is left.
 #[must_use]
 pub(crate) fn to_delete(seen: &Seen) -> Option<Step> {
     if seen.running != Running::Nothing {
@@ -119,7 +120,7 @@ mod tests {
         noted: None,
     };
 
-    /// What the host does.
+    /// Simulates the host.
     fn carry_out(step: Step, seen: &mut Seen) {
         match step {
             Step::Reserve => seen.directory = Directory::Complete,
@@ -127,17 +128,17 @@ mod tests {
             Step::Kill => seen.running = Running::Nothing,
             Step::RemoveLink => seen.link = Link::Absent,
             Step::Start => {
-                assert_eq!(seen.running, Running::Nothing, "two inits for one machine");
+                assert_eq!(seen.running, Running::Nothing, "a machine must have one init");
                 seen.running = Running::Init(NEW);
             }
             Step::AddLink => {
-                assert!(matches!(seen.running, Running::Init(_)), "a link to nobody");
+                assert!(matches!(seen.running, Running::Init(_)), "a link needs a running init");
                 seen.link = Link::Loose;
             }
             Step::ConnectLink => seen.link = Link::Connected,
             Step::NoteInit => seen.noted = if let Running::Init(init) = seen.running { Some(init) } else { None },
             Step::RemoveCgroups => {
-                assert_eq!(seen.running, Running::Nothing, "the kernel removes no cgroup with processes in it");
+                assert_eq!(seen.running, Running::Nothing, "a cgroup with processes cannot be removed");
                 seen.cgroups = Cgroups::Absent;
             }
             Step::RemoveDirectory => (seen.directory, seen.noted) = (Directory::Absent, None),
@@ -148,13 +149,13 @@ mod tests {
         let mut steps = Vec::new();
         while let Some(step) = next(&seen) {
             steps.push(step);
-            assert!(steps.len() < 20, "it never ends: {steps:?}");
+            assert!(steps.len() < 20, "too many steps: {steps:?}");
             carry_out(step, &mut seen);
         }
         (seen, steps)
     }
 
-    /// Every state that can be seen, also those that no order of steps leads to.
+    /// Returns all states, including unreachable ones.
     fn all() -> Vec<Seen> {
         let mut all = Vec::new();
         for directory in [Directory::Absent, Directory::Unfinished, Directory::Complete] {
@@ -172,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_is_made_in_this_order() {
+    fn a_machine_is_created_and_deleted_in_order() {
         let (made, steps) = play(NOTHING, to_create);
         let expected =
             [Step::Reserve, Step::MakeCgroups, Step::Start, Step::AddLink, Step::ConnectLink, Step::NoteInit];
@@ -184,7 +185,7 @@ mod tests {
 
     /// Shows HST-3.
     #[test]
-    fn from_every_state_a_create_ends_with_a_machine_that_runs_and_is_written_down() {
+    fn a_create_results_in_a_running_machine_from_every_state() {
         for seen in all() {
             let (made, steps) = play(seen.clone(), to_create);
             let Running::Init(init) = made.running else { panic!("{seen:?} became {made:?}") };
@@ -195,7 +196,7 @@ mod tests {
 
     /// Shows HST-3.
     #[test]
-    fn from_every_state_a_delete_leaves_nothing() {
+    fn a_delete_removes_everything_from_every_state() {
         for seen in all() {
             let (gone, _) = play(seen.clone(), to_delete);
             let left = Seen { noted: None, ..gone };
@@ -205,7 +206,7 @@ mod tests {
 
     /// Shows HST-4.
     #[test]
-    fn what_exists_of_a_machine_is_listed_because_its_directory_comes_first_and_goes_last() {
+    fn every_existing_part_of_a_machine_has_a_directory() {
         for next in [to_create, to_delete] {
             for mut seen in [NOTHING, play(NOTHING, to_create).0] {
                 while let Some(step) = next(&seen) {
@@ -219,7 +220,7 @@ mod tests {
 
     /// Shows HST-5.
     #[test]
-    fn a_process_with_the_number_of_the_init_is_not_taken_for_it() {
+    fn a_reused_process_id_is_not_taken_for_the_init() {
         let (made, _) = play(NOTHING, to_create);
         let reused = Seen { noted: Some(OLD), ..made };
         assert_eq!(to_create(&reused), Some(Step::NoteInit));
@@ -227,7 +228,7 @@ mod tests {
 
     /// Shows HST-6.
     #[test]
-    fn a_machine_that_ended_is_started_again_with_a_new_link() {
+    fn an_exited_machine_is_started_again_with_a_new_link() {
         let (made, _) = play(NOTHING, to_create);
         let (_, steps) = play(Seen { running: Running::Nothing, ..made }, to_create);
         assert_eq!(steps[..3], [Step::RemoveLink, Step::Start, Step::AddLink]);

@@ -1,9 +1,9 @@
-//! The programs of the host that do the work, and what is said where one is missing.
+//! Required programs of the host.
 
 use driver::DriverError;
 use lab_host_common::tools::{Needed, Settings};
 
-/// Each program and the package of Debian that has it.
+/// Programs and their Debian packages.
 const NEEDED: [Needed; 8] = [
     ("sh", "dash"),
     ("ip", "iproute2"),
@@ -15,9 +15,9 @@ const NEEDED: [Needed; 8] = [
     ("sleep", "coreutils"),
 ];
 
-/// Whether the process may make machines, and has what it needs for it.
+/// Checks the privileges and programs that machines require.
 pub(crate) fn check(settings: &Settings) -> Result<(), DriverError> {
     let is_root = rustix::process::geteuid().is_root();
-    let lacks = (!is_root).then_some("the driver of provider \"host\" makes namespaces and mounts: run it as root");
+    let lacks = (!is_root).then_some("the driver of provider \"host\" creates namespaces and mounts, which requires root");
     lab_host_common::tools::check(lacks, &NEEDED, |program| settings.has(program))
 }

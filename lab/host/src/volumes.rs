@@ -1,14 +1,14 @@
-//! Ids of volumes.
+//! Volume IDs.
 //!
-//! The host has no disks that are attached from elsewhere. What comes closest is the CSI driver that the Kubernetes project tests
-//! with, whose volumes are directories.
+//! The host has no volumes that are attached from elsewhere. The volumes of the hostpath CSI driver, which the
+//! Kubernetes project uses in tests, are directories.
 
 use api::view::PersistentVolumeSpec;
 
-/// The CSI driver whose handles are ids here.
+/// The CSI driver whose volume handles are volume IDs.
 const CSI_DRIVER: &str = "hostpath.csi.k8s.io";
 
-/// The ids of those volumes that are the host's.
+/// Returns the IDs of the volumes of that driver.
 pub(crate) fn ids(volumes: &[PersistentVolumeSpec]) -> Vec<String> {
     let ours = volumes.iter().filter_map(|volume| volume.csi.as_ref()).filter(|csi| &*csi.driver == CSI_DRIVER);
     ours.map(|csi| csi.volume_handle.to_string()).filter(|handle| !handle.is_empty()).collect()
@@ -20,7 +20,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn volumes_of_the_hostpath_driver_have_ids_and_others_are_left_out() {
+    fn only_volumes_of_the_hostpath_driver_have_ids() {
         let volume = |driver: &str, handle: &str| -> PersistentVolumeSpec {
             serde_json::from_value(json!({ "csi": { "driver": driver, "volumeHandle": handle } })).unwrap()
         };

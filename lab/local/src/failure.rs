@@ -1,19 +1,20 @@
-//! Why something did not work: by the API server's word, and by what keeps a pod from running.
+//! Errors of API requests, and the reason why a pod does not run.
 
 use driver::{Code, DriverError};
 use k8s_openapi::api::core::v1::{ContainerStateWaiting, Pod};
 
-/// A request that failed.
+/// Creates the error of a failed request.
 pub(crate) fn request(code: Code, what: &str, error: kube::Error) -> DriverError {
     DriverError::new(code, format!("failed to {what}: {error}")).because(error)
 }
 
-/// Whether the API server says that there is no such object.
+/// Returns whether the object does not exist.
 pub(crate) fn is_not_found(error: &kube::Error) -> bool {
     matches!(error, kube::Error::Api(status) if status.code == 404)
 }
 
-/// What a pod that does not run is waiting for, to follow a sentence: an image that cannot be pulled would otherwise only show as a timeout.
+/// Returns why a pod does not run, as the second part of a sentence. Otherwise an image that cannot be pulled would
+/// only result in a timeout.
 pub(crate) fn waiting_for(pod: &Pod) -> String {
     let status = pod.status.as_ref();
     let phase = status.and_then(|status| status.phase.as_deref()).unwrap_or("Pending");
@@ -51,7 +52,7 @@ mod tests {
         "state": { "waiting": { "reason": "ErrImagePull", "message": "no such image" } } }] }), "it is Pending: ErrImagePull: no such image")]
     #[case(json!({ "conditions": [{ "type": "PodScheduled", "status": "False", "message": "0/1 nodes are available" }] }),
         "it is Pending: 0/1 nodes are available")]
-    fn a_pod_that_does_not_run_says_why(#[case] status: Value, #[case] told: &str) {
+    fn the_reason_why_a_pod_does_not_run_is_reported(#[case] status: Value, #[case] told: &str) {
         let pod: Pod = serde_json::from_value(json!({ "metadata": {}, "status": status })).unwrap();
         assert_eq!(waiting_for(&pod), told);
     }

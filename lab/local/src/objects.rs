@@ -1,4 +1,4 @@
-//! The objects of a machine, exactly as the reference applies them.
+//! The objects of a machine, exactly as MCM's provider applies them.
 
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use crate::names;
 use crate::spec::Spec;
 
-/// The pod that a machine is. Nobody owns it: the Machine may be in another cluster.
+/// Returns the pod of a machine. It has no owner, because the Machine may be in another cluster.
 pub(crate) fn pod(machine: &str, namespace: &str, spec: &Spec) -> Value {
     let pools =
         [("cni.projectcalico.org/ipv4pools", &spec.pool_v4), ("cni.projectcalico.org/ipv6pools", &spec.pool_v6)];
@@ -45,7 +45,7 @@ pub(crate) fn pod(machine: &str, namespace: &str, spec: &Spec) -> Value {
     })
 }
 
-/// What the machine runs. It goes with the pod of this uid.
+/// Returns the Secret with the user data, owned by the pod with this UID.
 pub(crate) fn user_data(machine: &str, namespace: &str, data: &[u8], pod_uid: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret",
@@ -54,7 +54,7 @@ pub(crate) fn user_data(machine: &str, namespace: &str, data: &[u8], pod_uid: &s
     })
 }
 
-/// How the machine is reached by name. It goes with the pod of this uid.
+/// Returns the Service of the machine, owned by the pod with this UID.
 pub(crate) fn service(machine: &str, namespace: &str, pod_uid: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",
@@ -87,7 +87,7 @@ mod tests {
 
     /// Shows HST-27.
     #[test]
-    fn a_pod_has_the_pools_that_its_class_names_and_always_annotations() {
+    fn a_pod_has_the_pools_of_its_class_as_annotations() {
         let both = pod("m", "n", &spec(json!({ "image": "i", "ipPoolNameV4": "four", "ipPoolNameV6": "six" })));
         let expected =
             json!({ "cni.projectcalico.org/ipv4pools": "[\"four\"]", "cni.projectcalico.org/ipv6pools": "[\"six\"]" });
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_s_objects_are_those_that_the_kinds_know_and_its_secret_is_kept_as_it_is() {
+    fn objects_are_valid_and_user_data_is_unchanged() {
         use k8s_openapi::api::core::v1::{Pod, Secret, Service};
         let made: Pod = serde_json::from_value(pod("m", "n", &spec(json!({ "image": "i" })))).unwrap();
         let volumes: Vec<String> = made.spec.unwrap().volumes.unwrap().into_iter().map(|volume| volume.name).collect();

@@ -1,4 +1,4 @@
-//! The calls.
+//! The driver calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,39 +23,39 @@ use crate::failure::{is_not_found, request as failed, waiting_for};
 use crate::spec::{Spec, user_data};
 use crate::{names, objects};
 
-/// Whose fields of the objects are ours. The reference's name: it takes over what this driver made, and this driver what that one made.
+/// Field manager of the objects. The name is that of MCM's provider, so that both can take over each other's objects.
 const FIELD_MANAGER: &str = "machine-controller-manager-provider-local";
-/// The key of the Secret under which the cluster of the pods is described.
+/// Key of the Secret with the kubeconfig for the cluster of the pods.
 const KUBECONFIG: &str = "kubeconfig";
 
 const POLL: Poll = Poll {
     pauses: Exponential::new(Duration::from_secs(5), Duration::from_secs(5)),
-    patience: Duration::from_mins(10),
+    timeout: Duration::from_mins(10),
 };
 
-/// The clusters that pods can be made in.
+/// Clients for the clusters in which pods can be created.
 pub trait Clusters: Send + Sync + 'static {
-    /// The one that this kubeconfig describes.
+    /// Returns a client for the cluster of this kubeconfig.
     fn described_by(&self, kubeconfig: &[u8]) -> Result<Client, String>;
 
-    /// The one that Machines are in, if this process has a client for it.
+    /// Returns a client for the cluster of the Machines, if this process has one.
     fn of_machines(&self) -> Option<Client>;
 }
 
-/// Pods as machines.
+/// A driver with pods as machines.
 pub struct LocalDriver {
     clusters: Arc<dyn Clusters>,
-    /// The kubeconfig that was used last, and its client: as a rule there is one, and its connections are kept.
+    /// The last kubeconfig and its client: usually there is one, and its connections are reused.
     last: Mutex<Option<(Vec<u8>, Client)>>,
 }
 
-/// A machine's pod, where it is or would be.
-struct Place {
+/// The location of a machine's pod.
+struct ClassInZone {
     client: Client,
     namespace: String,
 }
 
-impl Place {
+impl ClassInZone {
     fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = k8s_openapi::NamespaceResourceScope>,
@@ -64,7 +64,7 @@ impl Place {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    /// Makes an object as it is to be, or changes it to that.
+    /// Creates or updates an object with server-side apply.
     async fn apply<K>(&self, name: &str, object: Value) -> Result<K, kube::Error>
     where
         K: Resource<Scope = k8s_openapi::NamespaceResourceScope>
@@ -77,7 +77,7 @@ impl Place {
         let api = self.api::<K>();
         let applied = api.patch(name, &PatchParams::apply(FIELD_MANAGER).force(), &Patch::Apply(&object)).await;
         match applied {
-            // An API server without server-side apply, as the one in memory.
+            // An API server without server-side apply, such as the fake one.
             Err(kube::Error::Api(status)) if status.code == 415 => {
                 let typed: K = serde_json::from_value(object.clone()).map_err(kube::Error::SerdeError)?;
                 match api.create(&PostParams::default(), &typed).await {
@@ -93,7 +93,7 @@ impl Place {
 }
 
 impl LocalDriver {
-    /// A driver that makes pods in these.
+    /// Creates a driver for these clusters.
     pub fn new(clusters: Arc<dyn Clusters>) -> Self {
         Self { clusters, last: Mutex::default() }
     }
@@ -120,9 +120,9 @@ impl LocalDriver {
         }
     }
 
-    fn place(&self, spec: &Spec, request: &MachineRequest) -> Result<Place, DriverError> {
+    fn place(&self, spec: &Spec, request: &MachineRequest) -> Result<ClassInZone, DriverError> {
         let namespace = spec.namespace(Some(&request.machine), &request.class).to_owned();
-        Ok(Place { client: self.client(&request.secret)?, namespace })
+        Ok(ClassInZone { client: self.client(&request.secret)?, namespace })
     }
 }
 
@@ -158,7 +158,7 @@ impl Driver for LocalDriver {
                     let pod = pods
                         .get(&name)
                         .await
-                        .map_err(|error| failed(Code::DeadlineExceeded, "see the machine's pod", error))?;
+                        .map_err(|error| failed(Code::DeadlineExceeded, "get the machine's pod", error))?;
                     let runs = pod.status.as_ref().is_some_and(|status| status.phase.as_deref() == Some("Running"));
                     if !runs {
                         *last.lock() = waiting_for(&pod);
@@ -172,9 +172,9 @@ impl Driver for LocalDriver {
                 let Found { provider_id, node_name, addresses } = found(&pod);
                 Ok(Created { provider_id, node_name, last_known_state: None, addresses })
             }
-            Waited::InVain => {
-                let (patience, last) = (POLL.patience.as_secs(), last.into_inner());
-                let message = format!("pod {name:?} does not run after {patience} s: {last}");
+            Waited::TimedOut => {
+                let (timeout, last) = (POLL.timeout.as_secs(), last.into_inner());
+                let message = format!("pod {name:?} does not run after {timeout} s: {last}");
                 Err(DriverError::new(Code::DeadlineExceeded, message))
             }
         }
@@ -191,7 +191,7 @@ impl Driver for LocalDriver {
             }
         };
         call.measure("machine_delete", call.bound(work)).await?;
-        // A kubelet that still runs would register its Node again.
+        // A running kubelet would register its Node again.
         let waited = POLL
             .until(
                 call,
@@ -199,16 +199,16 @@ impl Driver for LocalDriver {
                 || async {
                     let left = pods.get_opt(&name).await;
                     let left = left
-                        .map_err(|error| failed(Code::DeadlineExceeded, "see that the machine's pod is gone", error))?;
+                        .map_err(|error| failed(Code::DeadlineExceeded, "check whether the machine's pod is deleted", error))?;
                     Ok(left.is_none().then_some(()))
                 },
             )
             .await?;
         match waited {
             Waited::Done(()) => Ok(Deleted::default()),
-            Waited::InVain => {
+            Waited::TimedOut => {
                 let message =
-                    format!("pod {name:?} was deleted and is still there after {} s", POLL.patience.as_secs());
+                    format!("pod {name:?} still exists {} s after its deletion", POLL.timeout.as_secs());
                 Err(DriverError::new(Code::DeadlineExceeded, message))
             }
         }
@@ -221,8 +221,8 @@ impl Driver for LocalDriver {
         let work = async {
             let pod =
                 pods.get_opt(&name).await.map_err(|error| failed(Code::Internal, "read the machine's pod", error))?;
-            // A pod that ended still counts as there, as a VM that was switched off does.
-            pod.as_ref().map(found).ok_or_else(|| DriverError::not_found(format!("there is no pod {name:?}")))
+            // A pod that has exited still exists, like a VM that is powered off.
+            pod.as_ref().map(found).ok_or_else(|| DriverError::not_found(format!("pod {name:?} does not exist")))
         };
         call.measure("machine_get", call.bound(work)).await
     }
@@ -230,7 +230,7 @@ impl Driver for LocalDriver {
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
         let spec = Spec::decode(&request.class, Faults::default())?;
         let place =
-            Place { client: self.client(&request.secret)?, namespace: spec.namespace(None, &request.class).to_owned() };
+            ClassInZone { client: self.client(&request.secret)?, namespace: spec.namespace(None, &request.class).to_owned() };
         let work = async {
             let pods = place.api::<Pod>().list(&ListParams::default().labels(names::SELECTOR)).await;
             let pods = pods.map_err(|error| failed(Code::Internal, "list the pods of machines", error))?;
@@ -240,7 +240,7 @@ impl Driver for LocalDriver {
     }
 
     async fn volume_ids(&self, _call: &Call, _volumes: &[PersistentVolumeSpec]) -> Result<Vec<String>, DriverError> {
-        // A machine has no disks but its own.
+        // A machine has no attached volumes.
         Ok(Vec::new())
     }
 }

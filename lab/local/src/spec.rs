@@ -1,4 +1,4 @@
-//! What a MachineClass of this provider says.
+//! The provider spec of a MachineClass.
 
 use api::names::secrets::USER_DATA;
 use api::view::SecretData;
@@ -7,22 +7,22 @@ use driver::DriverError;
 use driver_common::fault::Faults;
 use driver_common::spec::Object;
 
-/// What a `MachineClass` must say in `provider` to be ours.
+/// The value of `provider` in MachineClasses of this driver.
 pub const PROVIDER: &str = "local";
 
-/// How a machine is to be made, and where.
+/// The configuration of a machine and its location.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
     pub(crate) image: String,
-    /// Calico's pools of addresses.
+    /// Calico's address pools.
     pub(crate) pool_v4: Option<String>,
     pub(crate) pool_v6: Option<String>,
-    /// Where the pods of machines are, if the class says it.
+    /// The namespace of the pods, if the class sets one.
     namespace: Option<String>,
 }
 
 impl Spec {
-    /// All of a class; whatever is wrong is told at once.
+    /// Decodes a MachineClass. All errors are reported together.
     pub(crate) fn decode(class: &MachineClass, faults: Faults) -> Result<Self, DriverError> {
         driver::check_provider(PROVIDER, class)?;
         let mut faults = faults;
@@ -41,18 +41,18 @@ impl Spec {
         faults.or("", spec)
     }
 
-    /// Where the pod of a machine is. A request about an orphan names no namespace of the machine.
+    /// Returns the namespace of a machine's pod. A request for an orphan VM has no namespace of the Machine.
     pub(crate) fn namespace<'a>(&'a self, machine: Option<&'a Machine>, class: &'a MachineClass) -> &'a str {
         let of_machine = machine.map(api::Object::namespace).filter(|namespace| !namespace.is_empty());
         self.namespace.as_deref().or(of_machine).unwrap_or(class.namespace())
     }
 }
 
-/// What a machine runs. It may be empty, but it must be there.
+/// Returns the user data. It may be empty, but must exist.
 pub(crate) fn user_data<'a>(secret: &'a SecretData, faults: &mut Faults) -> &'a [u8] {
     let data = secret.get(USER_DATA);
     if data.is_none() {
-        faults.required("secretRef.userData", "what a machine runs when it boots");
+        faults.required("secretRef.userData", "the program that a machine runs when it boots");
     }
     data.unwrap_or_default()
 }
@@ -74,7 +74,7 @@ mod tests {
     #[case::said(json!({ "image": "i", "namespace": "said" }), "of-machine", "said")]
     #[case::first_generation(json!({ "image": "i" }), "of-machine", "of-machine")]
     #[case::an_orphan(json!({ "image": "i" }), "", "of-class")]
-    fn a_machine_is_where_its_class_says_or_where_it_is_itself(
+    fn the_namespace_is_that_of_the_class_or_the_machine(
         #[case] spec: Value,
         #[case] of_machine: &str,
         #[case] expected: &str,
@@ -88,7 +88,7 @@ mod tests {
 
     /// Shows OPR-20.
     #[test]
-    fn everything_that_is_wrong_is_told_at_once() {
+    fn all_errors_in_a_class_are_reported_together() {
         let mut faults = Faults::default();
         user_data(&SecretData::default(), &mut faults);
         let error =

@@ -1,4 +1,4 @@
-//! What machines boot from: the root image and the kubelet, made once and kept in the user's cache.
+//! The images of machines: the root image and the kubelet, created once and kept in the user's cache.
 
 use std::path::PathBuf;
 
@@ -9,7 +9,7 @@ use control_plane::{Binaries, Cache, Program, Recipe};
 
 use crate::node_image::{Built, ImageError, NodeImage};
 
-/// Where everything is.
+/// The images of machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Boot {
     /// The root file system.
@@ -20,18 +20,18 @@ pub struct Boot {
     pub images: PathBuf,
 }
 
-/// What virtual machines boot from.
+/// The images of virtual machines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VmBoot {
     /// The kernel.
     pub kernel: PathBuf,
-    /// What the kernel begins with.
+    /// The initial RAM disk of the kernel.
     pub initrd: PathBuf,
     /// A raw disk with the root file system, the kubelet and images for pods.
     pub disk: PathBuf,
 }
 
-/// Why there is nothing to boot from.
+/// A failure to create the images.
 #[derive(Debug, thiserror::Error)]
 pub enum BootError {
     /// The user has no cache.
@@ -43,7 +43,7 @@ pub enum BootError {
     /// The kubelet cannot be compiled.
     #[error(transparent)]
     Compile(#[from] CompileError),
-    /// The root image cannot be made.
+    /// The root image cannot be created.
     #[error(transparent)]
     Image(#[from] ImageError),
 }
@@ -53,12 +53,12 @@ impl Boot {
         Self { root: image.root(), kubelet: kubelet.path(Program::Kubelet), images: image.images() }
     }
 
-    /// What is in the cache, if all of it is.
+    /// Returns the images from the cache, if they are complete.
     pub fn find() -> Result<Option<Self>, BootError> {
         Ok(found()?.map(|(image, kubelet)| Self::of(&image, &kubelet)))
     }
 
-    /// The same, made if need be. `tell` hears what is being done.
+    /// Returns the images from the cache, or creates them. `tell` receives the progress.
     pub async fn build(mut tell: impl FnMut(&str)) -> Result<Self, BootError> {
         let (image, kubelet) = built(&mut tell).await?;
         Ok(Self::of(&image, &kubelet))
@@ -70,14 +70,14 @@ impl VmBoot {
         Self { kernel: image.kernel(), initrd: image.initrd(), disk: image.disk() }
     }
 
-    /// What is in the cache, if all of it is.
+    /// Returns the images from the cache, if they are complete.
     pub fn find() -> Result<Option<Self>, BootError> {
         let Some((image, kubelet)) = found()? else { return Ok(None) };
         let image = NodeImage::of_virtual_machines(&image, &kubelet.path(Program::Kubelet))?.find();
         Ok(image.map(|image| Self::of(&image)))
     }
 
-    /// The same, made if need be. `tell` hears what is being done.
+    /// Returns the images from the cache, or creates them. `tell` receives the progress.
     pub async fn build(mut tell: impl FnMut(&str)) -> Result<Self, BootError> {
         let (image, kubelet) = built(&mut tell).await?;
         let image = NodeImage::of_virtual_machines(&image, &kubelet.path(Program::Kubelet))?;

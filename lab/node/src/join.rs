@@ -1,20 +1,20 @@
-//! What a kubelet needs to become a node.
+//! User data and permissions of a kubelet that joins.
 
 use serde_json::{Value, json};
 
 use crate::network::Network;
 
-/// User data for machines on our root image.
+/// User data of machines with the root image.
 const USER_DATA: &str = include_str!("../../../hack/node-image/user-data.sh");
 
-/// To whom a node belongs and where it joins.
+/// The cluster that a Node joins.
 #[derive(Clone, Copy, Debug)]
 pub struct Cluster<'a> {
-    /// Whose machines its nodes are.
+    /// The provider of its machines.
     pub provider: &'a str,
-    /// Its name in provider ids.
+    /// Its name in provider IDs.
     pub name: &'a str,
-    /// The certificate authority of its API server, in PEM.
+    /// The certificate of its CA in PEM.
     pub authority: &'a str,
     /// The port of its API server at the gateway.
     pub port: u16,
@@ -23,7 +23,8 @@ pub struct Cluster<'a> {
 }
 
 impl Cluster<'_> {
-    /// What a machine runs: containerd, and a kubelet that joins with the bootstrap token that Millwright fills in.
+    /// Returns the user data: it starts containerd, and a kubelet that joins with the bootstrap token that Millwright
+    /// inserts.
     pub fn user_data(&self) -> String {
         USER_DATA
             .replace("@CA@", self.authority.trim())
@@ -34,7 +35,7 @@ impl Cluster<'_> {
     }
 }
 
-/// To ask for a certificate, to have it approved, to renew it.
+/// Returns the role bindings for the request, approval and renewal of certificates.
 pub fn rights() -> Value {
     let binding = |name: &str, role: &str, group: &str| {
         json!({
@@ -57,7 +58,7 @@ mod tests {
     use crate::network::OF_SUITES;
 
     #[test]
-    fn user_data_has_everything_but_what_millwright_fills_in() {
+    fn user_data_contains_all_values_except_for_the_token() {
         let cluster = Cluster { provider: "host", name: "shoot", authority: "PEM\n", port: 6443, network: OF_SUITES };
         let text = cluster.user_data();
         assert!(text.contains("https://10.76.0.1:6443") && text.contains("host:///shoot/<<MACHINE_NAME>>"), "{text}");

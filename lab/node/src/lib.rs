@@ -1,4 +1,4 @@
-//! What machines with real kubelets need around them on one Linux host, for `millwright up` and for suites.
+//! Environment of machines with real kubelets on one Linux host, for `millwright up` and for suites.
 //!
 //! - [`node_image`] makes the root image that machines boot from, [`boot`] that and the kubelet.
 //! - [`namespaces`] is the outer half: network, mount and process namespaces in which a control plane and its machines live, and with which all of

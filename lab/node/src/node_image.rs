@@ -1,25 +1,25 @@
-//! What machines that are real boot from: a root image with containerd, runc, CNI plug-ins and busybox from Debian's packages, with images for their
-//! pods, and for virtual machines a kernel and a disk with all of it.
+//! The node image: a root image with containerd, runc, CNI plug-ins and busybox from Debian's packages, with images for
+//! pods, and for virtual machines a kernel and a disk with these.
 //!
-//! `hack/node-image` names the packages by checksum and has the scripts that unpack them. `cargo xtask node-image build` runs each once for each
-//! pin and user ([`control_plane::scripted`]).
+//! `hack/node-image` contains the checksums of the packages and the scripts that unpack them. `cargo xtask node-image
+//! build` runs each script once per version and user ([`control_plane::scripted`]).
 
 use std::path::{Path, PathBuf};
 
 use control_plane::cache::CacheError;
 use control_plane::scripted::{Recipe, ScriptError, Scripted};
 
-/// What is made, and where it is kept.
+/// The scripted creation of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeImage(Scripted);
 
-/// An image that is complete.
+/// A complete image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Built {
     folder: PathBuf,
 }
 
-/// Why there is no image.
+/// A failure to create an image.
 #[derive(Debug, thiserror::Error)]
 pub enum ImageError {
     /// The user has no cache.
@@ -31,7 +31,7 @@ pub enum ImageError {
 }
 
 impl NodeImage {
-    /// That of the repository this crate was compiled in, in the cache of the user who runs this process.
+    /// Returns the image of this repository in the cache of the user of this process.
     pub fn of_this_repository() -> Result<Self, ImageError> {
         let recipe = Recipe {
             what: "the root image",
@@ -42,7 +42,7 @@ impl NodeImage {
         Ok(Self(Scripted::new(recipe, &control_plane::Cache::of_this_user()?.beside("node-image"))?))
     }
 
-    /// What virtual machines boot from: the same root with this kubelet in it, and a kernel.
+    /// Returns the image of virtual machines: the same root with this kubelet, and a kernel.
     pub fn of_virtual_machines(root: &Built, kubelet: &Path) -> Result<Self, ImageError> {
         let recipe = Recipe {
             what: "the disk of virtual machines",
@@ -54,12 +54,12 @@ impl NodeImage {
         Ok(Self(scripted.given(vec![root.root(), root.images(), kubelet.to_owned()])))
     }
 
-    /// The image, if somebody made it.
+    /// Returns the image, if it exists.
     pub fn find(&self) -> Option<Built> {
         self.0.find().map(|folder| Built { folder })
     }
 
-    /// The image in the cache, or a new one. `tell` hears what is being done.
+    /// Returns the image from the cache, or creates it. `tell` receives the progress.
     pub async fn build(&self, tell: impl FnMut(&str)) -> Result<Built, ImageError> {
         Ok(Built { folder: self.0.build(tell).await? })
     }
@@ -70,32 +70,32 @@ fn folder() -> PathBuf {
 }
 
 impl Built {
-    /// The folder with all of it.
+    /// Returns the folder of the image.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The root file system of machines.
+    /// Returns the root file system of machines.
     pub fn root(&self) -> PathBuf {
         self.folder.join("root")
     }
 
-    /// What a virtual machine boots.
+    /// Returns the kernel of a virtual machine.
     pub fn kernel(&self) -> PathBuf {
         self.folder.join("kernel")
     }
 
-    /// What its kernel begins with.
+    /// Returns the initial RAM disk of the kernel.
     pub fn initrd(&self) -> PathBuf {
         self.folder.join("initrd")
     }
 
-    /// Its disk: the root image with the kubelet and the images for pods in it.
+    /// Returns the disk: the root image with the kubelet and the images for pods.
     pub fn disk(&self) -> PathBuf {
         self.folder.join("disk.img")
     }
 
-    /// Archives of images for pods.
+    /// Returns the folder with the image archives for pods.
     pub fn images(&self) -> PathBuf {
         self.folder.join("images")
     }

@@ -1,4 +1,4 @@
-//! OpenStack's own client, `openstack`, as a user of the lab: what it counts cannot share our misunderstandings.
+//! OpenStack's own client `openstack`, for a user of the lab. It is independent of the driver.
 
 use std::io;
 use std::process::{Output, Stdio};
@@ -7,14 +7,14 @@ use serde_json::Value;
 use tokio::io::AsyncWriteExt as _;
 use tokio::process::Command;
 
-/// Who may do everything.
+/// The administrator.
 pub const ADMIN: User = User { name: "admin", password: "secret", project: "admin" };
-/// A driver's user: role `member` in the project of all servers.
+/// The user of the driver: role `member` in the project of all servers.
 pub const TENANT: User = User { name: "mcm", password: "mcm-secret", project: "shoot" };
-/// Who may look at that project and nothing else: role `reader`.
-pub const LOOKER: User = User { name: "looker", password: "looker-secret", project: "shoot" };
+/// A user with read access to that project: role `reader`.
+pub const READER: User = User { name: "looker", password: "looker-secret", project: "shoot" };
 
-/// A user of domain `Default`, with a password that is no secret.
+/// A user of domain `Default`, with a password that is not secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
     /// Its name.
@@ -25,57 +25,57 @@ pub struct User {
     pub project: &'static str,
 }
 
-/// The client, as a user.
+/// The client for a user.
 #[derive(Clone, Copy, Debug)]
 pub struct Client {
     pub(crate) init: u32,
     pub(crate) user: User,
 }
 
-/// Why the client has no answer.
+/// A failed command of the client.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// It does not run.
+    /// It cannot be started.
     #[error("failed to run nsenter (Debian: util-linux)")]
     Run(#[source] io::Error),
-    /// It ended with an error.
+    /// It failed.
     #[error("`{line}` failed: {said}")]
     Failed {
-        /// What was asked.
+        /// The command.
         line: String,
-        /// What it said.
+        /// Its output.
         said: String,
     },
-    /// It printed no JSON.
-    #[error("`{line}` printed no JSON")]
+    /// It did not print JSON.
+    #[error("`{line}` did not print JSON")]
     NoJson {
-        /// What was asked.
+        /// The command.
         line: String,
-        /// What is wrong with it.
+        /// The cause.
         #[source]
         source: serde_json::Error,
     },
 }
 
 impl Client {
-    /// Runs a command that shows something, such as `server list`, and gives back what it shows.
+    /// Runs a command with output, such as `server list`, and returns the output.
     pub async fn json(&self, arguments: &[&str]) -> Result<Value, ClientError> {
         let said = self.text(&[arguments, &["--format", "json"]].concat()).await?;
         serde_json::from_str(&said).map_err(|source| ClientError::NoJson { line: arguments.join(" "), source })
     }
 
-    /// Runs several commands that show something in one process, because its start takes a second.
+    /// Runs several commands in one process, because its start takes a second.
     pub async fn each<const N: usize>(&self, commands: [&[&str]; N]) -> Result<[Value; N], ClientError> {
         let lines: Vec<String> = commands.iter().map(|words| format!("{} --format json\n", words.join(" "))).collect();
         let said = self.run(&[], &lines.concat()).await?;
         let line = || lines.concat().trim_end().replace('\n', "; ");
         let values = serde_json::Deserializer::from_str(&said).into_iter().collect::<Result<Vec<Value>, _>>();
         let values = values.map_err(|source| ClientError::NoJson { line: line(), source })?;
-        // One that fails prints its error and nothing else.
+        // A failed command prints its error and nothing else.
         values.try_into().map_err(|_| ClientError::Failed { line: line(), said })
     }
 
-    /// Runs a command.
+    /// Runs a command and returns its output.
     pub async fn text(&self, arguments: &[&str]) -> Result<String, ClientError> {
         self.run(arguments, "").await
     }
@@ -89,12 +89,12 @@ impl Client {
     }
 }
 
-/// Runs a program in the namespaces of a lab, with the variables of its administrator, and gives back what it says.
+/// Runs a program in the namespaces of a lab, with the administrator's variables, and returns its output.
 pub(crate) async fn inside(init: u32, words: &[&str], input: &str) -> Result<String, ClientError> {
     let target = init.to_string();
     let mut command = Command::new("nsenter");
     command.args(["--target", &target, "--mount", "--uts", "--ipc", "--pid", "--root", "--wd", "--"]);
-    // The starter's own variables (a proxy, a locale that is not installed) are none of its business.
+    // The variables of the calling process (a proxy, a missing locale) must not be inherited.
     command.args([
         "env",
         "-i",

@@ -1,6 +1,8 @@
-//! What is started: a root of Debian's packages, and a layer on it with databases, users and a catalogue. Each is made once by a script of `hack/openstack`.
+//! The installation of OpenStack: a root of Debian's packages, and a layer with databases, users and a catalog. Each is
+//! created once by a script of `hack/openstack`.
 //!
-//! They are made one by one because the packages take minutes to unpack and hardly ever change: who edits what runs in them waits for the layer alone.
+//! They are separate, because the packages take minutes to unpack and rarely change; an edit of the services only
+//! requires a new layer.
 
 use std::fs;
 use std::io;
@@ -11,10 +13,10 @@ use control_plane::cache::CacheError;
 use control_plane::scripted::{Recipe, ScriptError, Scripted};
 use serde_json::Value;
 
-/// What unpacks the packages, and all it reads.
+/// The script that unpacks the packages, and its inputs.
 const PACKAGES: [&str; 2] = ["packages.sh", "packages.txt"];
 
-/// What makes the layer, and all it reads.
+/// The script that creates the layer, and its inputs.
 const LAYER: [&str; 12] = [
     "build.sh",
     "stack/agent.py",
@@ -30,11 +32,11 @@ const LAYER: [&str; 12] = [
     "stack/with.sh",
 ];
 
-/// Makes an OpenStack, or finds the one that was made.
+/// Installs OpenStack, or finds an installation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Installer {
     packages: Scripted,
-    /// Given where the packages are, or will be.
+    /// Its argument is the folder of the packages.
     layer: Scripted,
 }
 
@@ -45,7 +47,7 @@ pub struct Installation {
     folder: PathBuf,
 }
 
-/// Why there is none.
+/// A failed installation.
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     /// The user has no cache.
@@ -54,29 +56,29 @@ pub enum InstallError {
     /// The script cannot be run, or failed.
     #[error(transparent)]
     Script(#[from] ScriptError),
-    /// What was made for the tenant cannot be read.
+    /// The file with the tenant's resources cannot be read.
     #[error("failed to read {path}")]
     Tenant {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
 }
 
 impl Installer {
-    /// That of the repository this crate was compiled in, in the cache of the user who runs this process.
+    /// Returns the installer of this repository, with the cache of the user of this process.
     pub fn of_this_repository() -> Result<Self, InstallError> {
         let cache = Cache::of_this_user()?.beside("openstack");
         let packages = Recipe {
-            what: "the packages of the OpenStack of tests",
+            what: "the packages of OpenStack",
             needs: "root, namespaces, wget, and apt-get with Debian 12 among its sources",
             folder: Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/openstack"),
             files: &PACKAGES,
         };
         let layer = Recipe {
-            what: "the OpenStack of tests",
+            what: "the OpenStack installation",
             needs: "root, namespaces and an overlay file system",
             folder: packages.folder.clone(),
             files: &LAYER,
@@ -86,12 +88,12 @@ impl Installer {
         Ok(Self { packages, layer })
     }
 
-    /// The installation, if somebody made it.
+    /// Returns the installation, if it exists.
     pub fn find(&self) -> Option<Installation> {
         Some(Installation { packages: self.packages.find()?, folder: self.layer.find()? })
     }
 
-    /// The installation in the cache, or a new one. `tell` hears what is being done.
+    /// Returns the installation from the cache, or creates it. `tell` receives the progress.
     pub async fn build(&self, mut tell: impl FnMut(&str)) -> Result<Installation, InstallError> {
         let packages = self.packages.build(&mut tell).await?;
         Ok(Installation { packages, folder: self.layer.build(tell).await? })
@@ -99,19 +101,19 @@ impl Installer {
 }
 
 impl Installation {
-    /// The folder with what was made for it; the packages are beside it.
+    /// Returns the folder of the layer; the packages are in another one.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// The ids of what was made for the tenant.
+    /// Returns the ids of the tenant's resources.
     pub(crate) fn tenant(&self) -> Result<Value, InstallError> {
         let path = self.folder.join("layer/stack/tenant.json");
         let read = fs::read(&path).and_then(|text| Ok(serde_json::from_slice(&text)?));
         read.map_err(|source| InstallError::Tenant { path, source })
     }
 
-    /// The layers of the root file system, as the option `lowerdir` of an overlay names them.
+    /// Returns the layers of the root file system, for the option `lowerdir` of an overlay.
     pub(crate) fn layers(&self) -> String {
         format!("{}:{}", self.folder.join("layer").display(), self.packages.join("root").display())
     }
@@ -123,7 +125,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     #[test]
-    fn every_file_that_is_built_from_names_the_installation() {
+    fn every_input_file_is_part_of_a_recipe() {
         let recipe = Installer::of_this_repository().unwrap().layer.recipe().to_owned();
         let below = |folder: &str| {
             let entries = fs::read_dir(recipe.join(folder)).unwrap().flatten();
@@ -139,11 +141,11 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_of_what_runs_leaves_the_packages_as_they_are() {
+    fn an_edit_of_the_layer_does_not_change_the_packages() {
         let named = |file: &str| PACKAGES.contains(&file);
         assert!(LAYER.iter().all(|file| !named(file)));
         let script = fs::read_to_string(Installer::of_this_repository().unwrap().packages.recipe().join("packages.sh"));
-        assert!(!script.unwrap().contains("stack/"), "the packages are unpacked without any other file of ours");
+        assert!(!script.unwrap().contains("stack/"), "the packages must not depend on files of the layer");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! An OpenStack that runs.
+//! A running OpenStack.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,14 +19,15 @@ use crate::target;
 
 const INIT: &str = include_str!("init.sh");
 pub(crate) const PAUSE: Duration = Duration::from_millis(200);
-/// It takes forty seconds on two idle cores; a machine that compiles at the same time takes longer.
-pub(crate) const PATIENCE: Duration = Duration::from_mins(5);
-const NOT_INSTALLED: &str = "OpenStack is not in the user's cache: run `cargo xtask openstack build` first";
-pub(crate) const LAST_WORDS: usize = 15;
-/// What nobody calls but the services among themselves.
+/// The start takes forty seconds on two idle cores, and longer on a busy host.
+pub(crate) const TIMEOUT: Duration = Duration::from_mins(5);
+const NOT_INSTALLED: &str = "OpenStack is not in the user's cache. Run `cargo xtask openstack build` first";
+pub(crate) const ERROR_LINES: usize = 15;
+/// Ports for connections between the services.
 const INNER_PORTS: [&str; 3] = ["RABBIT", "EPMD", "DISTRIBUTION"];
 
-/// An OpenStack that runs until it is stopped or dropped, or its process ends: see [`control_plane::guard`]. It needs the real clock.
+/// An OpenStack that runs until it is stopped or dropped, or its process ends: see [`control_plane::guard`]. It needs
+/// the real clock.
 #[derive(Debug)]
 pub struct Lab {
     home: PathBuf,
@@ -36,53 +37,53 @@ pub struct Lab {
     sweeper: Sweeper,
 }
 
-/// Why a lab did not come up, or does not do what it was told.
+/// A failure of the lab.
 #[derive(Debug, thiserror::Error)]
 pub enum LabError {
-    /// What is to be started cannot be found.
+    /// The installation cannot be found.
     #[error(transparent)]
     Install(#[from] InstallError),
-    /// A file or folder of it cannot be used.
+    /// A file or folder cannot be used.
     #[error("failed to {step} {path}")]
     File {
-        /// What was tried.
+        /// The step.
         step: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// No port is free.
     #[error("failed to reserve a port")]
     Port(#[source] io::Error),
-    /// It cannot be started at all, or its end cannot be seen.
-    #[error("failed to hold the OpenStack of tests")]
+    /// It cannot be started or awaited.
+    #[error("failed to run OpenStack")]
     Guard(#[from] GuardError),
-    /// It ended while it should have become ready.
-    #[error("failed to start the OpenStack of tests: it ended with {status}. Its last words:\n{last_words}")]
+    /// It exited during the start.
+    #[error("failed to start OpenStack: it exited with {status}. Last lines of its log:\n{last_lines}")]
     Ended {
-        /// How.
+        /// The exit status.
         status: ExitStatus,
         /// The end of its log.
-        last_words: String,
+        last_lines: String,
     },
-    /// It runs, and no server can be made.
-    #[error("failed to see the OpenStack of tests ready within {PATIENCE:?}. Its last words:\n{last_words}")]
+    /// It runs, but no server can be created.
+    #[error("timed out after {TIMEOUT:?} waiting for OpenStack. Last lines of its log:\n{last_lines}")]
     NotReady {
         /// The end of its log.
-        last_words: String,
+        last_lines: String,
     },
-    /// Something in it does not do what it was told.
+    /// A command failed.
     #[error(transparent)]
     Client(#[from] ClientError),
 }
 
-/// A lab for the test of this name, or `None` where it is not installed: then a line on standard error says that the test was skipped.
-/// The line is not held back by the test harness as the output of a test that passes is.
+/// Returns a lab for this test, or `None` if it is not installed. Then a line on standard error reports that the test
+/// was skipped; the test harness does not capture it like the output of a passed test.
 pub async fn for_test(test: &str) -> Result<Option<Lab>, LabError> {
     let Some(installation) = Installer::of_this_repository()?.find() else {
-        // A test run whose standard error is closed has nobody to tell.
+        // Standard error may be closed.
         let _ = writeln!(io::stderr(), "test {test} ... skipped: {NOT_INSTALLED}");
         return Ok(None);
     };
@@ -90,7 +91,8 @@ pub async fn for_test(test: &str) -> Result<Option<Lab>, LabError> {
 }
 
 impl Lab {
-    /// Starts all services and waits until a server can be made. `tell` hears how far they are. If that fails, nothing is left.
+    /// Starts all services and waits until a server can be created. `tell` receives the progress. After a failure
+    /// nothing is left.
     pub async fn start(installation: &Installation, tell: impl FnMut(&str)) -> Result<Self, LabError> {
         Self::start_in(&std::env::temp_dir(), installation, tell).await
     }
@@ -102,20 +104,20 @@ impl Lab {
         mut tell: impl FnMut(&str),
     ) -> Result<Self, LabError> {
         let folder = tempfile::Builder::new().prefix("millwright-openstack-").tempdir_in(parent);
-        let folder = on(parent, "make a folder in", folder)?;
-        // From here on the sweeper answers for the folder; until it runs, the value above does.
+        let folder = on(parent, "create a folder in", folder)?;
+        // From here on the sweeper removes the folder; before, the value above does.
         let sweeper = Sweeper::start(folder.path())?;
         let home = folder.keep();
         for name in ["root", "upper", "work", "shared"] {
             let path = home.join(name);
-            on(&path, "make", fs::create_dir(&path))?;
+            on(&path, "create", fs::create_dir(&path))?;
         }
         let ports = Endpoint::ALL.into_iter().map(|endpoint| Ok((endpoint, ports::exclusive()?)));
         let ports = ports.collect::<io::Result<BTreeMap<_, _>>>().map_err(LabError::Port)?;
         let log = home.join("log");
         let arguments = arguments(installation, &home, &variables(&ports)?);
         let mut services = Guarded::start(Path::new("unshare"), &arguments, &log)?;
-        let (deadline, mut told) = (Instant::now() + PATIENCE, 0);
+        let (deadline, mut told) = (Instant::now() + TIMEOUT, 0);
         loop {
             let said = fs::read_to_string(&log).unwrap_or_default();
             for line in said.lines().skip(told) {
@@ -123,13 +125,13 @@ impl Lab {
                 told += 1;
             }
             if let Some(status) = services.ended() {
-                return Err(LabError::Ended { status, last_words: tail(&log, LAST_WORDS) });
+                return Err(LabError::Ended { status, last_lines: tail(&log, ERROR_LINES) });
             }
             if home.join("shared/ready").exists() {
                 break;
             }
             if Instant::now() >= deadline {
-                return Err(LabError::NotReady { last_words: tail(&log, LAST_WORDS) });
+                return Err(LabError::NotReady { last_lines: tail(&log, ERROR_LINES) });
             }
             sleep(PAUSE).await;
         }
@@ -143,61 +145,61 @@ impl Lab {
         Ok(lab)
     }
 
-    /// A file that names all a driver's test has to know: where Keystone is, who the tenant is, and what there is for servers.
+    /// Returns the path of a file for tests of the driver: the address of Keystone, the tenant, and its resources.
     pub fn target_path(&self) -> PathBuf {
         self.home.join("target.json")
     }
 
-    /// Its folder, which goes with it.
+    /// Returns its folder, which is removed with it.
     pub fn home(&self) -> &Path {
         &self.home
     }
 
-    /// The port of the loopback address on which a service listens.
+    /// Returns the port of a service on loopback.
     pub fn port(&self, endpoint: Endpoint) -> u16 {
         self.ports.get(&endpoint).copied().unwrap_or_default()
     }
 
-    /// Where Keystone is: `http://127.0.0.1:<port>/v3`.
+    /// Returns the URL of Keystone: `http://127.0.0.1:<port>/v3`.
     pub fn auth_url(&self) -> String {
         format!("http://127.0.0.1:{}/v3", self.port(Endpoint::Keystone))
     }
 
-    /// OpenStack's own client.
+    /// Returns OpenStack's own client for a user.
     pub fn client(&self, user: User) -> Client {
         Client { init: self.init, user }
     }
 
-    /// Refuses every token that a user was given until now, and those of its application credentials.
+    /// Revokes all tokens of a user and of its application credentials.
     pub async fn revoke_tokens(&self, user: User) -> Result<(), LabError> {
-        // A new password ends all tokens; it may be the old one.
+        // A new password revokes all tokens, even if it is equal to the old one.
         let words = ["user", "set", "--password", user.password, user.name];
         Ok(self.client(ADMIN).text(&words).await.map(drop)?)
     }
 
-    /// Ends a process without warning.
+    /// Kills a process without warning.
     pub async fn end(&self, service: Service) -> Result<(), LabError> {
         self.run(&["bash", "/stack/service.sh", "stop", service.0]).await
     }
 
-    /// Begins a process that was ended; it waits for nothing.
+    /// Starts a process that was killed, without waiting for it.
     pub async fn begin(&self, service: Service) -> Result<(), LabError> {
         self.run(&["bash", "/stack/service.sh", "start", service.0]).await
     }
 
-    /// From now on a server is a machine that the caller makes and deletes.
+    /// From now on the caller creates and deletes a machine for each server.
     pub fn take_over_machines(&self) -> Result<Machines, LabError> {
         let folder = self.home.join("shared/machines");
-        on(&folder, "make", fs::create_dir(&folder))?;
+        on(&folder, "create", fs::create_dir(&folder))?;
         Ok(Machines::in_folder(folder))
     }
 
-    /// What a process has said: a file of `/stack/log`, such as `nova-compute.log`.
-    pub fn last_words(&self, file: &str) -> String {
-        tail(&self.home.join("upper/stack/log").join(file), LAST_WORDS)
+    /// Returns the last log lines of a process: a file in `/stack/log`, such as `nova-compute.log`.
+    pub fn last_lines(&self, file: &str) -> String {
+        tail(&self.home.join("upper/stack/log").join(file), ERROR_LINES)
     }
 
-    /// Id and name of each server that runs, as Nova's database has it: in milliseconds, for whoever asks all the time.
+    /// Returns id and name of each running server from Nova's database, which takes milliseconds.
     pub async fn running(&self) -> Result<Vec<(String, String)>, LabError> {
         let statement = "select uuid, display_name from instances where deleted = 0 and vm_state = 'active'";
         let words = ["mariadb", "-S", "/stack/mysql/s.sock", "-uroot", "--skip-column-names", "nova", "-e", statement];
@@ -210,19 +212,20 @@ impl Lab {
         Ok(inside(self.init, words, "").await.map(drop)?)
     }
 
-    /// Whether it still runs.
+    /// Returns whether it is running.
     pub fn runs(&mut self) -> bool {
         self.services.ended().is_none()
     }
 
-    /// Ends it, removes what it wrote, and waits until both is done.
+    /// Stops it, removes its files, and waits until both is done.
     pub async fn stop(self) -> Result<(), GuardError> {
         self.services.end().await?;
         self.sweeper.sweep().await
     }
 }
 
-/// Of `unshare`: namespaces, and our script in them. Links are the starter's, so that loopback is the same.
+/// Returns the arguments of `unshare`: namespaces, and the script. The network namespace is that of the caller, so that
+/// loopback is shared.
 fn arguments(installation: &Installation, home: &Path, variables: &str) -> Vec<String> {
     let words = ["--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child", "--propagation", "private"];
     let script = ["sh", "-c", INIT, "millwright-openstack"];
@@ -230,7 +233,7 @@ fn arguments(installation: &Installation, home: &Path, variables: &str) -> Vec<S
     words.into_iter().chain(script).map(str::to_owned).chain(own).collect()
 }
 
-/// The ports, as the scripts read them.
+/// Returns the ports as variables of the scripts.
 fn variables(ports: &BTreeMap<Endpoint, u16>) -> Result<String, LabError> {
     let mut words: Vec<String> =
         ports.iter().map(|(endpoint, port)| format!("{}={port}", endpoint.variable())).collect();

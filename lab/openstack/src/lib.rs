@@ -1,10 +1,12 @@
-//! A real OpenStack, for tests: Keystone, Nova, Neutron, Glance, Placement and Cinder from Debian's packages, with MariaDB and RabbitMQ.
+//! An OpenStack for tests: Keystone, Nova, Neutron, Glance, Placement and Cinder from Debian's packages, with MariaDB
+//! and RabbitMQ.
 //!
-//! `hack/openstack` has the scripts that install it into the user's cache, once; `cargo xtask openstack build` runs them. From there any number is started side by
-//! side, each on an overlay of the same root, in namespaces of its own (mounts, processes, host name), on ports of loopback. No hypervisor and no switch are behind
-//! it: a server is a row in Nova's databases, unless somebody outside makes [a machine of it](machines). Everything before that is what production runs.
+//! `hack/openstack` contains the scripts that install it into the user's cache, once; `cargo xtask openstack build`
+//! runs them. Any number can run in parallel, each on an overlay of the same root, in separate namespaces (mount, PID,
+//! UTS), on ports of loopback. There is no hypervisor and no switch: a server is a row in Nova's databases, unless the
+//! caller creates [a machine for it](machines). The rest is the production code.
 //!
-//! What is started never outlives its starter, not even one that is killed without warning: see [`control_plane::guard`].
+//! The processes never outlive the process that started them, even if it is killed: see [`control_plane::guard`].
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
@@ -23,7 +25,7 @@ pub mod nova;
 mod service;
 mod target;
 
-pub use client::{ADMIN, Client, ClientError, LOOKER, TENANT, User};
+pub use client::{ADMIN, Client, ClientError, READER, TENANT, User};
 pub use installation::{InstallError, Installation, Installer};
 pub use lab::{Lab, LabError, for_test};
 pub use service::{Endpoint, Service};

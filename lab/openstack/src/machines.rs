@@ -1,7 +1,8 @@
 //! Machines for the lab's servers.
 //!
-//! Nova calls its hypervisor's driver when a server is to be made or to end. The lab's driver (`hack/openstack/stack/millwright_lab.py`) writes that into a folder and
-//! waits for the answer there, so whoever has the folder is the hypervisor: each server can be a machine with a kernel, an init that runs the user data, and a kubelet.
+//! Nova calls its hypervisor's driver to create or delete a server. The lab's driver
+//! (`hack/openstack/stack/millwright_lab.py`) writes the call to a folder and waits for the result there. So each
+//! server can be a machine with a kernel, an init that runs the user data, and a kubelet.
 
 use std::fs;
 use std::io;
@@ -9,31 +10,31 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// The folder in which Nova asks for machines.
+/// The folder with the calls of Nova.
 #[derive(Clone, Debug)]
 pub struct Machines {
     folder: PathBuf,
 }
 
-/// What Nova asks for.
+/// A call of Nova.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// A machine for a new server.
-    Make(Server),
-    /// No machine any more for the server of this id.
+pub enum NovaCall {
+    /// Create a machine for a new server.
+    Create(Server),
+    /// Delete the machine of the server with this id.
     Delete(String),
 }
 
-/// A server that is being made.
+/// A server that is being created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Server {
     /// Its id.
     pub id: String,
     /// Its name.
     pub name: String,
-    /// What its first boot runs.
+    /// Its user data.
     pub user_data: String,
-    /// The addresses that Neutron gave it.
+    /// Its addresses in Neutron.
     pub addresses: Vec<String>,
 }
 
@@ -42,8 +43,8 @@ impl Machines {
         Self { folder }
     }
 
-    /// What Nova waits for now, deletions first. What was answered is not among it.
-    pub fn wishes(&self) -> io::Result<Vec<Wish>> {
+    /// Returns the pending calls, deletions first.
+    pub fn pending(&self) -> io::Result<Vec<NovaCall>> {
         let mut names: Vec<String> = Vec::new();
         for entry in fs::read_dir(&self.folder)? {
             names.extend(entry?.file_name().into_string());
@@ -51,29 +52,29 @@ impl Machines {
         let has = |name: &str| names.iter().any(|there| there == name);
         let ids = names.iter().filter_map(|name| name.strip_suffix(".json"));
         let (ending, others): (Vec<&str>, Vec<&str>) = ids.partition(|id| has(&format!("{id}.delete")));
-        let mut wishes: Vec<Wish> = ending.into_iter().map(|id| Wish::Delete(id.to_owned())).collect();
+        let mut calls: Vec<NovaCall> = ending.into_iter().map(|id| NovaCall::Delete(id.to_owned())).collect();
         for id in others.into_iter().filter(|id| !has(&format!("{id}.up")) && !has(&format!("{id}.failed"))) {
-            wishes.push(Wish::Make(read(id, &self.path(id, "json"))?));
+            calls.push(NovaCall::Create(read(id, &self.path(id, "json"))?));
         }
-        Ok(wishes)
+        Ok(calls)
     }
 
-    /// The machine of a server runs.
+    /// Reports that the machine of a server runs.
     pub fn made(&self, id: &str) -> io::Result<()> {
         fs::write(self.path(id, "up"), "")
     }
 
-    /// The machine of a server cannot be made; Nova shows the reason as the server's fault.
+    /// Reports that the machine of a server cannot be created; Nova shows the reason as the server's fault.
     pub fn failed(&self, id: &str, reason: &str) -> io::Result<()> {
-        // Renamed when it is whole: Nova looks at any moment.
+        // Renamed when it is complete, because Nova may read it at any time.
         let part = self.path(id, "failed.part");
         fs::write(&part, reason)?;
         fs::rename(part, self.path(id, "failed"))
     }
 
-    /// The machine of a server is gone.
+    /// Reports that the machine of a server is deleted.
     pub fn deleted(&self, id: &str) -> io::Result<()> {
-        // Nova waits for the first of them to go, so it goes last.
+        // Nova waits for the removal of the last of these files.
         for kind in ["up", "failed", "delete", "json"] {
             match fs::remove_file(self.path(id, kind)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -102,15 +103,15 @@ mod tests {
 
     fn asked(id: &str) -> (tempfile::TempDir, Machines) {
         let folder = tempfile::tempdir().unwrap();
-        let wish =
+        let call =
             r##"{"name": "n", "uuid": "u", "userData": "#!/bin/sh", "addresses": ["10.0.0.2"], "metadata": {}}"##;
-        fs::write(folder.path().join(format!("{id}.json")), wish).unwrap();
+        fs::write(folder.path().join(format!("{id}.json")), call).unwrap();
         let machines = Machines::in_folder(folder.path().to_owned());
         (folder, machines)
     }
 
     #[test]
-    fn a_server_is_a_wish_until_its_machine_runs() {
+    fn a_creation_is_pending_until_the_machine_runs() {
         let (_folder, machines) = asked("u");
         let server = Server {
             id: "u".to_owned(),
@@ -118,24 +119,24 @@ mod tests {
             user_data: "#!/bin/sh".to_owned(),
             addresses: vec!["10.0.0.2".to_owned()],
         };
-        assert_eq!(machines.wishes().unwrap(), [Wish::Make(server)]);
+        assert_eq!(machines.pending().unwrap(), [NovaCall::Create(server)]);
         machines.made("u").unwrap();
-        assert_eq!(machines.wishes().unwrap(), []);
+        assert_eq!(machines.pending().unwrap(), []);
     }
 
     #[test]
-    fn a_machine_that_cannot_be_made_leaves_its_reason_and_is_no_wish_any_more() {
+    fn a_failed_creation_is_reported_and_not_pending() {
         let (folder, machines) = asked("u");
         machines.failed("u", "no room").unwrap();
-        assert_eq!(machines.wishes().unwrap(), []);
+        assert_eq!(machines.pending().unwrap(), []);
         assert_eq!(fs::read_to_string(folder.path().join("u.failed")).unwrap(), "no room");
     }
 
     #[test]
-    fn a_server_that_ends_is_a_wish_even_if_its_machine_never_ran_and_leaves_no_file() {
+    fn a_deletion_is_pending_and_leaves_no_file() {
         let (folder, machines) = asked("u");
         fs::write(folder.path().join("u.delete"), "").unwrap();
-        assert_eq!(machines.wishes().unwrap(), [Wish::Delete("u".to_owned())]);
+        assert_eq!(machines.pending().unwrap(), [NovaCall::Delete("u".to_owned())]);
         machines.deleted("u").unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
     }

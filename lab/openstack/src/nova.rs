@@ -1,5 +1,6 @@
-//! A newer Nova than the lab's, for the calls that it can show: PyPI's, as one process by the fixtures of its own functional tests (`hack/nova/serve.py`). Its API,
-//! scheduler, conductor and compute service are real, with the fake hypervisor; of Keystone, Glance and Neutron there is what those fixtures have, and of Cinder nothing.
+//! A newer Nova than the lab's, from PyPI, which runs as one process with the fixtures of its own functional tests
+//! (`hack/nova/serve.py`). Its API, scheduler, conductor and compute service are real, with the fake hypervisor;
+//! Keystone, Glance and Neutron are fixtures, and there is no Cinder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,9 +11,9 @@ use control_plane::scripted::{Recipe, Scripted};
 use tokio::time::{Instant, sleep};
 
 use crate::installation::InstallError;
-use crate::lab::{LAST_WORDS, LabError, PATIENCE, PAUSE, on};
+use crate::lab::{ERROR_LINES, LabError, TIMEOUT, PAUSE, on};
 
-/// What makes it, and all that reads. What serves it is no part of it.
+/// The script that installs it, and its inputs. The script that runs it is not an input.
 const FILES: [&str; 2] = ["build.sh", "requirements.txt"];
 
 /// A Nova that runs until it is stopped or dropped, or its process ends: see [`control_plane::guard`].
@@ -24,7 +25,7 @@ pub struct Nova {
 }
 
 impl Nova {
-    /// What is in the user's cache, or will be.
+    /// Returns the scripted installation in the user's cache.
     pub fn installer() -> Result<Scripted, InstallError> {
         let recipe = Recipe {
             what: "a newer Nova",
@@ -35,34 +36,34 @@ impl Nova {
         Ok(Scripted::new(recipe, &Cache::of_this_user()?.beside("nova"))?)
     }
 
-    /// Starts the one that was installed in this folder, and waits until a server can be made.
+    /// Starts the Nova that is installed in this folder, and waits until a server can be created.
     pub async fn start(installed: &Path) -> Result<Self, LabError> {
         let parent = std::env::temp_dir();
-        let made = on(&parent, "make a folder in", tempfile::Builder::new().prefix("millwright-nova-").tempdir())?;
+        let made = on(&parent, "create a folder in", tempfile::Builder::new().prefix("millwright-nova-").tempdir())?;
         let sweeper = Sweeper::start(made.path())?;
         let home = made.keep();
         let (target, log) = (home.join("target.json"), home.join("log"));
         let arguments = [folder().join("serve.py"), target.clone()].map(|path| path.display().to_string());
         let mut server = Guarded::start(&installed.join("bin/python"), &arguments, &log)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !target.exists() {
             if let Some(status) = server.ended() {
-                return Err(LabError::Ended { status, last_words: tail(&log, LAST_WORDS) });
+                return Err(LabError::Ended { status, last_lines: tail(&log, ERROR_LINES) });
             }
             if Instant::now() >= deadline {
-                return Err(LabError::NotReady { last_words: tail(&log, LAST_WORDS) });
+                return Err(LabError::NotReady { last_lines: tail(&log, ERROR_LINES) });
             }
             sleep(PAUSE).await;
         }
         Ok(Self { home, server, sweeper })
     }
 
-    /// A file that names all a driver's test has to know, as that of a [`Lab`](crate::Lab).
+    /// Returns the path of a file for tests of the driver, like that of a [`Lab`](crate::Lab).
     pub fn target_path(&self) -> PathBuf {
         self.home.join("target.json")
     }
 
-    /// Ends it, removes what it wrote, and waits until both is done.
+    /// Stops it, removes its files, and waits until both is done.
     pub async fn stop(self) -> Result<(), GuardError> {
         self.server.end().await?;
         self.sweeper.sweep().await
@@ -73,7 +74,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack/nova")
 }
 
-/// The release that is pinned.
+/// Returns the pinned release.
 pub fn release() -> Result<String, LabError> {
     let path = folder().join("requirements.txt");
     let text = on(&path, "read", fs::read_to_string(&path))?;
@@ -85,9 +86,9 @@ pub fn release() -> Result<String, LabError> {
 mod tests {
     use super::*;
 
-    /// Nova's fixtures turn warnings into exceptions, and a request that meets one is answered with HTTP 500.
+    /// Nova's fixtures convert warnings to exceptions, which result in HTTP 500.
     #[test]
-    fn served_nova_installs_no_warning_filter_that_raises() {
+    fn nova_is_served_without_warnings_as_exceptions() {
         let script = fs::read_to_string(folder().join("serve.py")).unwrap();
         let at = |line: &str| script.find(line).unwrap_or_else(|| panic!("serve.py has no line {line:?}"));
         for filter in ["warnings.filterwarnings = without_errors(", "warnings.simplefilter = without_errors("] {
@@ -96,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_release_of_nova_is_pinned_and_every_package_has_its_checksum() {
+    fn nova_is_pinned_and_every_package_has_a_checksum() {
         assert_eq!(release().unwrap(), "34.0.0");
         let text = fs::read_to_string(folder().join("requirements.txt")).unwrap();
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();

@@ -1,15 +1,15 @@
-//! What runs in it, under the names that its scripts know.
+//! The services and their names in the scripts.
 
-/// A service whose API others call.
+/// A service with an API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Endpoint {
-    /// Users, tokens and the catalogue.
+    /// Users, tokens and the catalog.
     Keystone,
     /// Images.
     Glance,
     /// Servers.
     Nova,
-    /// What hosts have room for; only Nova asks.
+    /// Capacity of hosts; used only by Nova.
     Placement,
     /// Networks, subnets, ports and security groups.
     Neutron,
@@ -21,7 +21,7 @@ impl Endpoint {
     /// All of them.
     pub const ALL: [Self; 6] = [Self::Keystone, Self::Glance, Self::Nova, Self::Placement, Self::Neutron, Self::Cinder];
 
-    /// Its name in the catalogue.
+    /// Returns its name in the catalog.
     pub fn name(self) -> &'static str {
         match self {
             Self::Keystone => "keystone",
@@ -33,12 +33,12 @@ impl Endpoint {
         }
     }
 
-    /// The variable that names its port.
+    /// Returns the variable for its port.
     pub(crate) fn variable(self) -> String {
         self.name().to_uppercase()
     }
 
-    /// The process that listens on its port.
+    /// Returns the process that listens on its port.
     pub fn process(self) -> Service {
         match self {
             Self::Keystone => Service("keystone"),
@@ -51,6 +51,6 @@ impl Endpoint {
     }
 }
 
-/// A process that can be ended and begun again, such as `nova-compute`.
+/// A process that can be stopped and started, such as `nova-compute`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Service(pub &'static str);

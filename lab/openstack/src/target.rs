@@ -1,17 +1,17 @@
-//! What a driver's test has to know of a lab.
+//! The target file for tests of the driver.
 
 use serde_json::{Value, json};
 
 use crate::client::TENANT;
 
-/// Of the lab whose Keystone is at `auth_url`; `tenant` has the ids that were given out when it was installed.
+/// Returns the target of a lab with Keystone at `auth_url`; `tenant` contains the ids of the installation.
 pub(crate) fn describe(auth_url: &str, tenant: &Value) -> Value {
     let mut target = json!({
         "authURL": auth_url, "region": "RegionOne", "domainName": "Default",
         "username": TENANT.name, "password": TENANT.password, "tenantName": TENANT.project,
         "availabilityZone": "nova",
         "flavorName": "m1.small", "otherFlavorName": "m1.medium",
-        // No host has as much memory.
+        // A flavor with more memory than any host.
         "hugeFlavorName": "m1.huge",
         "imageName": "img", "networkName": "shoot", "keyName": "k", "securityGroup": "sg",
         "volumeType": "fake", "imageToVolume": true,

@@ -1,4 +1,4 @@
-//! How qemu is called.
+//! The command line of qemu.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,15 @@ use lab_host_common::identity::key;
 use crate::provider::Boot;
 use crate::spec::{Accelerator, Seed, Spec};
 
-/// Files in a machine's directory, which is qemu's working directory: a socket's path may have only 107 characters.
+/// Files in a machine's directory, which is qemu's working directory, because the path of a socket is limited to 107
+/// characters.
 pub(crate) const DISK: &str = "disk.qcow2";
 pub(crate) const SEED: &str = "seed.img";
 pub(crate) const USER_DATA: &str = "user-data";
 pub(crate) const SOCKET: &str = "qmp.sock";
 const CONSOLE: &str = "console.log";
 
-/// The machine's id: always the same for one name, and nobody else's. Its process is found by it.
+/// Returns the UUID of a machine, which is unique and follows from its name. Its process is found by the UUID.
 pub(crate) fn uuid(scope: &Scope, machine: &str) -> String {
     let mut text = String::new();
     for (at, byte) in key(scope, machine).iter().enumerate() {
@@ -25,24 +26,24 @@ pub(crate) fn uuid(scope: &Scope, machine: &str) -> String {
     text
 }
 
-/// Whether this is the command line of the process with this id.
+/// Returns whether this is the command line of the process with this UUID.
 pub(crate) fn is_of(command_line: &[u8], uuid: &str) -> bool {
     let words: Vec<&[u8]> = command_line.split(|byte| *byte == 0).collect();
     words.windows(2).any(|pair| matches!(pair, [flag, value] if *flag == b"-uuid" && *value == uuid.as_bytes()))
 }
 
-/// Whole processors: a part of one cannot be had.
+/// Returns whole processors, because qemu has no fractions.
 fn processors(cpu_millis: u64) -> u64 {
     cpu_millis.div_ceil(1000).max(1)
 }
 
-/// Arguments of qemu for a machine.
+/// Returns the arguments of qemu for a machine.
 pub(crate) fn arguments(spec: &Spec, machine: &str, uuid: &str, boot: Boot) -> Vec<String> {
     let mut line = Line(Vec::new());
     line.add("-name", machine);
     line.add("-uuid", uuid);
     for accelerator in match spec.accelerator {
-        // Of several, qemu takes the first that it can have.
+        // qemu uses the first available one.
         Accelerator::Auto => ["kvm", "tcg,thread=multi"].as_slice(),
         Accelerator::Kvm => &["kvm"],
         Accelerator::Tcg => &["tcg,thread=multi"],
@@ -72,12 +73,12 @@ pub(crate) fn arguments(spec: &Spec, machine: &str, uuid: &str, boot: Boot) -> V
         }
         line.add("-append", &kernel.command_line);
     }
-    // Less to work with for a guest that breaks out of its devices. The other two options of this flag would forbid what -daemonize does.
+    // Restricts a guest that escapes from its devices. The other two options of this flag would prevent -daemonize.
     line.add("-sandbox", "on,obsolete=deny,resourcecontrol=deny");
     if boot == Boot::Paused {
         line.flag("-S");
     }
-    // It returns when the machine runs, or says why it does not.
+    // qemu returns when the machine runs, or with an error.
     line.flag("-daemonize");
     line.0
 }
@@ -106,7 +107,7 @@ mod tests {
         for (key, value) in changes.as_object().unwrap() {
             spec[key] = value.clone();
         }
-        arguments(&crate::spec::decode(&spec, Faults::default()).unwrap().1, "m", "id", Boot::AtOnce).join(" ")
+        arguments(&crate::spec::decode(&spec, Faults::default()).unwrap().1, "m", "id", Boot::Running).join(" ")
     }
 
     /// Shows HST-21.
@@ -117,13 +118,13 @@ mod tests {
     #[case(json!({}), "file=seed.img,if=virtio,format=raw,readonly=on")]
     #[case(json!({ "seed": "ignition" }), "-fw_cfg name=opt/com.coreos/config,file=user-data")]
     #[case(json!({ "kernel": "/k", "initrd": "/r", "kernelCommandLine": "console=ttyS0 quiet" }), "-kernel /k -initrd /r -append console=ttyS0 quiet -sandbox")]
-    fn a_class_becomes_a_command_line(#[case] changes: Value, #[case] part: &str) {
+    fn a_class_is_converted_to_a_command_line(#[case] changes: Value, #[case] part: &str) {
         assert!(line(&changes).contains(part), "{}", line(&changes));
     }
 
     /// Shows HST-22.
     #[test]
-    fn a_machine_s_process_is_known_by_its_id_and_the_id_by_its_name() {
+    fn a_process_is_found_by_the_uuid_of_its_machine() {
         let scope = |state: &str| Scope { cluster: "c".into(), state: state.into() };
         let id = uuid(&scope("/a"), "m");
         assert_eq!(id.split('-').map(str::len).collect::<Vec<_>>(), [8, 4, 4, 4, 12]);

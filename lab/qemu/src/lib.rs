@@ -1,8 +1,9 @@
 //! Machines on one Linux host as virtual machines of qemu.
 //!
-//! A machine is a directory with an overlay of a disk image and a seed with its user data, and a process of qemu. Its process is known by the id that
-//! stands on its command line, which follows from the machine's name; so a driver that is killed at any moment is followed by one that finds what it
-//! started, whether or not that was written down. What is left to do is decided from that alone ([`steps`]); what carries it out is thin ([`vm`]).
+//! A machine is a directory with an overlay of a disk image and a seed with its user data, and a process of qemu. The
+//! process is found by the UUID on its command line, which follows from the machine's name, so that after a kill at any
+//! moment the next driver finds it even without a record. [`steps`] derives the remaining steps from the observed
+//! state; [`vm`] carries them out.
 
 mod command_line;
 mod provider;

@@ -1,4 +1,4 @@
-//! The calls.
+//! The driver calls.
 
 use std::ffi::OsString;
 
@@ -19,39 +19,39 @@ use lab_host_common::tools::{self, Needed};
 use crate::spec::{self, PROVIDER, REQUESTS};
 use crate::vm::{QEMU, QEMU_IMG, Vm, Wanted};
 
-/// Each program and the package of Debian that has it.
+/// Programs and their Debian packages.
 const NEEDED: [Needed; 2] = [(QEMU, "qemu-system-x86"), (QEMU_IMG, "qemu-utils")];
 
-/// What the operator of the process decides, for all classes.
+/// Settings of the process for all MachineClasses.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Where programs are looked for: the value of `PATH`.
+    /// Search path of programs: the value of `PATH`.
     pub path: OsString,
-    /// What a machine that was started does first.
+    /// How machines start.
     pub boot: Boot,
 }
 
-/// What a machine that was started does first.
+/// How machines start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Boot {
     /// It boots.
-    AtOnce,
-    /// Nothing, until somebody tells its qemu to go on: for tests of everything around it.
+    Running,
+    /// It stays paused until qemu is told to continue, for tests of the driver.
     Paused,
 }
 
-/// Virtual machines of this host, as Millwright sees them.
+/// The driver for virtual machines on this host.
 pub struct QemuDriver {
     settings: Settings,
 }
 
 impl QemuDriver {
-    /// A driver for the host that this process runs on.
+    /// Creates a driver for the host of this process.
     pub fn new(settings: Settings) -> Self {
         Self { settings }
     }
 
-    /// What the host lacks for machines, in a sentence each.
+    /// Checks the requirements of the host.
     pub fn check(&self) -> Result<(), DriverError> {
         let programs = tools::Settings { path: self.settings.path.clone() };
         tools::check(None, &NEEDED, |program| programs.has(program))
@@ -61,7 +61,7 @@ impl QemuDriver {
 #[async_trait]
 impl Driver for QemuDriver {
     fn capabilities(&self) -> Capabilities {
-        // A machine that runs has nothing left to be done, and has no disks but its own.
+        // A running machine needs no initialization and has no attached volumes.
         Capabilities { initialize: Support::NotOffered, volume_ids: Support::NotOffered, ..Capabilities::ALL }
     }
 
@@ -85,12 +85,12 @@ impl Driver for QemuDriver {
 
     async fn delete(&self, call: &Call, request: &MachineRequest) -> Result<Deleted, DriverError> {
         let (scope, name) = &REQUESTS.looking(request)?;
-        let patience = spec::power_off_timeout(&request.class.provider_spec);
+        let timeout = spec::power_off_timeout(&request.class.provider_spec);
         let work = async {
-            // A host on which nothing was ever made need not be able to.
+            // If no machine was ever created on this host, its requirements are not checked.
             if scope.state.exists() {
                 let vm = Vm::new(scope, name);
-                vm.power_off(patience).await;
+                vm.power_off(timeout).await;
                 vm.delete(&lock(&scope.state, Access::Change).await?).await?;
             }
             Ok(Deleted::default())
@@ -103,7 +103,7 @@ impl Driver for QemuDriver {
         let work = async {
             let _lock = scope.reading().await?;
             if !Vm::new(scope, name).was_made() {
-                return Err(DriverError::not_found(format!("the host has no virtual machine {name:?}")));
+                return Err(DriverError::not_found(format!("virtual machine {name:?} does not exist on the host")));
             }
             Ok(found(scope, name))
         };
@@ -115,7 +115,7 @@ impl Driver for QemuDriver {
     }
 }
 
-/// Its address is known to nobody outside: qemu translates it.
+/// The address of the machine is not reachable from outside, because qemu translates it.
 fn found(scope: &Scope, name: &str) -> Found {
     Found {
         provider_id: provider_id(PROVIDER, &scope.cluster, name),
@@ -124,11 +124,11 @@ fn found(scope: &Scope, name: &str) -> Found {
     }
 }
 
-/// What the machine finds on its first boot.
+/// Returns the user data of the first boot.
 fn user_data<'a>(secret: &'a SecretData, faults: &mut Faults) -> &'a [u8] {
     let data = secret.get(USER_DATA).filter(|data| !data.is_empty());
     if data.is_none() {
-        faults.required("secretRef.userData", "what a machine does on its first boot");
+        faults.required("secretRef.userData", "the user data for the first boot");
     }
     data.unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Talking to a machine's qemu: JSON lines over a socket in its directory.
+//! QMP, the protocol of qemu: JSON lines over a socket in the machine's directory.
 
 use std::fs::File;
 use std::io;
@@ -13,18 +13,18 @@ use tokio::time::timeout;
 
 use crate::command_line::SOCKET;
 
-/// qemu answers in milliseconds, or is stuck.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of a command, which usually takes milliseconds.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Presses the machine's power button. What the machine makes of it is its own affair.
+/// Presses the power button of the machine. The guest may ignore it.
 pub(crate) async fn power_down(home: &Path) -> io::Result<()> {
     execute(home, "system_powerdown").await.map(drop)
 }
 
-/// Has qemu do something, and gives back its answer.
+/// Executes a command of qemu and returns the result.
 pub(crate) async fn execute(home: &Path, command: &str) -> io::Result<Value> {
-    let asked = timeout(PATIENCE, async {
-        // The path through the directory's handle is short, whatever the machine is called.
+    let asked = timeout(TIMEOUT, async {
+        // The path through the directory's file descriptor is short, regardless of the machine's name.
         let folder = File::open(home)?;
         let path: PathBuf = format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()).into();
         let mut stream = BufReader::new(UnixStream::connect(path).await?);
@@ -38,12 +38,12 @@ pub(crate) async fn execute(home: &Path, command: &str) -> io::Result<Value> {
                 return answer;
             }
         }
-        Err(io::Error::other("nothing was asked"))
+        Err(io::Error::other("no command was sent"))
     });
-    asked.await.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "qemu does not answer"))?
+    asked.await.map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "qemu does not respond"))?
 }
 
-/// The first line that is `wanted`; events come in between.
+/// Returns the first line for which `wanted` returns a value. Events are skipped.
 async fn next<T>(stream: &mut BufReader<UnixStream>, wanted: impl Fn(&Value) -> Option<T>) -> io::Result<T> {
     loop {
         let mut line = String::new();
@@ -56,7 +56,7 @@ async fn next<T>(stream: &mut BufReader<UnixStream>, wanted: impl Fn(&Value) -> 
     }
 }
 
-/// What a line answers; `None` if it is an event.
+/// Returns the result in a line; `None` if it is an event.
 fn answer(line: &Value) -> Option<io::Result<Value>> {
     let refusal = || line.pointer("/error/desc").and_then(Value::as_str).map(|text| Err(io::Error::other(text)));
     line.get("return").cloned().map(Ok).or_else(refusal)
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
     use tokio::net::UnixListener;
 
-    /// A qemu that greets, tells an event before each answer, and refuses what it does not know.
+    /// A simulated qemu that sends a greeting, an event before each result, and an error for unknown commands.
     async fn serve(listener: UnixListener) {
         let mut stream = BufReader::new(listener.accept().await.unwrap().0);
         stream.get_mut().write_all(b"{\"QMP\": {}}\n").await.unwrap();
@@ -83,7 +83,7 @@ mod tests {
 
     /// Shows HST-24.
     #[tokio::test]
-    async fn events_are_skipped_and_refusals_are_told() {
+    async fn events_are_skipped_and_errors_are_returned() {
         let folder = tempfile::tempdir().unwrap();
         for (command, told) in [("system_powerdown", None), ("dance", Some("no such command"))] {
             let path = folder.path().join(SOCKET);
@@ -92,6 +92,6 @@ mod tests {
             assert_eq!(answer.err().map(|error| error.to_string()).as_deref(), told);
             std::fs::remove_file(path).unwrap();
         }
-        assert!(power_down(folder.path()).await.is_err(), "nobody listens any more");
+        assert!(power_down(folder.path()).await.is_err(), "the socket is closed");
     }
 }

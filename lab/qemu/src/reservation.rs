@@ -1,4 +1,4 @@
-//! Whether a machine may be made, and whether one that is there is the one that is asked for.
+//! Reservation of capacity, and comparison of an existing machine with a request.
 
 use driver::{Code, DriverError};
 use lab_host_common::budget::{Resources, lack};
@@ -6,7 +6,7 @@ use lab_host_common::budget::{Resources, lack};
 use crate::record::Record;
 use crate::spec::Spec;
 
-/// The record of a new machine beside `others`, which are all machines of the state directory.
+/// Returns the record of a new machine. `others` are all other machines of the state directory.
 pub(crate) fn reserve(spec: &Spec, uid: &str, others: &[Record], host: Resources) -> Result<Record, DriverError> {
     if let Some(lack) = lack(spec.size, others.iter().map(|record| record.size), spec.budget.or(host)) {
         return Err(DriverError::new(Code::ResourceExhausted, lack.to_string()));
@@ -14,10 +14,10 @@ pub(crate) fn reserve(spec: &Spec, uid: &str, others: &[Record], host: Resources
     Ok(Record { uid: uid.to_owned(), size: spec.size, image: spec.image.clone() })
 }
 
-/// Refuses a machine of this name that is another one.
+/// Fails if the existing machine has other properties than requested.
 pub(crate) fn same(machine: &str, record: &Record, spec: &Spec, uid: &str) -> Result<(), DriverError> {
     let differs = if !uid.is_empty() && !record.uid.is_empty() && uid != record.uid {
-        Some("was made for another Machine of this name")
+        Some("was created for another Machine with this name")
     } else if record.image != spec.image {
         Some("has another image")
     } else if record.size != spec.size {
@@ -26,7 +26,7 @@ pub(crate) fn same(machine: &str, record: &Record, spec: &Spec, uid: &str) -> Re
         None
     };
     differs.map_or(Ok(()), |how| {
-        Err(DriverError::new(Code::AlreadyExists, format!("the virtual machine {machine:?} of this host {how}")))
+        Err(DriverError::new(Code::AlreadyExists, format!("virtual machine {machine:?} on this host {how}")))
     })
 }
 
@@ -46,7 +46,7 @@ mod tests {
 
     /// Shows HST-25.
     #[test]
-    fn a_virtual_machine_without_room_beside_the_others_is_resource_exhausted() {
+    fn an_exceeded_budget_is_resource_exhausted() {
         let first = reserve(&spec(), "u", &[], HOST).unwrap();
         let others = [first.clone(), first];
         assert!(reserve(&spec(), "v", &others[..1], HOST).is_ok());
@@ -60,7 +60,7 @@ mod tests {
     #[case::another_machine("v", |_: &mut Record| (), Some("another Machine"))]
     #[case::image("u", |record: &mut Record| record.image = "/j".into(), Some("image"))]
     #[case::size("u", |record: &mut Record| record.size.memory = 1, Some("size"))]
-    fn a_virtual_machine_of_this_name_with_other_properties_already_exists(
+    fn a_virtual_machine_with_other_properties_already_exists(
         #[case] uid: &str,
         #[case] change: fn(&mut Record),
         #[case] told: Option<&str>,

@@ -1,16 +1,16 @@
-//! The user data as a disk: a FAT volume `CIDATA`, as cloud-init's data source NoCloud looks for it.
+//! The user data as a disk: a FAT volume `CIDATA` for cloud-init's data source NoCloud.
 //!
-//! FAT and not ISO 9660: it is the one of the two that a small crate writes, and no program has to be installed for it.
+//! FAT instead of ISO 9660, because a small crate can write it without an additional program.
 
 use std::io::{self, Cursor, Write as _};
 
 use fatfs::{FileSystem, FormatVolumeOptions, FsOptions, format_volume};
 
-/// Room for the file system itself, and for what files are rounded up to.
+/// Space for the file system and for rounding of file sizes.
 const SPARE: usize = 1 << 20;
 const SECTOR: usize = 512;
 
-/// The bytes of the disk.
+/// Returns the content of the disk.
 pub(crate) fn disk(machine: &str, instance: &str, user_data: &[u8]) -> io::Result<Vec<u8>> {
     let size = (SPARE + user_data.len() * 2).next_multiple_of(SECTOR);
     let mut bytes = Cursor::new(vec![0; size]);
@@ -42,7 +42,7 @@ mod tests {
     #[case(16)]
     #[case(64 << 10)]
     #[case(3 << 20)]
-    fn cloud_init_finds_what_was_written_by_its_label(#[case] length: usize) {
+    fn the_seed_contains_the_user_data_and_meta_data(#[case] length: usize) {
         let user_data = vec![b'#'; length];
         let disk = disk("m-1", "i-1", &user_data).unwrap();
         let volume = FileSystem::new(Cursor::new(disk), FsOptions::new()).unwrap();

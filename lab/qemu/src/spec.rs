@@ -1,4 +1,4 @@
-//! What a MachineClass of this provider says.
+//! The provider spec of a MachineClass.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,24 +11,24 @@ use lab_host_common::requests::Requests;
 use lab_host_common::{Scope, fields};
 use serde_json::Value;
 
-/// What a `MachineClass` must say in `provider` to be ours.
+/// The value of `provider` in MachineClasses of this driver.
 pub const PROVIDER: &str = "qemu";
 
-/// Where machines are kept if the class does not say.
+/// Default state directory.
 const STATE_DIRECTORY: &str = "/var/lib/millwright/qemu";
 
-/// Where to look, from a class that may be wrong otherwise.
+/// Requests of this provider.
 pub(crate) const REQUESTS: Requests = Requests { provider: PROVIDER, state: STATE_DIRECTORY };
-/// How long a machine that is asked to end may take. Its pods are gone by then.
+/// Default timeout for the shutdown of a machine, whose pods have been evicted before.
 const POWER_OFF_SECONDS: i32 = 30;
 
-/// How a machine is to be made.
+/// The configuration of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Spec {
-    /// What disks are overlays of. It is never written to.
+    /// Backing file of the disks. It is never written.
     pub(crate) image: PathBuf,
     pub(crate) image_format: &'static str,
-    /// Of the machine's disk, in bytes; that of the image if not said.
+    /// Size of the machine's disk in bytes; the default is that of the image.
     pub(crate) disk_size: Option<u64>,
     pub(crate) size: Resources,
     pub(crate) budget: Budget,
@@ -37,26 +37,26 @@ pub(crate) struct Spec {
     pub(crate) kernel: Option<Kernel>,
 }
 
-/// What runs the machine's instructions.
+/// Accelerator of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Accelerator {
-    /// The processor where the kernel offers it, else qemu.
+    /// KVM if the kernel supports it, otherwise TCG.
     Auto,
     Kvm,
-    /// qemu itself: everywhere, and many times slower.
+    /// Emulation by qemu: works everywhere, but is many times slower.
     Tcg,
 }
 
-/// How the machine finds its user data.
+/// How the machine receives its user data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Seed {
-    /// On a disk, as cloud-init looks for it.
+    /// On a disk, for cloud-init.
     CloudInit,
-    /// In the firmware's configuration, as Ignition looks for it.
+    /// In the firmware configuration, for Ignition.
     Ignition,
 }
 
-/// What is booted instead of what the image has.
+/// A kernel that is booted instead of the image's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Kernel {
     pub(crate) file: PathBuf,
@@ -64,7 +64,7 @@ pub(crate) struct Kernel {
     pub(crate) command_line: String,
 }
 
-/// How long to wait for a machine that was asked to end, from a class that may be wrong otherwise.
+/// Returns the shutdown timeout of a MachineClass whose other fields may be invalid.
 pub(crate) fn power_off_timeout(spec: &Value) -> Duration {
     let mut faults = Faults::default();
     let object = Object::new(spec, "providerSpec", &mut faults);
@@ -72,7 +72,7 @@ pub(crate) fn power_off_timeout(spec: &Value) -> Duration {
     Duration::from_secs(u64::try_from(seconds).unwrap_or_default())
 }
 
-/// All of a class; whatever is wrong is told at once.
+/// Decodes a provider spec. All errors are reported together.
 pub(crate) fn decode(spec: &Value, mut faults: Faults) -> Result<(Scope, Spec), DriverError> {
     let faults = &mut faults;
     let object = &Object::new(spec, "providerSpec", faults);
@@ -96,7 +96,7 @@ pub(crate) fn decode(spec: &Value, mut faults: Faults) -> Result<(Scope, Spec), 
     std::mem::take(faults).or("", (scope, spec))
 }
 
-/// One of these; the first of them if the class does not say.
+/// Returns one of these values; the first one if the field is not set.
 fn choice<T: Copy>(object: &Object<'_>, key: &str, first: (&str, T), others: &[(&str, T)], faults: &mut Faults) -> T {
     let Some(text) = object.text(key, faults).filter(|text| !text.is_empty()) else { return first.1 };
     let all = || std::iter::once(&first).chain(others);
@@ -113,7 +113,7 @@ fn kernel(object: &Object<'_>, faults: &mut Faults) -> Option<Kernel> {
     let command_line = object.text("kernelCommandLine", faults).unwrap_or_default();
     let Some(file) = fields::path(object, "kernel", faults, false) else {
         if initrd.is_some() || !command_line.is_empty() {
-            faults.required(object.path("kernel"), "what initrd and kernelCommandLine are for");
+            faults.required(object.path("kernel"), "the kernel for initrd and kernelCommandLine");
         }
         return None;
     };

@@ -1,19 +1,20 @@
-//! What is left to do, from what is seen.
+//! Derives the remaining steps from the observed state.
 //!
-//! A process may be killed between any two steps, and the next one knows only what the kernel and the machine's directory show. So no step is
-//! remembered. The directory is made first and removed last, so whatever else exists of a machine, its name is listed.
+//! A process may be killed between any two steps, and the next one knows only the state of the kernel and the machine's
+//! directory. So no step is stored. The directory is created first and removed last, so a machine is listed as long as
+//! any part of it exists.
 
 use lab_host_common::process::Process;
 use lab_host_common::state::Directory;
 
-/// What there is of a machine.
+/// The observed state of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) directory: Directory,
     pub(crate) disk: Disk,
-    /// The process with the machine's id.
+    /// The process with the machine's UUID.
     pub(crate) running: Option<Process>,
-    /// The one that was written down, once all of the machine was there.
+    /// The recorded process, written when the machine was complete.
     pub(crate) noted: Option<Process>,
 }
 
@@ -24,24 +25,24 @@ pub(crate) enum Disk {
     Present,
 }
 
-/// One thing to do. Each may be repeated.
+/// A step. Each can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Take what it may use from the budget, make directory and seed, write the record.
+    /// Reserves capacity, creates directory and seed, writes the record.
     Reserve,
     MakeDisk,
     Start,
-    /// Write the process down: the machine is made.
+    /// Records the process: the machine is complete.
     Note,
     Kill,
     RemoveDirectory,
 }
 
-/// The next step towards a machine that runs; `None` when it does.
+/// Returns the next step towards a running machine; `None` if it runs.
 #[must_use]
 pub(crate) fn to_create(seen: &Seen) -> Option<Step> {
     match (seen.directory, seen.disk, seen.running) {
-        // Somebody removed files under a machine that runs. What it works on is gone.
+        // Files of a running machine were removed by another program.
         (Directory::Absent | Directory::Unfinished, _, Some(_)) | (_, Disk::Absent, Some(_)) => Some(Step::Kill),
         (Directory::Absent | Directory::Unfinished, _, None) => Some(Step::Reserve),
         (Directory::Complete, Disk::Absent, None) => Some(Step::MakeDisk),
@@ -50,7 +51,7 @@ pub(crate) fn to_create(seen: &Seen) -> Option<Step> {
     }
 }
 
-/// The next step towards nothing; `None` when nothing is left.
+/// Returns the next step of a deletion; `None` if nothing is left.
 #[must_use]
 pub(crate) fn to_delete(seen: &Seen) -> Option<Step> {
     if seen.running.is_some() {
@@ -70,22 +71,22 @@ mod tests {
     const NEW: Process = Process { pid: 7, start_time: 200 };
     const NOTHING: Seen = Seen { directory: Directory::Absent, disk: Disk::Absent, running: None, noted: None };
 
-    /// What the host does.
+    /// Simulates the host.
     fn carry_out(step: Step, seen: &mut Seen) {
         match step {
             Step::Reserve => seen.directory = Directory::Complete,
             Step::MakeDisk => {
-                assert_eq!(seen.running, None, "a disk was made under a machine that runs");
+                assert_eq!(seen.running, None, "the disk of a running machine must not be created");
                 seen.disk = Disk::Present;
             }
             Step::Start => {
-                assert_eq!(seen.running, None, "two processes for one machine");
+                assert_eq!(seen.running, None, "a machine must have one process");
                 seen.running = Some(NEW);
             }
             Step::Note => seen.noted = seen.running,
             Step::Kill => seen.running = None,
             Step::RemoveDirectory => {
-                assert_eq!(seen.running, None, "files were removed under a machine that runs");
+                assert_eq!(seen.running, None, "files of a running machine must not be removed");
                 *seen = NOTHING;
             }
         }
@@ -95,13 +96,13 @@ mod tests {
         let mut steps = Vec::new();
         while let Some(step) = next(&seen) {
             steps.push(step);
-            assert!(steps.len() < 20, "it never ends: {steps:?}");
+            assert!(steps.len() < 20, "too many steps: {steps:?}");
             carry_out(step, &mut seen);
         }
         (seen, steps)
     }
 
-    /// Every state that can be seen, also those that no order of steps leads to.
+    /// Returns all states, including unreachable ones.
     fn all() -> Vec<Seen> {
         let mut all = Vec::new();
         for directory in [Directory::Absent, Directory::Unfinished, Directory::Complete] {
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_machine_is_made_and_removed_in_this_order() {
+    fn a_virtual_machine_is_created_and_deleted_in_order() {
         let (made, steps) = play(NOTHING, to_create);
         assert_eq!(steps, [Step::Reserve, Step::MakeDisk, Step::Start, Step::Note]);
         let (gone, steps) = play(made, to_delete);
@@ -126,7 +127,7 @@ mod tests {
 
     /// Shows HST-22.
     #[test]
-    fn from_every_state_a_create_ends_with_a_virtual_machine_that_runs_and_is_written_down() {
+    fn a_create_results_in_a_running_vm_from_every_state() {
         for seen in all() {
             let (made, _) = play(seen.clone(), to_create);
             assert!(made.running.is_some() && made.noted == made.running, "{seen:?} became {made:?}");
@@ -136,7 +137,7 @@ mod tests {
 
     /// Shows HST-22.
     #[test]
-    fn from_every_state_a_delete_leaves_nothing_of_a_virtual_machine() {
+    fn a_delete_removes_a_virtual_machine_from_every_state() {
         for seen in all() {
             let (gone, _) = play(seen.clone(), to_delete);
             assert_eq!((gone.directory, gone.running), (Directory::Absent, None), "{seen:?}");
@@ -145,7 +146,7 @@ mod tests {
 
     /// Shows HST-22.
     #[test]
-    fn a_process_that_was_started_and_not_written_down_is_the_machine_s() {
+    fn a_started_process_without_a_record_is_recorded() {
         let (made, _) = play(NOTHING, to_create);
         assert_eq!(to_create(&Seen { noted: None, ..made.clone() }), Some(Step::Note));
         assert_eq!(to_create(&Seen { noted: Some(OLD), ..made }), Some(Step::Note));
@@ -153,7 +154,7 @@ mod tests {
 
     /// Shows HST-24.
     #[test]
-    fn a_virtual_machine_that_was_switched_off_is_started_again_on_its_disk() {
+    fn a_powered_off_vm_is_started_again_with_its_disk() {
         let (made, _) = play(NOTHING, to_create);
         let (_, steps) = play(Seen { running: None, ..made }, to_create);
         assert_eq!(steps, [Step::Start]);

@@ -1,4 +1,4 @@
-//! One machine: looking at it, and carrying out what [`steps`] decided.
+//! One machine: its observation, and the execution of the steps from [`steps`].
 
 use std::fs::{self, File};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -31,11 +31,11 @@ pub(crate) const QEMU: &str = "qemu-system-x86_64";
 pub(crate) const QEMU_IMG: &str = "qemu-img";
 
 const PROC: &str = "/proc";
-/// How long a killed process may take to be gone.
-const PATIENCE: Duration = Duration::from_secs(20);
-const GLANCE: Duration = Duration::from_millis(10);
+/// Timeout for the end of a killed process.
+const TIMEOUT: Duration = Duration::from_secs(20);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// A machine, by its name.
+/// A machine.
 pub(crate) struct Vm<'a> {
     scope: &'a Scope,
     name: &'a str,
@@ -43,7 +43,7 @@ pub(crate) struct Vm<'a> {
     uuid: String,
 }
 
-/// What a machine is to be.
+/// The desired state of a machine.
 pub(crate) struct Wanted<'a> {
     pub(crate) spec: &'a Spec,
     pub(crate) uid: &'a str,
@@ -56,18 +56,18 @@ impl<'a> Vm<'a> {
         Self { scope, name, home: scope.home(name), uuid: uuid(scope, name) }
     }
 
-    /// Whether it was made in full once. One that was switched off is still there.
+    /// Returns whether its creation was completed once. A machine that is powered off still exists.
     pub(crate) fn was_made(&self) -> bool {
         directory(&self.home) == Directory::Complete && self.noted().is_some()
     }
 
-    /// Goes on from whatever is there until the machine runs. The lock is the state directory's.
+    /// Continues from the current state until the machine runs. The lock is that of the state directory.
     pub(crate) async fn create(&self, wanted: &Wanted<'_>, lock: &Arc<File>) -> Result<(), DriverError> {
         if let Some(record) = read_record::<Record>(&self.home)? {
             same(self.name, &record, wanted.spec, wanted.uid)?;
         }
         while let Some(step) = steps::to_create(&self.seen()) {
-            tracing::debug!(machine = self.name, ?step, "making a virtual machine");
+            tracing::debug!(machine = self.name, ?step, "creating virtual machine");
             match step {
                 Step::Reserve => self.reserve(wanted)?,
                 Step::MakeDisk => self.make_disk(wanted.spec, lock).await?,
@@ -80,25 +80,26 @@ impl<'a> Vm<'a> {
         Ok(())
     }
 
-    /// Asks the machine to end and waits for it, up to so long. Whoever else makes or removes machines need not wait for that: no lock is needed.
-    pub(crate) async fn power_off(&self, patience: Duration) {
+    /// Shuts the machine down, and waits up to `timeout`. It needs no lock, so that other machines can be created and
+    /// deleted meanwhile.
+    pub(crate) async fn power_off(&self, timeout: Duration) {
         let begin = Instant::now();
-        if self.running().is_none() || patience.is_zero() {
+        if self.running().is_none() || timeout.is_zero() {
             return;
         }
         if let Err(error) = qmp::power_down(&self.home).await {
-            tracing::debug!(machine = self.name, %error, "the virtual machine cannot be asked to end");
+            tracing::debug!(machine = self.name, %error, "failed to shut down virtual machine");
             return;
         }
-        while self.running().is_some() && begin.elapsed() < patience {
-            sleep(GLANCE).await;
+        while self.running().is_some() && begin.elapsed() < timeout {
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Goes on from whatever is there until nothing is.
+    /// Continues from the current state until nothing is left.
     pub(crate) async fn delete(&self, lock: &Arc<File>) -> Result<(), DriverError> {
         while let Some(step) = steps::to_delete(&self.seen()) {
-            tracing::debug!(machine = self.name, ?step, "removing a virtual machine");
+            tracing::debug!(machine = self.name, ?step, "deleting virtual machine");
             match step {
                 Step::Kill => self.kill().await?,
                 _ => remove(&self.home, lock).await?,
@@ -121,7 +122,7 @@ impl<'a> Vm<'a> {
         self.home.join("process.json")
     }
 
-    /// A note that cannot be read is none: it is written again.
+    /// An unreadable file counts as missing and is written again.
     fn noted(&self) -> Option<Process> {
         read_json(&self.process_file()).ok().flatten()
     }
@@ -131,7 +132,8 @@ impl<'a> Vm<'a> {
         ours.filter_map(|pid| Process::alive(Path::new(PROC), pid)).min_by_key(|process| process.pid)
     }
 
-    /// By the id on its command line, and only if it is of the user who we are: anybody may call a process anything.
+    /// Compares the UUID on the command line, and the owner, because any user can start a process with this command
+    /// line.
     fn is_ours(&self, pid: i32) -> bool {
         let folder = Path::new(PROC).join(pid.to_string());
         let owner = fs::metadata(&folder).map(|metadata| metadata.uid());
@@ -142,11 +144,11 @@ impl<'a> Vm<'a> {
     fn reserve(&self, wanted: &Wanted<'_>) -> Result<(), DriverError> {
         let Wanted { spec, uid, user_data, .. } = wanted;
         if !spec.image.is_file() {
-            let message = format!("providerSpec.image: {} is no file of this host", spec.image.display());
+            let message = format!("providerSpec.image: {} is not a file on this host", spec.image.display());
             return Err(DriverError::new(Code::FailedPrecondition, message));
         }
         let made = reserve(spec, uid, &self.scope.others(self.name)?, of_this_host())?;
-        HostError::on(&self.home, "make", fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.home))?;
+        HostError::on(&self.home, "create", fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.home))?;
         let instance = if uid.is_empty() { &self.uuid } else { *uid };
         let (seed, data) = (self.home.join(SEED), self.home.join(USER_DATA));
         HostError::on(&seed, "write", seed::disk(self.name, instance, user_data).and_then(|disk| write(&seed, &disk)))?;
@@ -155,18 +157,18 @@ impl<'a> Vm<'a> {
         Ok(())
     }
 
-    /// Under another name first: a disk that is there is whole.
+    /// Uses another name first, so that an existing disk is complete.
     async fn make_disk(&self, spec: &Spec, lock: &File) -> Result<(), HostError> {
         let unfinished = self.home.join(format!("{DISK}.unfinished"));
         let (image, size) = (spec.image.to_string_lossy(), spec.disk_size.map(|size| size.to_string()));
         let path = unfinished.to_string_lossy();
         let mut words = vec!["create", "-q", "-f", "qcow2", "-F", spec.image_format, "-b", &image, &path];
         words.extend(size.as_deref());
-        lab_host_common::tools::done(lock, "make the machine's disk", QEMU_IMG, &words).await?;
+        lab_host_common::tools::done(lock, "create the machine's disk", QEMU_IMG, &words).await?;
         HostError::on(&unfinished, "rename", fs::rename(&unfinished, self.home.join(DISK)))
     }
 
-    /// Returns when the machine runs. qemu holds the lock until then, also when this process is killed meanwhile.
+    /// Returns when the machine runs. qemu holds the lock until then, even if this process is killed.
     async fn start(&self, wanted: &Wanted<'_>, lock: &File) -> Result<(), HostError> {
         let failed = |source| HostError::Run { program: QEMU.to_owned(), source };
         let mut command = Command::new(QEMU);
@@ -174,7 +176,7 @@ impl<'a> Vm<'a> {
             .args(arguments(wanted.spec, self.name, &self.uuid, wanted.boot))
             .current_dir(&self.home)
             .stdin(Stdio::from(lock.try_clone().map_err(failed)?))
-            // Not to be killed with us by the terminal.
+            // A separate process group, so that the terminal does not kill it with this process.
             .process_group(0);
         let ended = command.output().await.map_err(failed)?;
         if ended.status.success() {
@@ -186,7 +188,7 @@ impl<'a> Vm<'a> {
     fn note(&self) -> Result<(), HostError> {
         match self.running() {
             Some(process) => HostError::on(&self.process_file(), "write", write_json(&self.process_file(), &process)),
-            // It ended meanwhile. What is seen next says so.
+            // It has ended meanwhile. The next observation shows this.
             None => Ok(()),
         }
     }
@@ -194,13 +196,13 @@ impl<'a> Vm<'a> {
     async fn kill(&self) -> Result<(), HostError> {
         let begin = Instant::now();
         while let Some(process) = self.running() {
-            if begin.elapsed() > PATIENCE {
-                let said = format!(": process {} does not end", process.pid);
-                return Err(HostError::Late { what: "the machine's process gone", patience: PATIENCE, said });
+            if begin.elapsed() > TIMEOUT {
+                let said = format!(": process {} does not exit", process.pid);
+                return Err(HostError::TimedOut { what: "the machine's process has exited", timeout: TIMEOUT, said });
             }
             let killed = kill_if(process.pid, || self.is_ours(process.pid));
             killed.map_err(|errno| HostError::Failed { step: "kill the virtual machine", said: errno.to_string() })?;
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }

@@ -1,13 +1,13 @@
-//! What drivers are tested with. Nothing of this is ever part of a program that runs in production.
+//! Fakes and helpers for driver tests. Production programs never contain this crate.
 //!
-//! - [`moto`] is an EC2 that we did not write, so it cannot share our misunderstandings. It runs as a process on loopback.
-//! - [`ec2`] is a small EC2 of our own for what moto cannot show: capacity that is used up, effects that show late, tokens that make a
-//!   create idempotent. It is held to moto for the calls that both know.
-//! - [`model`] is what AWS itself says of its messages: which parameters exist, of which shape, and what an answer may hold.
-//! - [`openstack`] is a small OpenStack of our own: Keystone, Nova, Neutron, Glance and Cinder.
-//! - [`one_host`] is what drivers of machines on this host have in common: a state directory, the contract, and a driver that is killed.
-//! - [`log`] is what a process logs, to look for secrets in it.
-//! - [`proxy`] stands between a driver and any of them and loses what is sent, or what comes back.
+//! - [`moto`] is a third-party EC2, which therefore does not share our misunderstandings. It runs as a process on loopback.
+//! - [`ec2`] is a small fake EC2 for what moto does not simulate: exhausted capacity, delayed effects, client tokens. Calls
+//!   that both support are compared with moto.
+//! - [`model`] is AWS's own service model: the parameters, their types, and the members of responses.
+//! - [`openstack`] is a small fake OpenStack: Keystone, Nova, Neutron, Glance and Cinder.
+//! - [`one_host`] has the shared tests of drivers for machines on this host: a state directory, the contract, killed drivers.
+//! - [`log`] captures the logs of a process, to search them for secrets.
+//! - [`proxy`] is placed between a driver and a cloud and loses requests or responses.
 
 pub mod ec2;
 pub mod exchange;

@@ -10,8 +10,8 @@ use tracing_subscriber::fmt::MakeWriter;
 pub struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
-    /// Everything that this process logs from now on, of every level and by whomever; once a process. Of the whole process, because
-    /// what is heard must not depend on which test's thread was the first to come by a line.
+    /// Captures all logs of this process at every level; once per process. It covers all threads, because the captured
+    /// lines must not depend on which test's thread logs first.
     pub fn of_this_process() -> Result<Self, tracing::subscriber::SetGlobalDefaultError> {
         let log = Self::default();
         let format = tracing_subscriber::fmt().with_max_level(tracing::Level::TRACE).with_ansi(false);

@@ -84,7 +84,7 @@ impl<Cloud> Shared<Cloud> {
 
     /// Looks at the cloud, or changes it; what is handed in is the time on its clock.
     pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Cloud, Duration) -> T) -> T {
-        // A test that panicked while it looked has failed already; the others may go on.
+        // A test that panicked while it held the lock has already failed; the others continue.
         look(&mut self.cloud.lock().unwrap_or_else(PoisonError::into_inner), self.begun.elapsed())
     }
 }

@@ -1,40 +1,40 @@
-//! The flags of each program, and where its files are.
+//! The flags and files of each program.
 //!
-//! As close to a production set-up as one machine allows: TLS everywhere, RBAC and the node authorizer on, service-account
-//! credentials per controller, no anonymous shortcuts. Not as in production: one etcd that does not wait for the disk, no
-//! leader election (there is one of each, and a lease would delay the start), loopback only.
+//! The setup is close to production: TLS everywhere, RBAC and the node authorizer, service-account credentials per
+//! controller, no anonymous access. Differences: a single etcd without fsync, no leader election (there is one instance
+//! of each program, and a lease would delay the start), and loopback only.
 
 use std::path::{Path, PathBuf};
 
 use crate::options::{Options, Presence};
 use crate::program::Program;
 
-/// The files of one control plane, all under one folder.
+/// The files of one control plane in one folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Layout {
     /// The folder; removed with the control plane.
     pub home: PathBuf,
-    /// Who listens where.
+    /// The ports.
     pub ports: Ports,
 }
 
-/// Who listens where, on the loopback address.
+/// The ports of the programs on loopback.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ports {
-    /// etcd, for the API server.
+    /// The client port of etcd.
     pub etcd: u16,
-    /// etcd, for other members; there are none, but it insists.
+    /// The peer port of etcd, which is required although there are no peers.
     pub etcd_peer: u16,
     /// The API server.
     pub api_server: u16,
-    /// The controllers' health and metrics.
+    /// Health and metrics of kube-controller-manager.
     pub controller_manager: u16,
-    /// The scheduler's health and metrics.
+    /// Health and metrics of kube-scheduler.
     pub scheduler: u16,
 }
 
 impl Ports {
-    /// Where a program answers questions about its health.
+    /// Returns the port of a program's health endpoint.
     pub fn of(self, program: Program) -> Option<u16> {
         match program {
             Program::Etcd => Some(self.etcd),
@@ -47,33 +47,33 @@ impl Ports {
 }
 
 impl Layout {
-    /// What a program printed.
+    /// Returns the log of a program.
     pub fn log(&self, program: Program) -> PathBuf {
         self.home.join("logs").join(format!("{program}.log"))
     }
 
-    /// A certificate or key.
+    /// Returns the path of a certificate or key.
     pub fn pki(&self, name: &str) -> PathBuf {
         self.home.join("pki").join(name)
     }
 
-    /// Everything that etcd keeps. Copy it or put it back only while etcd does not run.
+    /// Returns the data directory of etcd. It may only be copied or replaced while etcd is stopped.
     pub fn etcd_data(&self) -> PathBuf {
         self.home.join("etcd")
     }
 
-    /// How a program, or the administrator, reaches the API server.
-    pub fn kubeconfig(&self, whose: &str) -> PathBuf {
-        self.home.join(format!("{whose}.kubeconfig"))
+    /// Returns the kubeconfig of a program or the administrator.
+    pub fn kubeconfig(&self, name: &str) -> PathBuf {
+        self.home.join(format!("{name}.kubeconfig"))
     }
 
-    /// The address of the API server.
+    /// Returns the URL of the API server.
     pub fn server(&self) -> String {
         format!("https://127.0.0.1:{}", self.ports.api_server)
     }
 }
 
-/// The command line of `program`, without its name.
+/// Returns the arguments of `program`.
 pub fn arguments(program: Program, layout: &Layout, options: &Options) -> Vec<String> {
     let mut arguments = match program {
         Program::Etcd => etcd(layout),
@@ -114,10 +114,10 @@ fn etcd(layout: &Layout) -> Vec<String> {
         flag("peer-trusted-ca-file", &authority),
         "--peer-client-cert-auth=true".to_owned(),
         "--socket-reuse-port=true".to_owned(),
-        // A lone member waits one election before it elects itself; a second of every start by default.
+        // A single member waits for an election timeout before it becomes leader, by default one second.
         "--heartbeat-interval=20".to_owned(),
         "--election-timeout=200".to_owned(),
-        // What a power cut would lose, nobody will miss; waiting for the disk would cost most of every write.
+        // Durability is not needed, and fsync would take most of the time of every write.
         "--unsafe-no-fsync=true".to_owned(),
     ]
 }
@@ -137,7 +137,7 @@ fn api_server(layout: &Layout, options: &Options) -> Vec<String> {
         flag("service-account-signing-key-file", &layout.pki("tokens.key")),
         "--service-cluster-ip-range=10.0.0.0/24".to_owned(),
         "--advertise-address=127.0.0.1".to_owned(),
-        // No Endpoints may point to a loopback address, so there is nothing to write for the service `kubernetes`.
+        // Endpoints with loopback addresses are invalid, so the service `kubernetes` gets none.
         "--endpoint-reconciler-type=none".to_owned(),
         "--allow-privileged=true".to_owned(),
         flag("kubelet-client-certificate", &layout.pki("kubelet-client.crt")),
@@ -158,8 +158,8 @@ fn controller_manager(layout: &Layout) -> Vec<String> {
         flag("kubeconfig", &layout.kubeconfig(Program::ControllerManager.name())),
         "--leader-elect=false".to_owned(),
         "--use-service-account-credentials=true".to_owned(),
-        // It begins with a burst of writes, an account and a token for each controller; at the usual 20 a second that is most
-        // of the start.
+        // The start consists mostly of writes, a service account and a token for each controller, which would take long
+        // with the default of 20 requests per second.
         "--kube-api-qps=200".to_owned(),
         "--kube-api-burst=400".to_owned(),
         flag("service-account-private-key-file", &layout.pki("tokens.key")),
@@ -178,7 +178,7 @@ fn scheduler(layout: &Layout) -> Vec<String> {
     arguments
 }
 
-/// Where and as whom a program of Kubernetes listens; the same words for all three.
+/// Returns the serving flags, which are the same for all three programs.
 fn serving(layout: &Layout, program: Program, port: u16) -> Vec<String> {
     vec![
         "--bind-address=127.0.0.1".to_owned(),
@@ -222,7 +222,7 @@ mod tests {
     #[case(Program::ApiServer)]
     #[case(Program::ControllerManager)]
     #[case(Program::Scheduler)]
-    fn everything_listens_on_loopback_and_shares_its_reserved_port(#[case] program: Program) {
+    fn all_programs_listen_on_loopback_and_share_their_ports(#[case] program: Program) {
         let line = line(program, &options());
         let port = layout().ports.of(program).unwrap();
         if program == Program::Etcd {
@@ -238,7 +238,7 @@ mod tests {
 
     /// Shows PLN-3.
     #[test]
-    fn the_api_server_asks_rbac_and_etcd_asks_for_certificates() {
+    fn the_api_server_uses_rbac_and_etcd_requires_certificates() {
         assert!(line(Program::ApiServer, &options()).contains("--authorization-mode=Node,RBAC"));
         let etcd = line(Program::Etcd, &options());
         assert!(etcd.contains("--client-cert-auth=true") && etcd.contains("--peer-client-cert-auth=true"), "{etcd}");
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn without_controllers_pods_need_no_service_account() {
+    fn pods_need_no_service_account_without_controllers() {
         let disabled = "--disable-admission-plugins=ServiceAccount";
         assert!(!line(Program::ApiServer, &options()).contains(disabled));
         let alone = options().api_server_only();
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn feature_gates_reach_the_three_that_know_them_and_no_other() {
+    fn feature_gates_are_passed_to_kubernetes_programs_only() {
         let mut options = options();
         options.feature_gates.insert("WatchList".to_owned(), false);
         options.feature_gates.insert("A".to_owned(), true);
@@ -267,7 +267,7 @@ mod tests {
 
     /// Shows HST-18.
     #[test]
-    fn only_an_api_server_that_is_asked_for_elsewhere_listens_beyond_loopback() {
+    fn only_an_api_server_with_another_address_binds_all() {
         let elsewhere = Options { also_at: Some([10, 0, 0, 1].into()), ..options() };
         assert!(line(Program::ApiServer, &elsewhere).ends_with(" --bind-address=0.0.0.0"));
         assert!(!line(Program::ApiServer, &options()).contains("0.0.0.0 "));
@@ -275,16 +275,16 @@ mod tests {
     }
 
     #[test]
-    fn an_extra_flag_comes_last_so_that_it_wins() {
+    fn an_extra_flag_is_last_and_overrides_others() {
         let options = options().with_argument(Program::ControllerManager, "--node-monitor-grace-period=4s");
         assert!(line(Program::ControllerManager, &options).ends_with(" --node-monitor-grace-period=4s"));
         assert!(!line(Program::ApiServer, &options).contains("grace-period"));
     }
 
     #[test]
-    fn every_file_is_under_the_folder_that_is_removed() {
+    fn every_file_is_in_the_folder_of_the_control_plane() {
         let layout = Layout { home: "/the/folder".into(), ..layout() };
-        // Flags whose files would be made elsewhere if they were left out: beside the caller, or under /var or /usr.
+        // Flags whose defaults are outside of the folder.
         let must_be_given: [(Program, &[&str]); 4] = [
             (Program::Etcd, &["--data-dir"]),
             (Program::ApiServer, &["--tls-cert-file", "--tls-private-key-file"]),
@@ -304,7 +304,7 @@ mod tests {
             }
             for flag in must_be_given {
                 let given = pairs.iter().any(|(given, value)| given == flag && value.starts_with("/the/folder/"));
-                assert!(given, "{program} would choose a place of its own for {flag}: {arguments:?}");
+                assert!(given, "{program} has no path in the folder for {flag}: {arguments:?}");
             }
         }
     }

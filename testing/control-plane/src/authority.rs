@@ -1,8 +1,8 @@
-//! Certificates, made for one control plane and gone with it.
+//! Certificates of one control plane, removed with it.
 //!
-//! Two authorities: one for the cluster, whose client certificates are users (common name) and their groups (organization),
-//! and one for etcd, so that no user of the cluster, however mighty, has a certificate that opens the store behind it. The
-//! certificates never expire: they live as long as the folder they are in, and a test under a strange clock must not fail.
+//! There are two CAs: one for the cluster, whose client certificates contain users (common name) and groups
+//! (organization), and one for etcd, so that no user of the cluster can access etcd. The certificates do not expire:
+//! they are removed with the folder, and tests with another clock must not fail.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
@@ -12,60 +12,60 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
-/// The number of the X.509 attribute that Kubernetes reads groups from.
+/// The OID of the X.509 attribute that Kubernetes reads groups from.
 const ORGANIZATION: [u64; 4] = [2, 5, 4, 10];
 
-/// Somebody who talks to the API server.
+/// A user of the API server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// The name that RBAC and the audit log see.
+    /// The user name for RBAC and the audit log.
     pub name: String,
-    /// At most two groups; Kubernetes adds `system:authenticated` by itself.
+    /// At most two groups; Kubernetes adds `system:authenticated`.
     pub groups: Vec<String>,
 }
 
 impl User {
-    /// A user in no group of its own.
+    /// Creates a user without groups.
     pub fn named(name: &str) -> Self {
         Self { name: name.to_owned(), groups: Vec::new() }
     }
 
-    /// The same user, also in `group`.
+    /// Adds a group.
     #[must_use]
     pub fn in_group(mut self, group: &str) -> Self {
         self.groups.push(group.to_owned());
         self
     }
 
-    /// May do everything.
+    /// Returns the administrator.
     pub fn admin() -> Self {
         Self::named("millwright-admin").in_group("system:masters")
     }
 }
 
-/// Why there is no certificate.
+/// A failure to create a certificate.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// The cryptography refused.
-    #[error("failed to make a certificate for {whom}")]
+    /// The certificate library returned an error.
+    #[error("failed to create a certificate for {subject}")]
     Make {
         /// Its subject.
-        whom: String,
-        /// What the library said.
+        subject: String,
+        /// The cause.
         #[source]
         source: rcgen::Error,
     },
     /// The certificate library writes an attribute at most twice.
-    #[error("failed to put {count} groups into the certificate of {whom}: at most two fit")]
+    #[error("failed to add {count} groups to the certificate of {subject}: at most two are possible")]
     TooManyGroups {
         /// The user.
-        whom: String,
-        /// How many groups were asked for.
+        subject: String,
+        /// The number of groups.
         count: usize,
     },
 }
 
-/// A certificate and its private key, as PEM. The key stays out of `Debug`.
+/// A certificate and its private key as PEM. `Debug` does not print the key.
 #[derive(Clone)]
 pub struct Identity {
     /// The certificate.
@@ -80,7 +80,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// An authority that signs certificates.
+/// A CA.
 pub struct Authority {
     certificate: String,
     issuer: Issuer<'static, KeyPair>,
@@ -93,9 +93,9 @@ impl fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// A new authority.
+    /// Creates a CA.
     pub fn new(name: &str) -> Result<Self, AuthorityError> {
-        let failed = |source| AuthorityError::Make { whom: name.to_owned(), source };
+        let failed = |source| AuthorityError::Make { subject: name.to_owned(), source };
         let key = KeyPair::generate().map_err(failed)?;
         let mut params = subject(name);
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -104,52 +104,53 @@ impl Authority {
         Ok(Self { certificate, issuer: Issuer::new(params, key) })
     }
 
-    /// What others need to trust it.
+    /// Returns the certificate of the CA.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
 
-    /// Its private key, for kube-controller-manager, which signs certificate requests.
+    /// Returns the private key, for kube-controller-manager, which signs certificate requests.
     pub fn key(&self) -> String {
         self.issuer.key().serialize_pem()
     }
 
-    /// For a server on the loopback address. It is a client certificate too: etcd dials itself with it.
+    /// Signs a certificate of a server on loopback. It is also a client certificate, because etcd connects to itself.
     pub fn server(&self, name: &str) -> Result<Identity, AuthorityError> {
         self.server_at(name, None)
     }
 
-    /// The same for a server that has another address, too.
+    /// The same with another address of the server.
     pub fn server_at(&self, name: &str, also: Option<IpAddr>) -> Result<Identity, AuthorityError> {
         let mut params = subject(name);
         let addresses = [IpAddr::V4(Ipv4Addr::LOCALHOST)].into_iter().chain(also);
         params.subject_alt_names = addresses.map(SanType::IpAddress).collect();
         for host in ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"] {
-            let host = host.try_into().map_err(|source| AuthorityError::Make { whom: name.to_owned(), source })?;
+            let host = host.try_into().map_err(|source| AuthorityError::Make { subject: name.to_owned(), source })?;
             params.subject_alt_names.push(SanType::DnsName(host));
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(name, params)
     }
 
-    /// For a client that is `user`.
+    /// Signs a client certificate of a user.
     pub fn client(&self, user: &User) -> Result<Identity, AuthorityError> {
         let mut params = subject(&user.name);
         let name = &mut params.distinguished_name;
-        // The library keeps one value per attribute, but does not see that the number and the name mean the same one.
+        // The library keeps one value per attribute, but does not detect that the OID and the name are the same
+        // attribute.
         let mut attributes = [DnType::OrganizationName, DnType::CustomDnType(ORGANIZATION.to_vec())].into_iter();
         for group in &user.groups {
             let attribute = attributes
                 .next()
-                .ok_or_else(|| AuthorityError::TooManyGroups { whom: user.name.clone(), count: user.groups.len() })?;
+                .ok_or_else(|| AuthorityError::TooManyGroups { subject: user.name.clone(), count: user.groups.len() })?;
             name.push(attribute, group.as_str());
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
         self.sign(&user.name, params)
     }
 
-    fn sign(&self, whom: &str, mut params: CertificateParams) -> Result<Identity, AuthorityError> {
-        let failed = |source| AuthorityError::Make { whom: whom.to_owned(), source };
+    fn sign(&self, user: &str, mut params: CertificateParams) -> Result<Identity, AuthorityError> {
+        let failed = |source| AuthorityError::Make { subject: user.to_owned(), source };
         params.use_authority_key_identifier_extension = true;
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyEncipherment];
         let key = KeyPair::generate().map_err(failed)?;
@@ -158,10 +159,10 @@ impl Authority {
     }
 }
 
-/// The pair that service-account tokens are signed with.
+/// Creates the key pair for service-account tokens.
 pub fn token_key() -> Result<(String, String), AuthorityError> {
     let key = KeyPair::generate()
-        .map_err(|source| AuthorityError::Make { whom: "service account tokens".to_owned(), source })?;
+        .map_err(|source| AuthorityError::Make { subject: "service account tokens".to_owned(), source })?;
     Ok((key.serialize_pem(), key.public_key_pem()))
 }
 
@@ -183,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_certificate_says_user_and_groups() {
+    fn a_client_certificate_contains_user_and_groups() {
         let authority = Authority::new("cluster").unwrap();
         let user = User::named("jane").in_group("operators").in_group("readers");
         read(&authority.client(&user).unwrap().certificate, |certificate| {
@@ -197,16 +198,16 @@ mod tests {
     }
 
     #[test]
-    fn a_third_group_is_refused_and_not_forgotten() {
+    fn a_third_group_is_rejected() {
         let authority = Authority::new("cluster").unwrap();
         let user = ["a", "b", "c"].into_iter().fold(User::named("jane"), User::in_group);
         let error = authority.client(&user).unwrap_err().to_string();
-        assert_eq!(error, "failed to put 3 groups into the certificate of jane: at most two fit");
+        assert_eq!(error, "failed to add 3 groups to the certificate of jane: at most two are possible");
     }
 
     /// Shows PLN-3.
     #[test]
-    fn a_server_certificate_is_good_for_loopback_only() {
+    fn a_server_certificate_is_valid_for_loopback_only() {
         let authority = Authority::new("cluster").unwrap();
         read(&authority.server("kube-apiserver").unwrap().certificate, |certificate| {
             let names = &certificate.subject_alternative_name().unwrap().unwrap().value.general_names;
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_authority_signs_the_other_does_not_know() {
+    fn certificates_of_the_two_authorities_are_separate() {
         let (cluster, etcd) = (Authority::new("cluster").unwrap(), Authority::new("etcd").unwrap());
         let admin = cluster.client(&User::admin()).unwrap().certificate;
         read(&admin, |certificate| {

@@ -1,8 +1,8 @@
-//! From Go modules to programs, once per recipe and user.
+//! Compilation of Go modules, once per recipe and user.
 //!
-//! A first build takes minutes, so three things matter: whoever waits sees that it moves, two who want the same programs do
-//! not both compile them, and a build that was interrupted leaves nothing that could be taken for a result. The lock is on a
-//! file, hence goes with the process that holds it; the programs are made in a folder beside their place and renamed into it.
+//! A first build takes minutes. Therefore it reports progress, concurrent callers compile only once, and an interrupted
+//! build leaves no incomplete result. The file lock is released when its process ends; the programs are compiled in
+//! another folder, which is renamed at the end.
 
 use std::fs::{self, File};
 use std::io;
@@ -18,12 +18,12 @@ use crate::cache::{Binaries, Cache};
 use crate::program::Program;
 use crate::recipe::Recipe;
 
-/// How to compile.
+/// Options of the compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compiler {
-    /// The Go command; looked up on the PATH if it is a bare name.
+    /// The Go command; searched on the PATH if it is a bare name.
     pub go: PathBuf,
-    /// How many packages to compile at once; Go's own choice if not said.
+    /// Number of packages to compile in parallel; Go's default if not set.
     pub jobs: Option<u16>,
 }
 
@@ -33,41 +33,41 @@ impl Default for Compiler {
     }
 }
 
-/// What a person who waits would like to hear.
+/// Progress of a compilation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Somebody else compiles the same programs; theirs will do.
+    /// Another process compiles the same programs; its result is used.
     WaitingForAnother,
-    /// A program was begun.
+    /// The compilation of a program has started.
     Begun {
-        /// Which one.
+        /// The program.
         program: Program,
-        /// Its place in the order, from one.
+        /// Its position, starting at one.
         place: usize,
     },
-    /// It still moves.
+    /// The compilation of a program continues.
     Moving {
-        /// Which one.
+        /// The program.
         program: Program,
-        /// For how long so far.
+        /// The elapsed time.
         elapsed: Duration,
-        /// Modules fetched and packages compiled so far.
+        /// Number of modules downloaded and packages compiled so far.
         steps: usize,
     },
     /// A program is complete.
     Finished {
-        /// Which one.
+        /// The program.
         program: Program,
-        /// How long it took.
+        /// The elapsed time.
         elapsed: Duration,
     },
 }
 
 impl Progress {
-    /// The same as a sentence, for a person who waits for `all` programs.
+    /// Returns the progress as a sentence; `all` is the number of programs.
     pub fn sentence(&self, all: usize) -> String {
         match self {
-            Self::WaitingForAnother => "somebody else is compiling the same programs; waiting for theirs".to_owned(),
+            Self::WaitingForAnother => "another process is compiling the same programs; waiting".to_owned(),
             Self::Begun { program, place: 1 } if all > 1 => format!(
                 "compiling {program} (1 of {all}); a first build of all takes about ten minutes and 3 GB of Go caches"
             ),
@@ -75,65 +75,65 @@ impl Progress {
             Self::Moving { program, elapsed, steps } => {
                 format!("{program}: {steps} packages after {} s", elapsed.as_secs())
             }
-            Self::Finished { program, elapsed } => format!("{program} is ready after {} s", elapsed.as_secs()),
+            Self::Finished { program, elapsed } => format!("{program} compiled in {} s", elapsed.as_secs()),
         }
     }
 }
 
-/// Why there are no programs.
+/// A failed compilation.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
-    /// There is no Go here.
+    /// Go is not installed.
     #[error(
-        "failed to find Go ({go}): the real control plane is compiled from its Go modules. Install Go {wanted} or newer \
-         from https://go.dev/dl, put it on the PATH and try again; everything else in this repository works without it"
+        "failed to find Go ({go}), which compiles the control plane. Install Go {wanted} or newer \
+         from https://go.dev/dl and add it to the PATH. The rest of this repository does not need Go"
     )]
     GoMissing {
-        /// The command that was tried.
+        /// The command.
         go: String,
-        /// The oldest version that would do.
+        /// The minimum version.
         wanted: String,
     },
-    /// The Go that is here cannot compile this recipe, and may not fetch one that can.
-    #[error("failed to use this Go: {found}. The control plane needs Go {wanted} or newer, from https://go.dev/dl")]
+    /// The installed Go is too old and may not download a newer one.
+    #[error("failed to use the installed Go: {found}. The control plane needs Go {wanted} or newer from https://go.dev/dl")]
     GoTooOld {
-        /// What Go says of itself.
+        /// The output of Go.
         found: String,
-        /// The oldest version that would do.
+        /// The minimum version.
         wanted: String,
     },
     /// A folder or file of the cache cannot be used.
     #[error("failed to {step} {path}")]
     Cache {
-        /// What was tried.
+        /// The step.
         step: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The Go command cannot be run at all.
+    /// The Go command cannot be started.
     #[error("failed to run {go}")]
     Run {
         /// The command.
         go: String,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Go gave up on a program.
+    /// Go failed to compile a program.
     #[error("failed to compile {program}:\n{said}")]
     Failed {
-        /// Which one.
+        /// The program.
         program: Program,
-        /// The last lines that Go printed.
+        /// The last lines of Go's output.
         said: String,
     },
 }
 
 impl Compiler {
-    /// The programs of `recipe`: those in the cache, or new ones.
+    /// Returns the programs of `recipe` from the cache, or compiles them.
     pub async fn compile(
         &self,
         recipe: &Recipe,
@@ -144,9 +144,9 @@ impl Compiler {
             return Ok(found);
         }
         self.check_go(recipe).await?;
-        try_to(cache.folder(), "make", |path| fs::create_dir_all(path))?;
+        try_to(cache.folder(), "create", |path| fs::create_dir_all(path))?;
         let _lock = lock(&cache.lock(recipe), &mut tell).await?;
-        // Whoever held the lock before us may have done the work.
+        // The previous holder of the lock may have compiled them.
         if let Ok(found) = Binaries::find(cache, recipe) {
             return Ok(found);
         }
@@ -154,20 +154,20 @@ impl Compiler {
         if unfinished.exists() {
             try_to(&unfinished, "remove", |path| fs::remove_dir_all(path))?;
         }
-        try_to(&unfinished, "make", |path| fs::create_dir(path))?;
+        try_to(&unfinished, "create", |path| fs::create_dir(path))?;
         for (index, &program) in recipe.programs().iter().enumerate() {
             tell(Progress::Begun { program, place: index + 1 });
             self.compile_one(program, recipe, &unfinished, &mut tell).await?;
         }
-        try_to(&finished, "rename the finished programs to", |path| fs::rename(&unfinished, path))?;
+        try_to(&finished, "rename the compiled programs to", |path| fs::rename(&unfinished, path))?;
         Binaries::find(cache, recipe).map_err(|_| CompileError::Cache {
-            step: "find the finished programs in",
+            step: "find the compiled programs in",
             path: finished,
             source: io::ErrorKind::NotFound.into(),
         })
     }
 
-    /// Asked in the recipe's folder, because there Go follows `go.mod` to a newer toolchain if it is allowed to fetch one.
+    /// Runs in the recipe's folder, because Go then selects a newer toolchain by `go.mod` if downloads are allowed.
     async fn check_go(&self, recipe: &Recipe) -> Result<(), CompileError> {
         let wanted = recipe.go().to_owned();
         let output = self.go(recipe).args(["env", "GOVERSION"]).output().await;
@@ -181,7 +181,7 @@ impl Compiler {
             return Err(CompileError::GoTooOld { found: said(&output.stderr), wanted });
         }
         match (version(&found), version(&wanted)) {
-            // A version that is not a number is a development tree of Go; its owner knows what it is.
+            // A version that is not a number is a development build of Go and accepted.
             (Some(have), Some(need)) if have < need => Err(CompileError::GoTooOld { found, wanted }),
             _ => Ok(()),
         }
@@ -206,17 +206,17 @@ impl Compiler {
             .spawn()
             .map_err(failed)?;
         let mut steps = 0;
-        let mut last_words = LastWords::default();
+        let mut last_lines = LastLines::default();
         if let Some(stderr) = child.stderr.take() {
             let mut lines = BufReader::new(stderr).lines();
             let mut ticks = interval(Duration::from_secs(15));
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            ticks.tick().await; // the first one is immediate, and there is nothing to tell yet
+            ticks.tick().await; // The first tick is immediate.
             loop {
                 tokio::select! {
                     biased;
                     line = lines.next_line() => match line.map_err(failed)? {
-                        Some(line) => { steps += 1; last_words.hear(line); }
+                        Some(line) => { steps += 1; last_lines.push(line); }
                         None => break,
                     },
                     _ = ticks.tick() => tell(Progress::Moving { program, elapsed: begin.elapsed(), steps }),
@@ -224,7 +224,7 @@ impl Compiler {
             }
         }
         if !child.wait().await.map_err(failed)?.success() {
-            return Err(CompileError::Failed { program, said: last_words.text() });
+            return Err(CompileError::Failed { program, said: last_lines.text() });
         }
         tell(Progress::Finished { program, elapsed: begin.elapsed() });
         Ok(())
@@ -243,7 +243,7 @@ impl Compiler {
             "-buildvcs=false".to_owned(),
             "-trimpath".to_owned(),
             "-ldflags".to_owned(),
-            // Without a version the API server calls itself v0.0.0-master and refuses compatibility questions.
+            // Without a version the API server reports v0.0.0-master and rejects compatibility queries.
             format!(
                 "-s -w -X {version}.gitVersion={full} -X {version}.gitMajor={major} -X {version}.gitMinor={minor} \
                  -X {version}.gitTreeState=clean"
@@ -257,7 +257,7 @@ impl Compiler {
 
     fn go(&self, recipe: &Recipe) -> Command {
         let mut go = Command::new(&self.go);
-        // A workspace file somewhere above the repository must not change what is compiled.
+        // A workspace file above the repository must not affect the compilation.
         go.current_dir(recipe.folder()).env("CGO_ENABLED", "0").env("GOWORK", "off");
         go
     }
@@ -267,14 +267,14 @@ impl Compiler {
     }
 }
 
-/// The last lines that are not mere progress: `go build -v` prints the path of each package, which never holds a space.
+/// The last lines other than progress: `go build -v` prints package paths, which contain no spaces.
 #[derive(Debug, Default)]
-struct LastWords {
+struct LastLines {
     lines: std::collections::VecDeque<String>,
 }
 
-impl LastWords {
-    fn hear(&mut self, line: String) {
+impl LastLines {
+    fn push(&mut self, line: String) {
         if line.contains(' ') && !line.starts_with("go: downloading ") {
             if self.lines.len() == 30 {
                 self.lines.pop_front();
@@ -288,7 +288,7 @@ impl LastWords {
     }
 }
 
-/// Waits for the lock without holding a thread: the holder may need minutes.
+/// Waits for the lock asynchronously, because the holder may need minutes.
 async fn lock(path: &Path, tell: &mut impl FnMut(Progress)) -> Result<File, CompileError> {
     let file = try_to(path, "open", |path| File::create(path))?;
     let mut told = false;
@@ -313,7 +313,7 @@ fn try_to<T>(path: &Path, step: &'static str, act: impl FnOnce(&Path) -> io::Res
     act(path).map_err(|source| CompileError::Cache { step, path: path.to_owned(), source })
 }
 
-/// `go1.26.8` and `1.26.0` as numbers that compare; release candidates count as their release.
+/// Parses `go1.26.8` and `1.26.0` into comparable numbers; release candidates count as their release.
 fn version(text: &str) -> Option<(u32, u32, u32)> {
     let mut numbers = text.trim_start_matches("go").split('.').map(|part| {
         let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
@@ -328,7 +328,7 @@ mod tests {
     use rstest::rstest;
     use std::os::unix::fs::PermissionsExt;
 
-    /// A folder with a recipe, a cache, and a `go` that is a few lines of shell.
+    /// A folder with a recipe, a cache, and a `go` that is a shell script.
     struct Bench {
         folder: tempfile::TempDir,
     }
@@ -363,13 +363,13 @@ mod tests {
         }
     }
 
-    /// Says that it is Go 1.26.8 and "compiles" by making the file behind `-o`.
+    /// Reports Go 1.26.8, and "compiles" by creating the file after `-o`.
     const GOOD: &str = "[ \"$1\" = env ] && { echo go1.26.8; exit; }\n\
         while [ $# -gt 0 ]; do [ \"$1\" = -o ] && echo program >\"$2\"; shift; done\n";
 
     /// Shows PLN-2.
     #[tokio::test]
-    async fn missing_go_is_one_clear_sentence() {
+    async fn a_missing_go_is_reported_with_the_required_version() {
         let bench = Bench::new("");
         let compiler = Compiler { go: "/nowhere/go".into(), jobs: None };
         let error = compiler.compile(&bench.recipe(), &bench.cache(), |_| ()).await.unwrap_err().to_string();
@@ -379,10 +379,10 @@ mod tests {
 
     /// Shows PLN-2.
     #[rstest]
-    #[case::by_its_version("echo go1.25.9")]
-    #[case::by_its_own_complaint("echo 'go.mod requires go >= 1.26.0 (running go1.25.9)' >&2; exit 1")]
+    #[case::by_version("echo go1.25.9")]
+    #[case::by_error("echo 'go.mod requires go >= 1.26.0 (running go1.25.9)' >&2; exit 1")]
     #[tokio::test]
-    async fn an_old_go_is_told_which_one_is_needed(#[case] go: &str) {
+    async fn an_old_go_is_reported_with_the_required_version(#[case] go: &str) {
         let error = Bench::new(go).compile().await.unwrap_err().to_string();
         assert!(error.contains("1.25.9") && error.contains("needs Go 1.26.0 or newer"), "{error}");
     }
@@ -399,7 +399,7 @@ mod tests {
 
     /// Shows PLN-1.
     #[tokio::test]
-    async fn two_who_want_the_same_programs_compile_them_once() {
+    async fn concurrent_callers_compile_programs_once() {
         let bench = Bench::new(GOOD);
         let (first, second) = tokio::join!(bench.compile(), bench.compile());
         assert_eq!(first.unwrap(), second.unwrap());
@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_build_that_fails_shows_why_and_leaves_no_result() {
+    async fn a_failed_build_returns_its_error_and_no_result() {
         let go = "[ \"$1\" = env ] && { echo go1.26.8; exit; }\n\
             echo k8s.io/api/core/v1 >&2; echo './x.go:1:1: expected package' >&2; exit 1\n";
         let bench = Bench::new(go);
@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_an_interrupted_build_left_is_not_taken_for_a_result() {
+    async fn files_of_an_interrupted_build_are_discarded() {
         let bench = Bench::new(GOOD);
         let left = bench.cache().unfinished(&bench.recipe());
         fs::create_dir_all(&left).unwrap();

@@ -1,13 +1,12 @@
-//! Programs that die with their starter, and a folder that vanishes with them.
+//! Programs that are killed when their parent process ends, and a folder that is removed with them.
 //!
-//! A test can be killed at any instruction, by a time limit or by an impatient developer, and then nobody runs its
-//! destructors. An API server that survives it holds memory and ports until the machine is rebooted. Linux has a signal
-//! for the death of a parent, but it follows the *thread* that forked, needs unsafe code, and exists nowhere else.
+//! A test process can be killed at any time, and then no destructors run. An API server that survives would occupy
+//! memory and ports. Linux has a signal for the end of a parent, but it follows the *thread* that forked, needs unsafe
+//! code, and is not portable.
 //!
-//! A pipe needs none of that: its reader is told when the last writer is gone, whatever ended it. So each program is run by
-//! a few lines of shell that wait for the program and for the end of their standard input, whichever comes first; and one
-//! more such script, the sweeper, removes the folder they all work in. Stopping in good order is the same gesture: let go of
-//! the pipe, then wait.
+//! A pipe is portable: its reader is notified when the last writer is closed, for any reason. So each program is run by
+//! a shell script that waits for the program and for the end of its standard input. Another such script, the sweeper,
+//! removes the folder of the programs. A regular stop also closes the pipe and then waits.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -19,37 +18,37 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 const GUARD: &str = include_str!("guard.sh");
 const SWEEPER: &str = include_str!("sweeper.sh");
 
-/// Why something guarded could not be started or ended.
+/// A failure to start or stop a guarded program.
 #[derive(Debug, thiserror::Error)]
 pub enum GuardError {
-    /// Its log cannot be written.
+    /// The log cannot be opened.
     #[error("failed to open the log {path}")]
     Log {
         /// The log.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// There is no shell, or no room for another process.
+    /// The shell cannot be started.
     #[error("failed to start the guard of {what}")]
     Spawn {
-        /// What it was to guard.
+        /// The guarded program.
         what: String,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The guard's end cannot be learned.
+    /// The exit of the guard cannot be awaited.
     #[error("failed to wait for the guard of {what}")]
     Wait {
-        /// What it guarded.
+        /// The guarded program.
         what: String,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The folder is still there after many tries.
+    /// The folder still exists after many attempts.
     #[error("failed to remove {folder}")]
     NotSwept {
         /// The folder.
@@ -57,7 +56,7 @@ pub enum GuardError {
     },
 }
 
-/// A running program that is killed when this value is dropped or its process dies.
+/// A running program that is killed when this value is dropped or its process ends.
 #[derive(Debug)]
 pub struct Guarded {
     what: String,
@@ -66,7 +65,7 @@ pub struct Guarded {
 }
 
 impl Guarded {
-    /// Runs `program`; what it prints is appended to `log`.
+    /// Runs `program`; its output is appended to `log`.
     pub fn start(program: &Path, arguments: &[String], log: &Path) -> Result<Self, GuardError> {
         let failed = |source| GuardError::Log { path: log.to_owned(), source };
         let out = OpenOptions::new().create(true).append(true).open(log).map_err(failed)?;
@@ -76,15 +75,16 @@ impl Guarded {
         Self::spawn(command, program.display().to_string(), out.into(), err.into())
     }
 
-    /// Runs `program`, which prints where we print.
-    pub fn speaking_for_us(program: &Path, arguments: &[String]) -> Result<Self, GuardError> {
+    /// Runs `program` with the output of this process.
+    pub fn start_inherited(program: &Path, arguments: &[String]) -> Result<Self, GuardError> {
         let mut command = script(GUARD, program);
         command.args(arguments);
         Self::spawn(command, program.display().to_string(), Stdio::inherit(), Stdio::inherit())
     }
 
-    /// Runs `program` with all that it begins, as one group that is killed together. We hear what it says; what it complains about is written to `log`.
-    pub(crate) fn heard(
+    /// Runs `program` and its child processes in one process group that is killed together. Returns its standard
+    /// output; its standard error is written to `log`.
+    pub(crate) fn start_piped(
         program: &Path,
         arguments: &[PathBuf],
         log: File,
@@ -107,25 +107,25 @@ impl Guarded {
         }
     }
 
-    /// How the program ended, if it has.
+    /// Returns the exit status, if the program has exited.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.guard.try_wait().ok().flatten()
     }
 
-    /// Waits until the program has ended by itself.
+    /// Waits until the program has exited.
     pub async fn until_ended(&mut self) -> Result<ExitStatus, GuardError> {
-        // The lifeline is not in the child any more, so this waiting does not let go of it.
+        // The lifeline is not part of the child any more, so waiting does not close it.
         self.guard.wait().await.map_err(|source| GuardError::Wait { what: self.what.clone(), source })
     }
 
-    /// Kills the program and waits until it is gone.
+    /// Kills the program and waits until it has exited.
     pub async fn end(mut self) -> Result<ExitStatus, GuardError> {
         drop(self.lifeline.take());
         self.guard.wait().await.map_err(|source| GuardError::Wait { what: self.what, source })
     }
 }
 
-/// Removes a folder when this value is dropped or its process dies.
+/// Removes a folder when this value is dropped or its process ends.
 #[derive(Debug)]
 pub struct Sweeper {
     folder: PathBuf,
@@ -133,28 +133,29 @@ pub struct Sweeper {
 }
 
 impl Sweeper {
-    /// Takes `folder` into its care.
+    /// Starts a sweeper of `folder`.
     pub fn start(folder: &Path) -> Result<Self, GuardError> {
         let what = folder.display().to_string();
         let guarded = Guarded::spawn(script(SWEEPER, folder), what, Stdio::null(), Stdio::null())?;
         Ok(Self { folder: folder.to_owned(), guarded })
     }
 
-    /// Removes the folder now and waits until it is gone.
+    /// Removes the folder now and waits until it does not exist any more.
     pub async fn sweep(self) -> Result<(), GuardError> {
         let status = self.guarded.end().await?;
         if status.success() { Ok(()) } else { Err(GuardError::NotSwept { folder: self.folder }) }
     }
 }
 
-/// `sh -c <script> <name> <first argument>`: the name is what `ps` shows and what the shell puts before its complaints.
+/// Returns `sh -c <script> <name> <first argument>`. The name is shown by `ps` and in the shell's error messages.
 fn script(text: &str, first: &Path) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", text, "millwright-guard"]).arg(first);
     command
 }
 
-/// The last `lines` lines of a log; what could not be read is an empty text, because it goes into an error of its own.
+/// Returns the last `lines` lines of a log; an empty text if it cannot be read, because the text is part of another
+/// error.
 pub fn tail(log: &Path, lines: usize) -> String {
     const WINDOW: u64 = 64 * 1024;
     use std::io::{Read, Seek, SeekFrom};
@@ -181,7 +182,7 @@ mod tests {
         vec!["-c".to_owned(), script.to_owned()]
     }
 
-    /// A program that waits for ever, and a pipe that ends when it and all its like are gone.
+    /// Starts a program that sleeps forever, and a pipe that ends when it and its child processes have exited.
     async fn sleeper(folder: &Path) -> (Guarded, tokio::net::unix::pipe::Receiver) {
         let fifo = folder.join("alive");
         assert!(Command::new("mkfifo").arg(&fifo).status().await.unwrap().success());
@@ -193,15 +194,15 @@ mod tests {
         (guarded, alive)
     }
 
-    /// Waits until the last writer, the sleeping program, is dead. A guard that forgets to kill must fail a test, not hang it.
+    /// Waits until the last writer, the sleeping program, has exited. The timeout makes a failure visible.
     async fn assert_dies(mut alive: tokio::net::unix::pipe::Receiver) {
         let mut rest = Vec::new();
         let ended = tokio::time::timeout(std::time::Duration::from_mins(1), alive.read_to_end(&mut rest)).await;
-        assert_eq!(ended.expect("the program still lives").unwrap(), 0);
+        assert_eq!(ended.expect("the program is still running").unwrap(), 0);
     }
 
     #[tokio::test]
-    async fn a_program_dies_when_its_starter_lets_go() {
+    async fn a_program_is_killed_when_its_guard_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
         let (guarded, alive) = sleeper(folder.path()).await;
         drop(guarded);
@@ -210,12 +211,12 @@ mod tests {
 
     /// Shows PLN-5.
     #[tokio::test]
-    async fn a_program_dies_when_its_starter_is_killed_without_warning() {
+    async fn a_program_is_killed_when_its_parent_is_killed() {
         let folder = tempfile::tempdir().unwrap();
         let fifo = folder.path().join("alive");
         assert!(Command::new("mkfifo").arg(&fifo).status().await.unwrap().success());
         let mut alive = tokio::net::unix::pipe::OpenOptions::new().open_receiver(&fifo).unwrap();
-        // The starter is a process of its own: it holds the lifeline of a guard, as a test run would.
+        // The parent is a separate process that holds the lifeline of a guard, like a test run.
         let program = format!("exec 9>'{}'; echo up >&9; exec sleep 1000", fifo.display());
         let mut starter = Command::new("sh")
             .args(["-c", "mkfifo \"$3\"; sh -c \"$1\" guard sh -c \"$2\" <\"$3\" & exec sleep 1000 >\"$3\"", "starter"])
@@ -230,18 +231,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn ending_a_program_waits_until_it_is_gone() {
+    async fn end_waits_until_the_program_has_exited() {
         let folder = tempfile::tempdir().unwrap();
         let (mut guarded, alive) = sleeper(folder.path()).await;
         assert_eq!(guarded.ended(), None);
         let status = guarded.end().await.unwrap();
-        assert!(!status.success() && status.signal().is_none(), "the guard itself ended in good order: {status}");
+        assert!(!status.success() && status.signal().is_none(), "the guard exited normally: {status}");
         let mut rest = [0; 1];
         assert_eq!(alive.try_read(&mut rest).unwrap(), 0, "already ended, without waiting");
     }
 
     #[tokio::test]
-    async fn a_program_that_ends_by_itself_is_noticed_with_its_status_and_its_last_words() {
+    async fn an_exited_program_is_reported_with_its_status_and_log() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut guarded =
@@ -255,7 +256,7 @@ mod tests {
 
     /// Shows PLN-5, HST-17.
     #[tokio::test]
-    async fn the_folder_goes_when_its_sweeper_is_let_go() {
+    async fn the_folder_is_removed_by_its_sweeper() {
         let outer = tempfile::tempdir().unwrap();
         let folder = outer.path().join("a folder with 'odd' letters");
         std::fs::create_dir_all(folder.join("deep")).unwrap();

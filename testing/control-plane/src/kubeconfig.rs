@@ -1,4 +1,4 @@
-//! A kubeconfig with everything inside, so that it can be moved, copied or handed over as text.
+//! A kubeconfig with embedded certificates, so that it can be moved or copied.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use base64::engine::general_purpose::STANDARD;
 
 use crate::authority::Identity;
 
-/// How to reach an API server, and as whom. The text holds a private key, so `Debug` does not show it.
+/// The address of an API server and the credentials of a user. The text contains a private key, so `Debug` does not
+/// print it.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Kubeconfig {
     server: String,
@@ -15,7 +16,7 @@ pub struct Kubeconfig {
 }
 
 impl Kubeconfig {
-    /// For the holder of `identity`, at `server`, which proves itself to `authority`.
+    /// Creates a kubeconfig for the owner of `identity`; `authority` is the certificate of the server's CA.
     pub(crate) fn new(server: &str, authority: &str, identity: &Identity) -> Self {
         let encode = |pem: &str| STANDARD.encode(pem);
         let text = format!(
@@ -45,19 +46,19 @@ impl Kubeconfig {
         Self { server: server.to_owned(), text }
     }
 
-    /// The same for somebody who reaches the API server at another address.
+    /// Returns the kubeconfig with another address of the API server.
     #[must_use]
     pub fn at(&self, server: &str) -> Self {
         let text = self.text.replacen(&format!("server: {}\n", self.server), &format!("server: {server}\n"), 1);
         Self { server: server.to_owned(), text }
     }
 
-    /// The file's content, as YAML.
+    /// Returns the file content as YAML.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// The API server's address.
+    /// Returns the address of the API server.
     pub fn server(&self) -> &str {
         &self.server
     }

@@ -1,13 +1,13 @@
-//! Finds what should be gone.
+//! Search for leftover processes.
 //!
-//! Every program of a control plane, and every guard, names the control plane's folder on its command line, and no two
-//! control planes have the same folder. So whoever still names it after the end is a leftover.
+//! Every program of a control plane, and every guard, has the control plane's folder on its command line, and each
+//! control plane has a separate folder. So processes with that folder after the end are leftovers.
 
 use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Processes that name `home` on their command line, as `pid command line`; this process is left out.
+/// Returns processes with `home` on their command line, as `pid command line`, except for this process.
 pub fn processes(home: &Path) -> Vec<String> {
     let wanted = home.display().to_string();
     let own = std::process::id().to_string();
@@ -18,7 +18,7 @@ pub fn processes(home: &Path) -> Vec<String> {
         .collect()
 }
 
-/// From `/proc` where there is one, because a small container often lacks `ps`.
+/// Reads `/proc` if it exists, because small containers often lack `ps`.
 fn all() -> Vec<(String, String)> {
     let from_proc: Vec<_> = fs::read_dir("/proc")
         .into_iter()
@@ -55,7 +55,7 @@ mod tests {
             .stdin(std::process::Stdio::piped())
             .spawn()
             .unwrap();
-        // The child may still be between fork and exec, when it bears our own command line.
+        // The child may still be between fork and exec, with the command line of this process.
         while processes(folder.path()).is_empty() {
             std::thread::yield_now();
         }

@@ -1,11 +1,13 @@
-//! A real Kubernetes control plane, for tests.
+//! A Kubernetes control plane for tests.
 //!
-//! Every promise of Millwright is shown on the API server that production runs, not only on ours. So this crate compiles
+//! Tests run against the API server that is used in production, not only against the fake one. So this crate compiles
 //! etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl from the Go modules that
+//! `hack/control-plane/go.mod` pins, keeps them in the user's cache, and starts them on loopback: with new
+//! certificates, with RBAC, and any number in parallel.
 //! `hack/control-plane/go.mod` pins, keeps them in the user's cache, and starts them on loopback: certificates made on the
 //! fly, RBAC on, as many side by side as a test run wants.
 //!
-//! What it starts never outlives its starter, not even one that is killed without warning: see [`guard`].
+//! The programs never outlive their parent process, even if it is killed: see [`guard`].
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

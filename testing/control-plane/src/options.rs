@@ -1,4 +1,4 @@
-//! What a control plane is to be like.
+//! Options of a control plane.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,41 +8,40 @@ use std::time::Duration;
 use crate::cache::Binaries;
 use crate::program::Program;
 
-/// Whether a program takes part.
+/// Whether a program runs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Presence {
     /// It runs.
     #[default]
     With,
-    /// It does not; a test plays its part, or shows what happens without it.
+    /// It does not run.
     Without,
 }
 
-/// What a control plane is to be like. etcd and the API server always take part.
+/// Options of a control plane. etcd and the API server always run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The programs.
     pub binaries: Binaries,
-    /// Kubernetes' own controllers. Without them nobody makes service accounts, so the API server then admits pods that
-    /// have none.
+    /// kube-controller-manager. Without it no service accounts are created, so the API server admits pods without one.
     pub controller_manager: Presence,
-    /// Who binds pods to nodes.
+    /// kube-scheduler.
     pub scheduler: Presence,
-    /// Kubernetes' feature gates, for the API server, the controllers and the scheduler alike.
+    /// Feature gates of the API server, the controllers and the scheduler.
     pub feature_gates: BTreeMap<String, bool>,
-    /// Further flags of a program. They come last, so they win over ours.
+    /// Additional flags of a program. They are last and override others.
     pub extra_arguments: BTreeMap<Program, Vec<String>>,
-    /// Another address of the API server, besides the loopback one, for machines in network namespaces of their own. It then listens on all
-    /// addresses, so the caller must be in a network namespace of its own, too.
+    /// Another address of the API server besides loopback, for machines in separate network namespaces. The API server
+    /// then listens on all addresses, so the caller must be in a separate network namespace too.
     pub also_at: Option<IpAddr>,
-    /// How long the whole may take until it is ready. Three seconds are usual; a busy machine takes longer.
-    pub patience: Duration,
-    /// In which folder to make the one that holds data, logs and certificates; the system's temporary one if not said.
+    /// Timeout of the start. It usually takes three seconds; a busy host takes longer.
+    pub timeout: Duration,
+    /// Parent of the folder with data, logs and certificates; the temporary directory if not set.
     pub parent: Option<PathBuf>,
 }
 
 impl Options {
-    /// All programs, nothing special.
+    /// Creates options for all programs with defaults.
     pub fn new(binaries: Binaries) -> Self {
         Self {
             binaries,
@@ -51,25 +50,25 @@ impl Options {
             feature_gates: BTreeMap::new(),
             extra_arguments: BTreeMap::new(),
             also_at: None,
-            patience: Duration::from_mins(2),
+            timeout: Duration::from_mins(2),
             parent: None,
         }
     }
 
-    /// Only etcd and the API server.
+    /// Runs only etcd and the API server.
     #[must_use]
     pub fn api_server_only(self) -> Self {
         Self { controller_manager: Presence::Without, scheduler: Presence::Without, ..self }
     }
 
-    /// The same with one more flag of one program.
+    /// Adds a flag of a program.
     #[must_use]
     pub fn with_argument(mut self, program: Program, argument: &str) -> Self {
         self.extra_arguments.entry(program).or_default().push(argument.to_owned());
         self
     }
 
-    /// The programs that run, in the order in which they are started.
+    /// Returns the programs to run, in the order of the start.
     pub(crate) fn programs(&self) -> Vec<Program> {
         let companions = [(Program::ControllerManager, self.controller_manager), (Program::Scheduler, self.scheduler)];
         let wanted = companions.into_iter().filter(|(_, presence)| *presence == Presence::With);

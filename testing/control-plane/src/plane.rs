@@ -1,9 +1,8 @@
-//! A control plane that runs.
+//! A running control plane.
 //!
-//! The programs are started in the order in which they need each other, and each is asked until it says that it is ready: an
-//! API server that is started before its etcd, or a scheduler before its API server, spends its first seconds in back-off.
-//! Who does not become ready in time, or ends early, is shown with the last lines it printed, because the folder with the
-//! logs is gone by the time anyone could look.
+//! The programs are started in the order of their dependencies, and each is queried until it is ready, because a
+//! program without its server would start with backoff. If a program is not ready in time or exits, the error contains
+//! the last lines of its log, because the folder with the logs is removed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,13 +24,13 @@ use crate::ports::Port;
 use crate::probe::{Answer, ProbeError, Prober};
 use crate::program::Program;
 
-/// How many lines of a log go into an error.
-const LAST_WORDS: usize = 25;
-/// Between two questions. Short, because a test waits; each question costs a TLS handshake on loopback.
+/// Number of log lines in an error.
+const ERROR_LINES: usize = 25;
+/// Pause between two queries. It is short, and each query costs a TLS handshake on loopback.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A control plane that runs until it is stopped or dropped, or its process ends. It is real, so it needs the real clock: under
-/// tokio's paused one its deadlines pass at once.
+/// A control plane that runs until it is stopped or dropped, or its process ends. It needs the real clock: with tokio's
+/// paused clock its timeouts expire immediately.
 #[derive(Debug)]
 pub struct ControlPlane {
     layout: Layout,
@@ -50,121 +49,121 @@ struct Probers {
     etcd: Prober,
 }
 
-/// How a program of the control plane is.
+/// State of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// It runs.
     Running,
-    /// It ended, or was killed by us.
+    /// It has exited or was killed.
     Ended,
 }
 
-/// Why a control plane did not come up, or did not come back.
+/// A failure to start or restart a control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A file or folder of it cannot be written.
+    /// A file or folder cannot be written.
     #[error("failed to write {path}")]
     Write {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// No port is free.
     #[error("failed to reserve a port")]
     Port(#[source] io::Error),
-    /// A certificate cannot be made.
-    #[error("failed to make its certificates")]
+    /// A certificate cannot be created.
+    #[error("failed to create the certificates of the control plane")]
     Authority(#[from] AuthorityError),
-    /// What etcd kept cannot be copied.
+    /// The data of etcd cannot be copied.
     #[error("failed to copy etcd's data to {path}")]
     Copy {
-        /// Where to.
+        /// The target.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// A program cannot be started at all.
+    /// A program cannot be started.
     #[error("failed to start a program")]
     Guard(#[from] GuardError),
-    /// We cannot ask its servers anything.
-    #[error("failed to prepare questions to its servers")]
+    /// The client for health queries cannot be created.
+    #[error("failed to prepare health queries")]
     Probe(#[from] ProbeError),
-    /// A program ended while it should have become ready.
-    #[error("failed to start {program}: it ended with {status}. Its last words:\n{last_words}")]
+    /// A program exited during the start.
+    #[error("failed to start {program}: it exited with {status}. Last lines of its log:\n{last_lines}")]
     Ended {
-        /// Which one.
+        /// The program.
         program: Program,
-        /// How.
+        /// The exit status.
         status: ExitStatus,
         /// The end of its log.
-        last_words: String,
+        last_lines: String,
     },
-    /// A program runs but is not ready.
+    /// A program is not ready in time.
     #[error(
-        "failed to see {program} ready within {patience:?}: {asked} answered {answer}. Its last words:\n{last_words}"
+        "timed out after {timeout:?} waiting for {program}: {asked} returned {answer}. Last lines of its log:\n{last_lines}"
     )]
     NotReady {
-        /// Which one.
+        /// The program.
         program: Program,
-        /// How long we waited.
-        patience: Duration,
-        /// What we asked for.
+        /// The timeout.
+        timeout: Duration,
+        /// The path of the query.
         asked: String,
-        /// What we heard last.
+        /// The last response.
         answer: String,
         /// The end of its log.
-        last_words: String,
+        last_lines: String,
     },
 }
 
 impl ControlPlane {
-    /// Starts a control plane and waits until all of it is ready. If that fails, nothing is left.
+    /// Starts a control plane and waits until it is ready. After a failure nothing is left.
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let mut plane = Self::prepare(options)?;
         match plane.start_all().await {
             Ok(()) => Ok(plane),
             Err(error) => {
-                // The reason of the failure is worth more than a complaint about the cleaning.
+                // The error of the start is more important than that of the clean-up.
                 let _ = plane.stop().await;
                 Err(error)
             }
         }
     }
 
-    /// The administrator's kubeconfig, on disk; others may be written beside it.
+    /// Returns the path of the administrator's kubeconfig; others may be written next to it.
     pub fn kubeconfig_path(&self) -> PathBuf {
         self.layout.kubeconfig("admin")
     }
 
-    /// The administrator's kubeconfig.
+    /// Returns the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> &Kubeconfig {
         &self.admin
     }
 
-    /// A kubeconfig for somebody else, who may do what RBAC says.
+    /// Returns a kubeconfig for a user with the permissions of RBAC.
     pub fn kubeconfig_for(&self, user: &User) -> Result<Kubeconfig, AuthorityError> {
         let identity = self.authority.client(user)?;
         Ok(Kubeconfig::new(&self.layout.server(), self.authority.certificate(), &identity))
     }
 
-    /// The kubectl of this version, as administrator.
+    /// Returns kubectl of this version for the administrator.
     pub fn kubectl(&self) -> Command {
         let mut kubectl = Command::new(self.options.binaries.path(Program::Kubectl));
         kubectl.args(arguments(Program::Kubectl, &self.layout, &self.options));
-        // Its discovery cache would be written to the user's home and outlive the server it describes.
+        // Its discovery cache must not be written to the user's home directory.
         kubectl.env("KUBECACHEDIR", self.layout.home.join("kubectl")).env_remove("KUBECONFIG");
         kubectl
     }
 
-    /// Where its files are.
+    /// Returns the paths of its files.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// How each program is.
+    /// Returns the state of each program.
     pub fn states(&mut self) -> BTreeMap<Program, State> {
         let state = |guarded: Option<&mut Guarded>| match guarded.map(Guarded::ended) {
             Some(None) => State::Running,
@@ -173,7 +172,7 @@ impl ControlPlane {
         self.options.programs().into_iter().map(|program| (program, state(self.programs.get_mut(&program)))).collect()
     }
 
-    /// Kills a program without warning and waits until it is gone. One that does not run stays gone.
+    /// Kills a program without warning and waits until it has exited.
     pub async fn kill(&mut self, program: Program) -> Result<(), StartError> {
         if let Some(guarded) = self.programs.remove(&program) {
             guarded.end().await?;
@@ -181,17 +180,17 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Starts a program again, with the same flags, data and port, and waits until it is ready.
+    /// Starts a program again with the same flags, data and port, and waits until it is ready.
     pub async fn revive(&mut self, program: Program) -> Result<(), StartError> {
         self.kill(program).await?;
-        let deadline = Instant::now() + self.options.patience;
+        let deadline = Instant::now() + self.options.timeout;
         self.launch(program)?;
         self.await_ready(program, deadline).await
     }
 
-    /// Kills everything, removes every file, and waits until both is done.
+    /// Kills all programs, removes all files, and waits until both is done.
     pub async fn stop(mut self) -> Result<(), GuardError> {
-        // Reverse order of the start, so that nobody spends its last moments on complaints about a lost server.
+        // In reverse order of the start, so that no program reports a lost connection.
         while let Some((_, guarded)) = self.programs.pop_last() {
             guarded.end().await?;
         }
@@ -203,7 +202,7 @@ impl ControlPlane {
         builder.prefix("millwright-cp-").permissions(fs::Permissions::from_mode(0o700));
         let parent = options.parent.clone().unwrap_or_else(std::env::temp_dir);
         let folder = builder.tempdir_in(&parent).map_err(|source| StartError::Write { path: parent, source })?;
-        // From here on the sweeper answers for the folder; until it runs, the value above does.
+        // From here on the sweeper removes the folder; before, the value above does.
         let sweeper = Sweeper::start(folder.path())?;
         let home = folder.keep();
 
@@ -227,12 +226,12 @@ impl ControlPlane {
     }
 
     async fn start_all(&mut self) -> Result<(), StartError> {
-        let deadline = Instant::now() + self.options.patience;
+        let deadline = Instant::now() + self.options.timeout;
         for program in [Program::Etcd, Program::ApiServer] {
             self.launch(program)?;
             self.await_ready(program, deadline).await?;
         }
-        // These two do not need each other, so they come up together.
+        // These two do not depend on each other, so they start in parallel.
         let companions: Vec<Program> = self.options.programs().into_iter().skip(2).collect();
         for program in &companions {
             self.launch(*program)?;
@@ -251,12 +250,12 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// Asks each of a program's questions until it is answered with 200.
+    /// Sends each of a program's queries until it returns 200.
     async fn await_ready(&mut self, program: Program, deadline: Instant) -> Result<(), StartError> {
         for &(server, path) in questions(program) {
             loop {
                 if let Some(status) = self.programs.get_mut(&program).and_then(Guarded::ended) {
-                    return Err(StartError::Ended { program, status, last_words: self.last_words(program) });
+                    return Err(StartError::Ended { program, status, last_lines: self.last_lines(program) });
                 }
                 let answer = match self.ask(server, path).await {
                     Ok(Answer { status: 200, .. }) => break,
@@ -264,9 +263,9 @@ impl ControlPlane {
                     Err(error) => error.to_string(),
                 };
                 if Instant::now() >= deadline {
-                    let (asked, patience) = (path.to_owned(), self.options.patience);
-                    let last_words = self.last_words(program);
-                    return Err(StartError::NotReady { program, patience, asked, answer, last_words });
+                    let (asked, timeout) = (path.to_owned(), self.options.timeout);
+                    let last_lines = self.last_lines(program);
+                    return Err(StartError::NotReady { program, timeout, asked, answer, last_lines });
                 }
                 sleep(PAUSE).await;
             }
@@ -279,18 +278,18 @@ impl ControlPlane {
         prober.get(self.layout.ports.of(server).unwrap_or_default(), path).await
     }
 
-    fn last_words(&self, program: Program) -> String {
-        tail(&self.layout.log(program), LAST_WORDS)
+    fn last_lines(&self, program: Program) -> String {
+        tail(&self.layout.log(program), ERROR_LINES)
     }
 }
 
-/// Who must say yes, to what, before a program counts as ready.
+/// Returns the queries that must succeed before a program is ready.
 fn questions(program: Program) -> &'static [(Program, &'static str)] {
     match program {
         Program::Etcd => &[(Program::Etcd, "/readyz")],
-        // The namespace is made a moment after the server calls itself ready, and every test needs it.
+        // The namespace is created shortly after the server reports readiness, and every test needs it.
         Program::ApiServer => &[(Program::ApiServer, "/readyz"), (Program::ApiServer, "/api/v1/namespaces/default")],
-        // Without this account no pod is admitted to the default namespace.
+        // Without this service account no pod is admitted to the default namespace.
         Program::ControllerManager => &[
             (Program::ControllerManager, "/healthz"),
             (Program::ApiServer, "/api/v1/namespaces/default/serviceaccounts/default"),
@@ -300,7 +299,7 @@ fn questions(program: Program) -> &'static [(Program, &'static str)] {
     }
 }
 
-/// Makes every certificate and kubeconfig and writes them where the flags say they are.
+/// Creates all certificates and kubeconfigs and writes them to the paths in the flags.
 fn write_identities(layout: &Layout, also_at: Option<IpAddr>) -> Result<(Authority, Kubeconfig, Probers), StartError> {
     let (cluster, etcd) = (Authority::new("millwright-cluster")?, Authority::new("millwright-etcd")?);
     let pair = |name: &str, identity: &Identity| -> Result<(), StartError> {
@@ -313,10 +312,10 @@ fn write_identities(layout: &Layout, also_at: Option<IpAddr>) -> Result<(Authori
     pair("etcd", &etcd.server("etcd")?)?;
     let etcd_client = etcd.client(&User::named("kube-apiserver"))?;
     pair("etcd-client", &etcd_client)?;
-    // Whom kubelets let read logs and run commands.
+    // The client that kubelets allow to read logs and run commands.
     pair("kubelet-client", &cluster.client(&User::named("kube-apiserver-kubelet-client").in_group("system:masters"))?)?;
     for program in [Program::ApiServer, Program::ControllerManager, Program::Scheduler] {
-        // Only the API server is asked from elsewhere.
+        // Only the API server is accessed from elsewhere.
         let also_at = also_at.filter(|_| program == Program::ApiServer);
         pair(program.name(), &cluster.server_at(program.name(), also_at)?)?;
     }
@@ -326,7 +325,7 @@ fn write_identities(layout: &Layout, also_at: Option<IpAddr>) -> Result<(Authori
 
     let kubeconfig = |identity: &Identity| Kubeconfig::new(&layout.server(), cluster.certificate(), identity);
     for program in [Program::ControllerManager, Program::Scheduler] {
-        // The names that Kubernetes' own roles are bound to.
+        // The users that Kubernetes' own roles are bound to.
         let user = User::named(&format!("system:{program}"));
         write_private(&layout.kubeconfig(program.name()), kubeconfig(&cluster.client(&user)?).text())?;
     }
@@ -337,7 +336,7 @@ fn write_identities(layout: &Layout, also_at: Option<IpAddr>) -> Result<(Authori
     Ok((cluster, admin, probers))
 }
 
-/// Readable by its owner only: most of these files hold a key.
+/// Writes a file that only its owner can read, because most of these files contain a key.
 fn write_private(path: &Path, text: &str) -> Result<(), StartError> {
     let write =
         || fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?.write_all(text.as_bytes());
@@ -351,7 +350,7 @@ mod tests {
     use crate::leftovers;
     use crate::recipe::Recipe;
 
-    /// A set of programs in which etcd is a few lines of shell, and a folder for what they make.
+    /// Programs in which etcd is a shell script, and a folder for their files.
     fn options(etcd: &str, folder: &Path) -> Options {
         let recipe = Recipe::of_this_repository().unwrap();
         let binaries = folder.join("cache").join(recipe.digest());
@@ -366,30 +365,30 @@ mod tests {
 
     fn assert_nothing_is_left(options: &Options) {
         let parent = options.parent.as_deref().unwrap();
-        assert_eq!(fs::read_dir(parent).unwrap().count(), 0, "a folder is left");
+        assert_eq!(fs::read_dir(parent).unwrap().count(), 0, "a folder still exists");
         assert_eq!(leftovers::processes(parent), Vec::<String>::new());
     }
 
     /// Shows PLN-5.
     #[tokio::test]
-    async fn a_program_that_ends_early_is_shown_with_its_last_words_and_nothing_is_left() {
+    async fn an_exited_program_is_reported_with_its_log() {
         let folder = tempfile::tempdir().unwrap();
         let options = options("echo starting; echo 'listen: no such address' >&2; exit 3", folder.path());
         let error = ControlPlane::start(options.clone()).await.unwrap_err().to_string();
-        let expected = "failed to start etcd: it ended with exit status: 3. Its last words:\n\
+        let expected = "failed to start etcd: it exited with exit status: 3. Last lines of its log:\n\
             starting\nlisten: no such address";
         assert_eq!(error, expected);
         assert_nothing_is_left(&options);
     }
 
     #[tokio::test]
-    async fn a_program_that_is_not_ready_in_time_is_shown_with_its_last_words_and_nothing_is_left() {
+    async fn a_program_that_is_not_ready_in_time_is_reported() {
         let folder = tempfile::tempdir().unwrap();
         let mut options = options("exec sleep 1000", folder.path());
-        options.patience = Duration::ZERO;
+        options.timeout = Duration::ZERO;
         let error = ControlPlane::start(options.clone()).await.unwrap_err().to_string();
         assert!(
-            error.starts_with("failed to see etcd ready within 0ns: /readyz answered failed to ask 127."),
+            error.starts_with("timed out after 0ns waiting for etcd: /readyz returned failed to send a request to 127."),
             "{error}"
         );
         assert_nothing_is_left(&options);
@@ -408,7 +407,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn every_file_that_a_flag_names_is_there_before_the_program_starts() {
+    async fn every_file_in_a_flag_exists_before_the_start() {
         let folder = tempfile::tempdir().unwrap();
         let plane = ControlPlane::prepare(options("", folder.path())).unwrap();
         let home = plane.layout().home.to_string_lossy().into_owned();
@@ -423,10 +422,10 @@ mod tests {
                     continue;
                 }
                 let size = fs::metadata(value).ok().filter(fs::Metadata::is_file).map_or(0, |file| file.len());
-                assert!(size > 0, "{program} would not find {argument}");
+                assert!(size > 0, "the file of {program} does not exist: {argument}");
                 files += 1;
             }
-            assert!(files >= 3, "{program} serves with a certificate and is told whom to trust: {files} files");
+            assert!(files >= 3, "{program} needs a certificate, a key and a CA: {files} files");
         }
         plane.stop().await.unwrap();
     }

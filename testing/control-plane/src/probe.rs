@@ -1,6 +1,7 @@
-//! Asks a server of ours how it is: one HTTPS request with a client certificate, nothing kept open.
+//! Sends a health query to a server of the control plane: one HTTPS request with a client certificate on a new
+//! connection.
 //!
-//! By hand and not with an HTTP library, because `xtask` is to stay small: it links this crate.
+//! It uses no HTTP library, because `xtask` links this crate and must stay small.
 
 use std::fmt;
 use std::io;
@@ -17,10 +18,10 @@ use tokio_rustls::TlsConnector;
 
 use crate::authority::{Authority, Identity};
 
-/// A question is short, and so must the answer be.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout of a query.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Somebody who may ask all servers of one authority.
+/// A client for all servers of one CA.
 #[derive(Clone)]
 pub struct Prober {
     tls: TlsConnector,
@@ -32,49 +33,49 @@ impl fmt::Debug for Prober {
     }
 }
 
-/// What a server answered.
+/// A response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// The HTTP status.
     pub status: u16,
-    /// Headers and body, as they came.
+    /// Headers and body.
     pub text: String,
 }
 
-/// Why there was no answer.
+/// A failed query.
 #[derive(Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// The certificates do not fit together.
+    /// The TLS configuration is invalid.
     #[error("failed to prepare TLS")]
     Prepare(#[source] rustls::Error),
     /// A certificate or key is not PEM.
     #[error("failed to read a certificate")]
     Certificate(#[source] rustls::pki_types::pem::Error),
-    /// Nobody listens, or the connection broke.
-    #[error("failed to ask {address}")]
+    /// The connection failed.
+    #[error("failed to send a request to {address}")]
     Ask {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// Somebody listens, but says nothing.
-    #[error("failed to get an answer from {address} in time")]
+    /// There was no response in time.
+    #[error("timed out waiting for a response from {address}")]
     Late {
-        /// Where.
+        /// The address.
         address: SocketAddr,
     },
-    /// What came back is not HTTP.
-    #[error("failed to understand the answer of {address}")]
+    /// The response is not HTTP.
+    #[error("failed to parse the response of {address}")]
     Garbled {
-        /// Where.
+        /// The address.
         address: SocketAddr,
     },
 }
 
 impl Prober {
-    /// Asks as `identity`, and believes servers that `authority` vouches for.
+    /// Creates a client with this identity, which trusts servers of this CA.
     pub fn new(authority: &Authority, identity: &Identity) -> Result<Self, ProbeError> {
         let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).map_err(ProbeError::Certificate);
         let mut roots = RootCertStore::empty();
@@ -90,10 +91,10 @@ impl Prober {
         Ok(Self { tls: TlsConnector::from(Arc::new(config)) })
     }
 
-    /// `GET path` from the server on this port of the loopback address.
+    /// Sends `GET path` to the server on this port on loopback.
     pub async fn get(&self, port: u16, path: &str) -> Result<Answer, ProbeError> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
-        let asked = tokio::time::timeout(PATIENCE, self.exchange(address, path)).await;
+        let asked = tokio::time::timeout(TIMEOUT, self.exchange(address, path)).await;
         let bytes =
             asked.map_err(|_| ProbeError::Late { address })?.map_err(|source| ProbeError::Ask { address, source })?;
         let text = String::from_utf8_lossy(&bytes).into_owned();
@@ -109,7 +110,7 @@ impl Prober {
         stream.write_all(request.as_bytes()).await?;
         let mut bytes = Vec::new();
         match stream.read_to_end(&mut bytes).await {
-            // A server that hangs up without the TLS farewell has still answered.
+            // A response is complete even if the server closes the connection without a TLS close_notify.
             Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
             _ => Ok(bytes),
         }
@@ -122,11 +123,11 @@ mod tests {
     use crate::authority::User;
 
     #[tokio::test]
-    async fn a_port_where_nobody_listens_is_an_error_that_names_it() {
+    async fn a_query_to_a_closed_port_fails_with_its_address() {
         let authority = Authority::new("cluster").unwrap();
         let prober = Prober::new(&authority, &authority.client(&User::admin()).unwrap()).unwrap();
         let port = crate::ports::Port::reserve().unwrap();
         let error = prober.get(port.number(), "/readyz").await.unwrap_err();
-        assert_eq!(error.to_string(), format!("failed to ask 127.0.0.1:{}", port.number()));
+        assert_eq!(error.to_string(), format!("failed to send a request to 127.0.0.1:{}", port.number()));
     }
 }

@@ -1,11 +1,11 @@
-//! The programs, under the names that others know them by.
+//! The programs and their names.
 
 use std::fmt;
 
-/// One program of the control plane, or the tool that talks to it.
+/// A program of the control plane, or a tool for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Program {
-    /// The store behind the API server.
+    /// The database of the API server.
     Etcd,
     /// The API server.
     ApiServer,
@@ -13,16 +13,17 @@ pub enum Program {
     ControllerManager,
     /// Binds pods to nodes.
     Scheduler,
-    /// The command line; compiled with the others so that its version fits, never started as a server.
+    /// The command-line client. It is compiled with the others, so that its version matches, and never started as a
+    /// server.
     Kubectl,
-    /// The agent of a node. It runs in machines, never as a part of the control plane, and has a recipe of its own.
+    /// The node agent. It runs in machines, not in the control plane, and has a separate recipe.
     Kubelet,
-    /// What installs charts; ours is held to `deploy/` with it. It has a recipe of its own.
+    /// Installs charts; used to check the Helm chart. It has a separate recipe.
     Helm,
 }
 
 impl Program {
-    /// Those of the control plane, smallest build first: whoever watches a first build sees an early success.
+    /// The programs of the control plane. The smallest build is first, so that a first build shows progress early.
     pub const ALL: [Self; 5] = [Self::Etcd, Self::Kubectl, Self::Scheduler, Self::ControllerManager, Self::ApiServer];
 
     /// Its file name, which is also the name of its log.
@@ -51,7 +52,7 @@ impl Program {
         }
     }
 
-    /// The Go module whose version a recipe is known by. That of etcd follows Kubernetes.
+    /// The Go module whose version is the version of the recipe. The version of etcd depends on Kubernetes.
     pub fn module(self) -> &'static str {
         match self {
             Self::Etcd

@@ -1,7 +1,7 @@
-//! What is compiled: a folder with `go.mod` and `go.sum`.
+//! The recipe of a build: a folder with `go.mod` and `go.sum`.
 //!
-//! The two files name every version and every checksum that goes into the programs, so a digest of them names the programs:
-//! a fresh clone finds what another one compiled, and a changed version never runs an old program.
+//! The two files contain every version and checksum of the programs, so a digest of them identifies the programs:
+//! another clone finds compiled programs, and changed versions are compiled again.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::program::Program;
 
-/// The pinned versions of one control plane, or of what runs beside it.
+/// The pinned versions of a control plane or of another program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
     folder: PathBuf,
@@ -20,22 +20,22 @@ pub struct Recipe {
     programs: &'static [Program],
 }
 
-/// Why a recipe cannot be followed.
+/// An invalid recipe.
 #[derive(Debug, thiserror::Error)]
 pub enum RecipeError {
-    /// One of the two files is missing or unreadable.
+    /// One of the two files cannot be read.
     #[error("failed to read {path}")]
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
     /// `go.mod` lacks a line that the build needs.
     #[error("failed to find {what} in {path}")]
     Incomplete {
-        /// The missing line, in words.
+        /// Description of the missing line.
         what: String,
         /// The file.
         path: PathBuf,
@@ -43,22 +43,22 @@ pub enum RecipeError {
 }
 
 impl Recipe {
-    /// The control plane of the repository this crate was compiled in.
+    /// Returns the recipe of the control plane in this repository.
     pub fn of_this_repository() -> Result<Self, RecipeError> {
         Self::read(&hack().join("control-plane"), &Program::ALL)
     }
 
-    /// The kubelet of the same release.
+    /// Returns the recipe of the kubelet of the same release.
     pub fn of_the_kubelet() -> Result<Self, RecipeError> {
         Self::read(&hack().join("kubelet"), &[Program::Kubelet])
     }
 
-    /// helm.
+    /// Returns the recipe of helm.
     pub fn of_helm() -> Result<Self, RecipeError> {
         Self::read(&hack().join("helm"), &[Program::Helm])
     }
 
-    /// The recipe in `folder`, for these programs, which are of one release.
+    /// Reads the recipe in `folder` for these programs of one release.
     pub fn read(folder: &Path, programs: &'static [Program]) -> Result<Self, RecipeError> {
         let read = |name: &str| {
             let path = folder.join(name);
@@ -76,27 +76,27 @@ impl Recipe {
         })
     }
 
-    /// Where `go` is to be run.
+    /// Returns the working directory for `go`.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// What is compiled, in this order.
+    /// Returns the programs to compile, in this order.
     pub fn programs(&self) -> &'static [Program] {
         self.programs
     }
 
-    /// Names the programs that come out: equal for equal `go.mod` and `go.sum`.
+    /// Returns the digest, which is equal for equal `go.mod` and `go.sum`.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The oldest Go that can compile it, such as `1.26.0`.
+    /// Returns the minimum version of Go, such as `1.26.0`.
     pub fn go(&self) -> &str {
         &self.go
     }
 
-    /// The version that the programs report, such as `v1.36.3`.
+    /// Returns the version that the programs report, such as `v1.36.3`.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -106,11 +106,11 @@ fn hack() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../hack")
 }
 
-/// 128 bits are plenty to tell recipes apart, and short enough to read in a path.
+/// Returns a digest of 128 bits, which is sufficient to distinguish recipes, and short enough for a path.
 fn digest(go_mod: &str, go_sum: &str) -> String {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     for part in [go_mod, go_sum] {
-        // The length keeps a line that moves from one file to the other from going unnoticed.
+        // The length is included, so that a line that moves from one file to the other changes the digest.
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part.as_bytes());
     }
@@ -120,7 +120,7 @@ fn digest(go_mod: &str, go_sum: &str) -> String {
     })
 }
 
-/// The word behind `first` on the line that begins with it, inside or outside of a `require (…)` block.
+/// Returns the word after `first` in the line that begins with it, inside or outside of a `require (…)` block.
 fn word_after(text: &str, first: &str) -> Option<String> {
     text.lines()
         .map(|line| line.trim_start().trim_start_matches("require "))
@@ -149,7 +149,7 @@ mod tests {
 
     /// Shows PLN-1.
     #[test]
-    fn a_change_of_either_file_names_other_programs() {
+    fn a_change_of_either_file_changes_the_digest() {
         let digest = |m: &str, s: &str| Recipe::read(folder(m, s).path(), &Program::ALL).unwrap().digest().to_owned();
         let first = digest(GO_MOD, "a\n");
         assert_eq!(first, digest(GO_MOD, "a\n"));
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn a_recipe_without_kubernetes_says_what_it_misses() {
+    fn a_recipe_without_a_version_is_rejected() {
         let error = Recipe::read(folder("go 1.26.0\n", "").path(), &Program::ALL).unwrap_err();
         assert!(error.to_string().starts_with("failed to find the version of k8s.io/kubernetes in "), "{error}");
     }
 
     /// Shows HST-13.
     #[test]
-    fn the_committed_recipes_name_every_program_we_compile_and_are_of_one_release() {
+    fn recipes_name_every_program_and_are_of_one_release() {
         let recipes =
             [Recipe::of_this_repository().unwrap(), Recipe::of_the_kubelet().unwrap(), Recipe::of_helm().unwrap()];
         for recipe in &recipes {

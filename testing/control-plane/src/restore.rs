@@ -1,7 +1,7 @@
-//! An etcd that is put back to an older copy, as an operator does after a disaster.
+//! Restore of etcd from an older copy.
 //!
-//! It is the worst thing that can happen to a controller's memory: objects it has seen are gone, objects it has deleted are
-//! back, and resourceVersions begin to count again from where they were. A test needs to bring it about on purpose.
+//! A restore is the hardest case for the cache of a controller: observed objects do not exist any more, deleted objects
+//! exist again, and resourceVersions repeat.
 
 use std::fs;
 use std::io;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 use crate::plane::{ControlPlane, StartError};
 use crate::program::Program;
 
-/// Everything etcd kept at one moment. It lies in the control plane's folder and goes with it.
+/// A copy of etcd's data. It is in the control plane's folder and removed with it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Saved {
     folder: PathBuf,
 }
 
 impl ControlPlane {
-    /// Copies what etcd keeps. etcd is away for a moment, as a copy of a living one could be torn.
+    /// Copies the data of etcd. etcd is stopped meanwhile, because a copy of a running database could be inconsistent.
     pub async fn save_etcd(&mut self) -> Result<Saved, StartError> {
         self.kill(Program::Etcd).await?;
         let data = self.layout().etcd_data();
@@ -27,8 +27,8 @@ impl ControlPlane {
         Ok(Saved { folder })
     }
 
-    /// Puts etcd back to a copy, which stays good for another time. The API server is started again too, as every manual of a
-    /// restore asks: what it holds in memory would be newer than its store.
+    /// Restores etcd from a copy, which can be used again. The API server is restarted too, as restore instructions
+    /// require, because its caches would be newer than its database.
     pub async fn restore_etcd(&mut self, saved: &Saved) -> Result<(), StartError> {
         self.kill(Program::ApiServer).await?;
         self.kill(Program::Etcd).await?;
@@ -40,7 +40,7 @@ impl ControlPlane {
     }
 }
 
-/// A name beside `data` that is still free.
+/// Returns an unused path next to `data`.
 fn unused(data: &Path) -> PathBuf {
     let mut number = 1;
     loop {
@@ -54,7 +54,7 @@ fn unused(data: &Path) -> PathBuf {
 
 fn copy(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir(to)?;
-    // etcd insists that nobody else may look into its folder.
+    // etcd requires that only its owner can access the folder.
     fs::set_permissions(to, fs::metadata(from)?.permissions())?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;

@@ -1,7 +1,9 @@
-//! What a script of this repository makes once for each user: roots of file systems that are fetched, unpacked and set up in minutes.
+//! Folders that a script of this repository creates once per user, such as root file systems that are downloaded,
+//! unpacked and set up in minutes.
 //!
-//! A digest of the script and of what it reads names the folder, so a fresh clone finds what another one made. The script works in another
-//! folder beside it, which is renamed when all is there, so what was interrupted is not taken for a result. It ends with whoever waits for it, and with it all that it began.
+//! The name of the folder is a digest of the script and its inputs, so another clone finds it. The script works in
+//! another folder, which is renamed when it is complete, so that an interrupted run is not mistaken for a result. If
+//! the caller is cancelled, the script and its child processes are killed.
 
 use std::fmt::Write as _;
 use std::fs::{self, File};
@@ -14,51 +16,52 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use crate::guard::{Guarded, tail};
 
-const LAST_WORDS: usize = 10;
+const ERROR_LINES: usize = 10;
 
-/// What is made, by which script, and where it is kept.
+/// A folder that a script creates, and its cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scripted {
     recipe: Recipe,
-    /// What the script is given besides the folder to make.
+    /// Additional arguments of the script, after the folder to create.
     arguments: Vec<PathBuf>,
     cache: PathBuf,
     digest: String,
 }
 
-/// A script, and what has to be known of it.
+/// A script and its inputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recipe {
-    /// What it makes, for errors: "the root image".
+    /// The result of the script, for errors: "the root image".
     pub what: &'static str,
-    /// What it needs, for errors.
+    /// The requirements of the script, for errors.
     pub needs: &'static str,
-    /// The folder with the script and all it reads.
+    /// The folder with the script and its inputs.
     pub folder: PathBuf,
-    /// The script and all it reads, below the folder. The first one is run with `sh`, is given the folder to make, and says on standard output what it is doing.
+    /// The script and its inputs, relative to the folder. The first file is run with `sh` and the folder to create, and
+    /// prints its progress to standard output.
     pub files: &'static [&'static str],
 }
 
-/// Why it was not made.
+/// A failed run.
 #[derive(Debug, thiserror::Error)]
 pub enum ScriptError {
     /// A file or folder cannot be used.
     #[error("failed to {step} {path}")]
     File {
-        /// What was tried.
+        /// The step.
         step: &'static str,
-        /// With what.
+        /// The path.
         path: PathBuf,
-        /// What the system said.
+        /// The cause.
         #[source]
         source: io::Error,
     },
-    /// The script ended with an error.
-    #[error("failed to make {what}: it needs {needs}. It said:\n{said}")]
+    /// The script failed.
+    #[error("failed to create {what}, which needs {needs}:\n{said}")]
     Failed {
-        /// What was to be made.
+        /// The result of the script.
         what: &'static str,
-        /// What the script needs.
+        /// The requirements of the script.
         needs: &'static str,
         /// Its last lines.
         said: String,
@@ -66,7 +69,7 @@ pub enum ScriptError {
 }
 
 impl Scripted {
-    /// By this recipe, kept in `cache`.
+    /// Creates it from this recipe and cache.
     pub fn new(recipe: Recipe, cache: &Path) -> Result<Self, ScriptError> {
         let texts = recipe.files.iter().map(|name| {
             let path = recipe.folder.join(name);
@@ -76,7 +79,7 @@ impl Scripted {
         Ok(Self { recipe, arguments: Vec::new(), cache: cache.to_owned(), digest })
     }
 
-    /// The script is given these too. They name what they lead to, as a path in the cache does: what has the same arguments is the same.
+    /// Adds arguments for the script. Only their paths are part of the digest, not their content.
     #[must_use]
     pub fn given(self, arguments: Vec<PathBuf>) -> Self {
         let before = std::iter::once(self.digest.into_bytes());
@@ -86,34 +89,34 @@ impl Scripted {
         Self { arguments, digest, ..self }
     }
 
-    /// Names what is made: equal for equal files.
+    /// Returns the digest, which is equal for equal inputs.
     pub fn digest(&self) -> &str {
         &self.digest
     }
 
-    /// The folder with the script.
+    /// Returns the folder with the script.
     pub fn recipe(&self) -> &Path {
         &self.recipe.folder
     }
 
-    /// Where it is once it is made.
+    /// Returns the path of the created folder.
     pub fn finished(&self) -> PathBuf {
         self.cache.join(&self.digest)
     }
 
-    /// The folder that was made, if somebody made it.
+    /// Returns the created folder, if it exists.
     pub fn find(&self) -> Option<PathBuf> {
         Some(self.finished()).filter(|folder| folder.is_dir())
     }
 
-    /// The folder in the cache, or a new one. `tell` hears what is being done.
+    /// Returns the folder from the cache, or creates it. `tell` receives the progress.
     pub async fn build(&self, mut tell: impl FnMut(&str)) -> Result<PathBuf, ScriptError> {
         if let Some(built) = self.find() {
             return Ok(built);
         }
-        on(&self.cache, "make", fs::create_dir_all(&self.cache))?;
+        on(&self.cache, "create", fs::create_dir_all(&self.cache))?;
         let _lock = self.lock(&mut tell).await?;
-        // Whoever held the lock before us may have done the work.
+        // The previous holder of the lock may have created the folder.
         if let Some(built) = self.find() {
             return Ok(built);
         }
@@ -122,7 +125,7 @@ impl Scripted {
             on(&unfinished, "remove", fs::remove_dir_all(&unfinished))?;
         }
         self.run_script(&unfinished, &mut tell).await?;
-        on(&finished, "rename what was made to", fs::rename(&unfinished, &finished))?;
+        on(&finished, "rename the result to", fs::rename(&unfinished, &finished))?;
         Ok(finished)
     }
 
@@ -131,10 +134,10 @@ impl Scripted {
         let script = folder.join(files.first().copied().unwrap_or_default());
         let failed = |source| ScriptError::File { step: "run", path: script.clone(), source };
         let log = self.cache.join(format!("{}.log", self.digest));
-        let complaints = on(&log, "make", File::create(&log))?;
+        let complaints = on(&log, "create", File::create(&log))?;
         let arguments: Vec<PathBuf> =
             [script.clone(), into.to_owned()].into_iter().chain(self.arguments.iter().cloned()).collect();
-        let started = Guarded::heard(Path::new("sh"), &arguments, complaints);
+        let started = Guarded::start_piped(Path::new("sh"), &arguments, complaints);
         let (mut script, stdout) = started.map_err(|error| failed(io::Error::other(error)))?;
         if let Some(stdout) = stdout {
             let mut lines = BufReader::new(stdout).lines();
@@ -143,12 +146,12 @@ impl Scripted {
             }
         }
         let ended = script.until_ended().await.map_err(|error| failed(io::Error::other(error)))?;
-        let said = tail(&log, LAST_WORDS);
-        let _ = fs::remove_file(&log); // it is in the error, or of no interest
+        let said = tail(&log, ERROR_LINES);
+        let _ = fs::remove_file(&log); // It is part of the error, or not needed.
         if ended.success() { Ok(()) } else { Err(ScriptError::Failed { what, needs, said }) }
     }
 
-    /// Waits for the lock without holding a thread: the holder may need minutes.
+    /// Waits for the lock asynchronously, because the holder may need minutes.
     async fn lock(&self, tell: &mut impl FnMut(&str)) -> Result<File, ScriptError> {
         let path = self.cache.join(format!("{}.lock", self.digest));
         let file = on(&path, "open", File::create(&path))?;
@@ -158,7 +161,7 @@ impl Scripted {
                 Ok(()) => return Ok(file),
                 Err(fs::TryLockError::WouldBlock) => {
                     if !std::mem::replace(&mut told, true) {
-                        tell("somebody else is making the same; waiting for theirs");
+                        tell("another process is creating the same; waiting");
                     }
                     tokio::time::sleep(Duration::from_millis(500)).await;
                 }
@@ -171,11 +174,11 @@ impl Scripted {
 fn digest(parts: &[Vec<u8>]) -> String {
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     for part in parts {
-        // The length keeps a line that moves from one file to the other from going unnoticed.
+        // The length is included, so that a line that moves from one file to another changes the digest.
         context.update(&(part.len() as u64).to_be_bytes());
         context.update(part);
     }
-    // 128 bits are plenty to tell recipes apart, and short enough to read in a path.
+    // 128 bits are sufficient to distinguish recipes, and short enough for a path.
     context.finish().as_ref().iter().take(16).fold(String::new(), |mut text, byte| {
         let _ = write!(text, "{byte:02x}"); // writing to a String cannot fail
         text
@@ -204,7 +207,7 @@ mod tests {
 
     /// Shows HST-13.
     #[tokio::test]
-    async fn a_folder_is_made_once_by_two_who_want_it_and_then_found() {
+    async fn a_folder_is_created_once_by_concurrent_callers() {
         let folder = tempfile::tempdir().unwrap();
         let scripted = scripted(&folder, "mkdir -p \"$1/root\"; echo working; echo made >>\"$1/../made\"\n");
         assert_eq!(scripted.find(), None);
@@ -218,18 +221,18 @@ mod tests {
 
     /// Shows HST-13.
     #[tokio::test]
-    async fn a_folder_that_cannot_be_made_says_why_and_leaves_no_result() {
+    async fn a_failed_script_returns_its_error_and_no_result() {
         let folder = tempfile::tempdir().unwrap();
         let scripted = scripted(&folder, "mkdir -p \"$1/root\"; echo 'curl: no such host' >&2; exit 6\n");
         let error = scripted.build(|_| ()).await.unwrap_err().to_string();
-        assert_eq!(error, "failed to make the root image: it needs curl. It said:\ncurl: no such host");
+        assert_eq!(error, "failed to create the root image, which needs curl:\ncurl: no such host");
         assert_eq!(scripted.find(), None);
     }
 
     #[tokio::test]
-    async fn a_script_whose_caller_gives_up_is_ended_with_all_that_it_began() {
+    async fn a_script_is_killed_with_its_children_on_cancellation() {
         let folder = tempfile::tempdir().unwrap();
-        // The program that it begins is in the middle of something, and the script waits for it.
+        // The script waits for a child process that runs in a loop.
         let script =
             "mkdir -p \"$1\"; (while :; do echo on >>\"$1/../on\"; echo begun; sleep 0.05; done) | cat; true\n";
         let scripted = scripted(&folder, script);
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_argument_is_another_folder_and_the_script_is_given_it() {
+    async fn an_argument_is_passed_and_changes_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let script = "mkdir -p \"$1\"; echo \"$2\" >\"$1/argument\"\n";
         let given = |argument: &str| scripted(&folder, script).given(vec![argument.into()]);
@@ -267,7 +270,7 @@ mod tests {
 
     /// Shows HST-13.
     #[test]
-    fn another_file_is_another_folder() {
+    fn a_changed_input_changes_the_folder() {
         let folder = tempfile::tempdir().unwrap();
         let before = scripted(&folder, "true\n");
         assert_eq!(scripted(&folder, "true\n"), before);

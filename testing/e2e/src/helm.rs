@@ -1,11 +1,11 @@
-//! helm, compiled once from its Go module as the control plane is, and kept in the user's cache.
+//! helm, compiled from its Go module and kept in the user's cache.
 
 use std::path::PathBuf;
 
 use control_plane::compile::{Compiler, Progress};
 use control_plane::{Cache, Program, Recipe};
 
-/// The program, compiled if need be.
+/// Returns the program, compiled if necessary.
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
 pub async fn helm() -> anyhow::Result<PathBuf> {
     let recipe = Recipe::of_helm()?;

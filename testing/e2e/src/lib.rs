@@ -1,4 +1,5 @@
-//! End-to-end suites: our programs as processes on a real Kubernetes control plane. `cargo xtask` is how they are called.
+//! End-to-end suites: the programs of this project run as processes on a Kubernetes control plane. `cargo xtask` calls
+//! them.
 //!
 //! | module | what it does |
 //! | --- | --- |

@@ -1,8 +1,8 @@
-//! moto for suites and for people: installed by the repository's own pins, with progress for whoever waits.
+//! moto for suites and manual tests: installs the version that the repository pins, and prints the progress.
 
 use cloud_fakes::moto::{Cache, Installation, Installer, Progress, Requirements};
 
-/// The moto that `hack/moto/requirements.txt` pins: the one in the user's cache, or a new one.
+/// Returns the moto that `hack/moto/requirements.txt` pins, from the user's cache or newly installed.
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
 pub async fn installed() -> anyhow::Result<Installation> {
     let (requirements, cache) = (Requirements::of_this_repository()?, Cache::of_this_user()?);
@@ -12,10 +12,10 @@ pub async fn installed() -> anyhow::Result<Installation> {
 
 fn sentence(progress: Progress) -> &'static str {
     match progress {
-        Progress::WaitingForAnother => "somebody else is installing the same; waiting for theirs",
-        Progress::MakingEnvironment => "making a virtualenv",
+        Progress::WaitingForAnother => "another process is installing moto; waiting",
+        Progress::MakingEnvironment => "creating a virtualenv",
         Progress::FetchingPackages => {
-            "fetching the packages of hack/moto/requirements.txt; a minute or two, and 300 MB"
+            "fetching the packages of hack/moto/requirements.txt (300 MB, one to two minutes)"
         }
     }
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask openstack build|start|stop|status`: a real OpenStack on this machine, for suites and for hands that want to try something. The work is done by the
-//! crate `openstack_lab`; here are the commands.
+//! `cargo xtask openstack build|start|stop|status`: an OpenStack on this machine, for suites and manual tests. The
+//! crate `lab_openstack` does the work; this module contains the commands.
 
 use std::path::Path;
 
@@ -10,35 +10,35 @@ use lab_openstack::{ADMIN, Endpoint, Installation, Installer, Lab, TENANT};
 
 use crate::held::{self, Held, Name, Registry};
 
-/// What to do with an OpenStack.
+/// Command for an OpenStack.
 #[derive(Subcommand)]
 pub enum Chore {
-    /// Install it, unless somebody did; minutes, and one and a half gigabytes. As root.
+    /// Install OpenStack, unless it is in the cache. Needs root, several minutes and 1.5 GB.
     Build,
-    /// Start one and leave it running.
+    /// Start an OpenStack in the background.
     Start(Start),
-    /// Stop one and remove all it wrote.
+    /// Stop an OpenStack and remove its files.
     Stop {
-        /// Which one.
+        /// Name of the OpenStack.
         #[arg(long, default_value = "default")]
         name: Name,
     },
-    /// Show what runs.
+    /// Show the running OpenStacks.
     Status,
 }
 
-/// What to start.
+/// Options of a start.
 #[derive(Args)]
 pub struct Start {
-    /// Several may run side by side under different names.
+    /// Name of the OpenStack. OpenStacks with different names can run at the same time.
     #[arg(long, default_value = "default")]
     name: Name,
-    /// Stay, and stop it when this command ends in whatever way.
+    /// Run in the foreground, and stop OpenStack when this command ends.
     #[arg(long)]
     foreground: bool,
 }
 
-/// Does it.
+/// Runs the command.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub fn run(chore: &Chore) -> anyhow::Result<()> {
     let runtime =
@@ -48,13 +48,13 @@ pub fn run(chore: &Chore) -> anyhow::Result<()> {
             Chore::Build => println!("{}", installed().await?.folder().display()),
             Chore::Start(start) => self::start(start).await?,
             Chore::Stop { name } => held::stop(&registry()?, name).await?,
-            Chore::Status => held::status(&registry()?, "no OpenStack runs").await?,
+            Chore::Status => held::status(&registry()?, "no OpenStack is running").await?,
         }
         Ok(())
     })
 }
 
-/// The installation in the user's cache, or a new one, with progress for the person who waits.
+/// Returns the installation from the user's cache or a new one, and prints the progress.
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
 pub(crate) async fn installed() -> anyhow::Result<Installation> {
     Ok(Installer::of_this_repository()?.build(|line| eprintln!("openstack: {line}")).await?)
@@ -85,7 +85,7 @@ impl Held for Lab {
     }
 
     fn describe(&mut self) -> String {
-        let state = if self.runs() { "runs" } else { "has ended" };
+        let state = if self.runs() { "running" } else { "exited" };
         let users = [TENANT, ADMIN]
             .map(|user| format!("user {} with password {} in project {}", user.name, user.password, user.project));
         let ports = Endpoint::ALL.map(|endpoint| format!("{} on port {}", endpoint.name(), self.port(endpoint)));

@@ -1,4 +1,4 @@
-//! The program as it is shipped: what the image's recipe compiles, compiled by the same script.
+//! The shipped program, compiled by the same script as in the image's Dockerfile.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,22 +7,23 @@ use anyhow::{Context, ensure};
 
 use crate::workspace::root;
 
-/// What `millwright` has compiled in where it is shipped.
+/// Features of the shipped `millwright`.
 pub const FEATURES: &str = "otel,aws";
 
-/// The target of the image, which links statically.
+/// Returns the target of the image, which is linked statically.
 pub fn target() -> String {
     format!("{}-unknown-linux-musl", std::env::consts::ARCH)
 }
 
-/// Whether the compiler has the target; it is an extra of every toolchain.
+/// Returns whether the toolchain has the target installed.
 pub fn has_target(target: &str) -> bool {
     let printed = Command::new("rustc").args(["--print", "target-libdir", "--target", target]).output();
     let printed = printed.ok().filter(|ended| ended.status.success());
     printed.is_some_and(|ended| Path::new(String::from_utf8_lossy(&ended.stdout).trim()).is_dir())
 }
 
-/// What a stage of the recipe does, on this machine: fills `folder` with what the image holds. The program in it.
+/// Runs a stage of the Dockerfile on this machine: fills `folder` with the content of the image. Returns the path of
+/// the program.
 pub fn assemble(folder: &Path, target: &str, program: &str, features: &str) -> anyhow::Result<PathBuf> {
     let mut script = Command::new("sh");
     script.arg("deploy/image/assemble.sh").arg(folder).arg(target).current_dir(root());
@@ -33,12 +34,12 @@ pub fn assemble(folder: &Path, target: &str, program: &str, features: &str) -> a
     let ended = script.status().context("failed to start sh")?;
     ensure!(
         ended.success(),
-        "nothing to put into the image: {target} needs `rustup target add {target}` and a C compiler (Debian: musl-tools)"
+        "failed to compile the program for {target}. Run `rustup target add {target}` and install a C compiler (Debian: musl-tools)"
     );
     Ok(folder.join(program))
 }
 
-/// Whether a program of this name is installed.
+/// Returns whether a program with this name is installed.
 pub fn has_program(name: &str) -> bool {
     Command::new("sh").args(["-c", "command -v \"$0\" >/dev/null", name]).status().is_ok_and(|found| found.success())
 }
@@ -54,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_that_no_compiler_has_is_not_there() {
+    fn an_unknown_target_is_not_installed() {
         assert!(!has_target("pdp11-unknown-linux-musl"));
         assert!(has_program("sh") && !has_program("no-such-program-anywhere"));
     }

@@ -1,4 +1,4 @@
-//! Where our own programs are started as processes around a real control plane, and where their logs lie.
+//! Starts the programs of this project as processes for a control plane, and keeps their logs.
 
 use std::fs::{self, File};
 use std::os::unix::process::CommandExt;
@@ -11,7 +11,7 @@ use control_plane::{ControlPlane, Kubeconfig, User};
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-/// A control plane and a program to run on it.
+/// A control plane and the program to run.
 pub(crate) struct TestBed<'a> {
     plane: &'a ControlPlane,
     folder: PathBuf,
@@ -19,40 +19,41 @@ pub(crate) struct TestBed<'a> {
 }
 
 impl<'a> TestBed<'a> {
-    /// With the `millwright` that lies beside this program: both are built by the same cargo.
+    /// Uses the `millwright` next to this program; cargo builds both into the same folder.
     pub(crate) fn new(plane: &'a ControlPlane) -> anyhow::Result<Self> {
-        let here = std::env::current_exe().context("failed to find out where this program lies")?;
+        let here = std::env::current_exe().context("failed to find the path of this program")?;
         Self::with_program(plane, here.parent().unwrap_or(Path::new(".")).join("millwright"))
     }
 
-    /// With this `millwright`.
+    /// Uses this `millwright`.
     pub(crate) fn with_program(plane: &'a ControlPlane, program: PathBuf) -> anyhow::Result<Self> {
-        ensure!(program.exists(), "{} is not there", program.display());
+        ensure!(program.exists(), "{} does not exist", program.display());
         Ok(Self { plane, folder: plane.layout().home.clone(), program })
     }
 
-    /// How to reach the API server.
+    /// Returns the administrator's kubeconfig.
     pub(crate) fn kubeconfig(&self) -> &Kubeconfig {
         self.plane.kubeconfig()
     }
 
-    /// How somebody else reaches it.
+    /// Returns a kubeconfig for this user.
     pub(crate) fn kubeconfig_for(&self, user: &User) -> anyhow::Result<Kubeconfig> {
         Ok(self.plane.kubeconfig_for(user)?)
     }
 
-    /// A file among the logs.
+    /// Returns a path in the folder of the logs.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    /// What a process has logged.
+    /// Returns the log of a process.
     pub(crate) fn said(&self, process: &str) -> anyhow::Result<String> {
         fs::read_to_string(self.file(&format!("{process}.log")))
             .with_context(|| format!("failed to read the log of {process}"))
     }
 
-    /// A virtual cloud of this name. It makes a second VM for whoever asks twice, so that a doubled create shows.
+    /// Starts a virtual cloud with this name. It creates a second VM if a create call is repeated, so that duplicates
+    /// are detected.
     pub(crate) fn start_cloud(&self, name: &str) -> anyhow::Result<Process> {
         let listen = format!("--listen={}", self.endpoint(name));
         let kubeconfig = format!("--kubeconfig={}", self.plane.kubeconfig_path().display());
@@ -60,7 +61,7 @@ impl<'a> TestBed<'a> {
         self.start(name, &line, &[])
     }
 
-    /// A controller that makes its machines in that cloud.
+    /// Starts a controller that uses this cloud.
     pub(crate) fn start_controller(
         &self,
         name: &str,
@@ -75,7 +76,7 @@ impl<'a> TestBed<'a> {
         self.start(name, &[&["run", &endpoint, &kubeconfig, port, manager_port, "--v=4"], flags].concat(), environment)
     }
 
-    /// One component, or both, with credentials of its own; the machine controller makes its machines in that cloud.
+    /// Starts one component or both with separate credentials; the machine controller uses this cloud.
     pub(crate) fn start_component(
         &self,
         name: &str,
@@ -90,16 +91,16 @@ impl<'a> TestBed<'a> {
         self.start(name, &[&line, flags].concat(), &[])
     }
 
-    /// Where the cloud of this name listens.
+    /// Returns the endpoint of the cloud with this name.
     pub(crate) fn endpoint(&self, cloud: &str) -> String {
         format!("unix:{}", self.file(&format!("{cloud}.sock")).display())
     }
 
-    /// The same program under another name, which it may act upon.
+    /// Returns a link to the program with another name, which may change its behaviour.
     pub(crate) fn program_called(&self, name: &str) -> anyhow::Result<PathBuf> {
         let path = self.file(name);
         if !path.exists() {
-            std::os::unix::fs::symlink(&self.program, &path).with_context(|| format!("failed to make {name}"))?;
+            std::os::unix::fs::symlink(&self.program, &path).with_context(|| format!("failed to create {name}"))?;
         }
         Ok(path)
     }
@@ -110,58 +111,58 @@ impl<'a> TestBed<'a> {
         self.start_command(name, &mut command)
     }
 
-    /// Starts any program; what it logs to stderr is kept under its name.
+    /// Starts any program; its stderr is written to the log with this name.
     pub(crate) fn start_command(&self, name: &str, command: &mut Command) -> anyhow::Result<Process> {
         let log = self.file(&format!("{name}.log"));
-        let log = File::create(log).with_context(|| format!("failed to make the log of {name}"))?;
+        let log = File::create(log).with_context(|| format!("failed to create the log of {name}"))?;
         let child = command.stderr(log).spawn().with_context(|| format!("failed to start {name}"))?;
         Process::watched(child).with_context(|| format!("failed to watch {name}"))
     }
 
-    /// A kubectl that stays, and the file that it prints to.
+    /// Starts a kubectl that keeps running, and returns the file with its output.
     pub(crate) fn start_kubectl(&self, name: &str, arguments: &[&str]) -> anyhow::Result<(Process, PathBuf)> {
         let output = self.file(&format!("{name}.out"));
-        let file = File::create(&output).with_context(|| format!("failed to make the output of {name}"))?;
+        let file = File::create(&output).with_context(|| format!("failed to create the output of {name}"))?;
         Ok((self.start_command(name, self.plane.kubectl().args(arguments).stdout(file))?, output))
     }
 
-    /// Applies objects with kubectl. What was patched meanwhile, as an autoscaler does, is put back.
+    /// Applies objects with kubectl. Fields that other clients have patched, as an autoscaler does, are overwritten.
     pub(crate) fn apply(&self, name: &str, objects: &Value) -> anyhow::Result<()> {
         let path = self.file(&format!("{name}.json"));
         fs::write(&path, objects.to_string()).with_context(|| format!("failed to write {name}"))?;
         self.kubectl(&["apply", "--server-side", "--force-conflicts", "--filename", &path.to_string_lossy()]).map(drop)
     }
 
-    /// What kubectl prints.
+    /// Returns the output of kubectl.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let ended = self.plane.kubectl().args(arguments).output().context("failed to start kubectl")?;
         if !ended.status.success() {
             bail!("kubectl {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&ended.stderr));
         }
-        String::from_utf8(ended.stdout).context("kubectl printed something that is not text")
+        String::from_utf8(ended.stdout).context("kubectl printed invalid UTF-8")
     }
 
-    /// All objects of a kind in the default namespace.
+    /// Returns all objects of a kind in the default namespace.
     pub(crate) fn list(&self, plural: &str) -> anyhow::Result<Vec<Value>> {
         let list: Value = serde_json::from_str(&self.kubectl(&["get", plural, "--output=json"])?)?;
         Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 }
 
-/// For health and metrics of a program of ours.
+/// Returns a free port for health and metrics of a program.
 pub(crate) fn free_port() -> anyhow::Result<u16> {
     control_plane::ports::exclusive().context("failed to find a free port")
 }
 
-/// A process that is killed if nobody ends it otherwise.
+/// A process that is killed when this value is dropped.
 pub(crate) struct Process {
     child: Child,
-    /// Kills it when we are gone ourselves: it holds the other end of a pipe that only we keep open.
+    /// Kills the process when this process ends: it reads from a pipe that only this process keeps open.
     watchdog: Child,
 }
 
 impl Process {
-    /// Watches over a child of ours.
+    /// Starts the watchdog of a child process.
     pub(crate) fn watched(child: Child) -> anyhow::Result<Self> {
         let watchdog = Command::new("sh")
             .args(["-c", "cat >/dev/null; kill -KILL \"$1\"", "millwright-watchdog", &child.id().to_string()])
@@ -171,12 +172,12 @@ impl Process {
         Ok(Self { child, watchdog })
     }
 
-    /// Its process id.
+    /// Returns its process id.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends it a signal, by its name.
+    /// Sends a signal by name.
     pub(crate) fn signal(&self, name: &str) -> anyhow::Result<()> {
         let (signal, id) = (format!("-{name}"), self.child.id().to_string());
         let sent = Command::new("kill").args([signal, id]).status().context("failed to start kill")?;
@@ -184,35 +185,35 @@ impl Process {
         Ok(())
     }
 
-    /// Waits until it has ended, and tells how.
-    pub(crate) async fn until_ended(&mut self, patience: Duration) -> anyhow::Result<ExitStatus> {
+    /// Waits until it has exited, and returns the exit status.
+    pub(crate) async fn until_ended(&mut self, limit: Duration) -> anyhow::Result<ExitStatus> {
         let begin = Instant::now();
         loop {
             if let Some(status) = self.ended()? {
                 return Ok(status);
             }
-            ensure!(begin.elapsed() < patience, "it has not ended after {} s", patience.as_secs());
+            ensure!(begin.elapsed() < limit, "the process has not exited after {} s", limit.as_secs());
             sleep(Duration::from_millis(50)).await;
         }
     }
 
-    /// Ends it as the kernel would.
+    /// Kills it with SIGKILL.
     pub(crate) fn kill(mut self) -> anyhow::Result<()> {
         self.child.kill().context("failed to kill a process")?;
         self.child.wait().map(drop).context("failed to wait for a process")
     }
 
-    /// Asks it to end, and sees that it does so without an error.
+    /// Sends SIGTERM, waits, and checks its exit code.
     pub(crate) fn terminate(mut self) -> anyhow::Result<()> {
         self.signal("TERM")?;
         let ended = self.child.wait().context("failed to wait for a process")?;
-        ensure!(ended.success(), "it ended with {ended}");
+        ensure!(ended.success(), "the process exited with {ended}");
         Ok(())
     }
 
-    /// How it ended, if it has.
+    /// Returns the exit status, if it has exited.
     pub(crate) fn ended(&mut self) -> anyhow::Result<Option<ExitStatus>> {
-        self.child.try_wait().context("failed to look after a process")
+        self.child.try_wait().context("failed to get the status of a process")
     }
 }
 

@@ -1,5 +1,5 @@
-//! Plain HTTP on loopback, with every header in sight. kubectl hides what two promises are about: warnings without repetition, and which
-//! flow a request was put into. So requests go through `kubectl proxy`, which has the certificates, and are written by hand.
+//! Plain HTTP on loopback with access to all headers. kubectl hides repeated warnings and the FlowSchema of a request.
+//! So requests are sent through `kubectl proxy`, which has the certificates.
 
 use std::fs;
 use std::path::Path;
@@ -13,9 +13,9 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// A way to the API server as its administrator; it ends with this value.
+/// A proxy to the API server for the administrator; it ends when this value is dropped.
 pub(crate) struct Proxy {
     port: u16,
     _process: Guarded,
@@ -24,18 +24,18 @@ pub(crate) struct Proxy {
 impl Proxy {
     pub(crate) async fn start(plane: &ControlPlane, kubectl: &Path) -> anyhow::Result<Self> {
         let log = plane.layout().home.join("proxy.log");
-        // Logs are appended to, and what an earlier one said of its port is not true of this one.
+        // The log is opened for appending, and the port of an earlier proxy must not be read.
         let _ = fs::remove_file(&log);
         let kubeconfig = format!("--kubeconfig={}", plane.kubeconfig_path().display());
         let process = Guarded::start(kubectl, &[kubeconfig, "proxy".to_owned(), "--port=0".to_owned()], &log)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let said = fs::read_to_string(&log).unwrap_or_default();
             let port = said.lines().find_map(|line| line.strip_prefix("Starting to serve on 127.0.0.1:"));
             if let Some(port) = port.and_then(|port| port.trim().parse().ok()) {
                 return Ok(Self { port, _process: process });
             }
-            ensure!(Instant::now() < deadline, "kubectl proxy did not begin: {said}");
+            ensure!(Instant::now() < deadline, "kubectl proxy did not start: {said}");
             sleep(Duration::from_millis(50)).await;
         }
     }
@@ -49,25 +49,25 @@ impl Proxy {
         ask(self.port, method, path, &[("Content-Type", kind)], Some(object)).await
     }
 
-    /// Changes an object in which lists are merged by their keys, as conditions are.
+    /// Applies a strategic merge patch, which merges lists such as conditions by their keys.
     pub(crate) async fn merge_by_keys(&self, path: &str, object: &Value) -> anyhow::Result<Answer> {
         let kind = ("Content-Type", "application/strategic-merge-patch+json");
         ask(self.port, "PATCH", path, &[kind], Some(object)).await
     }
 
-    /// Changes something as somebody else would.
+    /// Sends a request as another user.
     pub(crate) async fn send_as(&self, user: &str, method: &str, path: &str, object: &Value) -> anyhow::Result<Answer> {
         let headers = [("Content-Type", "application/json"), ("Impersonate-User", user)];
         ask(self.port, method, path, &headers, Some(object)).await
     }
 
-    /// Asks as a service account would.
+    /// Sends a GET request as another user.
     pub(crate) async fn get_as(&self, user: &str, path: &str) -> anyhow::Result<Answer> {
         ask(self.port, "GET", path, &[("Impersonate-User", user)], None).await
     }
 }
 
-/// What a server answered.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -84,20 +84,20 @@ impl Answer {
         self.headers.iter().find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
     }
 
-    /// The texts of all warnings.
+    /// Returns the texts of all warnings.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let all = self.headers.iter().filter(|(key, _)| key.eq_ignore_ascii_case("warning"));
         all.filter_map(|(_, value)| warning(value)).collect()
     }
 
-    /// What a Status says.
+    /// Returns the message of a Status.
     pub(crate) fn message(&self) -> String {
         let body: Value = serde_json::from_str(&self.body).unwrap_or_default();
         body.get("message").and_then(Value::as_str).unwrap_or(&self.body).to_owned()
     }
 }
 
-/// `299 - "text"`, where quotes and backslashes in the text have a backslash before them.
+/// Parses `299 - "text"`, in which quotes and backslashes are escaped with a backslash.
 fn warning(value: &str) -> Option<String> {
     let text = value.strip_prefix("299 - \"")?.strip_suffix('"')?;
     let mut plain = String::with_capacity(text.len());
@@ -108,7 +108,7 @@ fn warning(value: &str) -> Option<String> {
     Some(plain)
 }
 
-/// One request, one connection. In HTTP 1.0, so that no answer comes in chunks.
+/// Sends one request on a new connection. HTTP 1.0 avoids chunked responses.
 pub(crate) async fn ask(
     port: u16,
     method: &str,
@@ -129,12 +129,12 @@ pub(crate) async fn ask(
         stream.read_to_end(&mut answer).await?;
         Ok::<_, std::io::Error>(String::from_utf8_lossy(&answer).into_owned())
     };
-    let told = timeout(PATIENCE, conversation).await.with_context(|| format!("no answer to {method} {path}"))?;
-    parse(&told.with_context(|| format!("failed to ask {method} {path} on port {port}"))?)
-        .with_context(|| format!("the answer to {method} {path} is no HTTP"))
+    let told = timeout(TIMEOUT, conversation).await.with_context(|| format!("no response to {method} {path}"))?;
+    parse(&told.with_context(|| format!("failed to send {method} {path} to port {port}"))?)
+        .with_context(|| format!("the response to {method} {path} is not HTTP"))
 }
 
-/// An answer as it came over the wire.
+/// Parses a response.
 pub(crate) fn parse(text: &str) -> Option<Answer> {
     let (head, body) = text.split_once("\r\n\r\n")?;
     let mut lines = head.lines();
@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_is_read_with_its_warnings() {
+    fn a_response_is_parsed_with_its_warnings() {
         let text = "HTTP/1.0 201 Created\r\nWarning: 299 - \"Invalid value: \\\"x\\\"\"\r\nX-A: b\r\nWarning: 299 - \"two\"\r\n\r\n{\"message\": \"m\"}";
         let answer = parse(text).unwrap();
         assert!(answer.is_well());

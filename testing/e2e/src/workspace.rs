@@ -1,4 +1,4 @@
-//! Where the repository is, and how to call cargo in it.
+//! The root of the repository, and calls of cargo in it.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -6,17 +6,17 @@ use std::process::{Command, Output};
 
 use anyhow::{Context, bail};
 
-/// The repository's root. Known at compile time, because xtask is never installed elsewhere.
+/// Returns the root of the repository. It is known at compile time, because xtask is never installed elsewhere.
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// Runs cargo, showing what it prints.
+/// Runs cargo with its output.
 pub fn cargo(arguments: &[&str]) -> anyhow::Result<()> {
     cargo_with(arguments, &[])
 }
 
-/// The same with these variables.
+/// The same with these environment variables.
 pub fn cargo_with(arguments: &[&str], variables: &[(&str, &OsStr)]) -> anyhow::Result<()> {
     let mut command = command(arguments);
     command.envs(variables.iter().copied());
@@ -27,14 +27,14 @@ pub fn cargo_with(arguments: &[&str], variables: &[(&str, &OsStr)]) -> anyhow::R
     Ok(())
 }
 
-/// Runs cargo and gives back what it printed.
+/// Runs cargo and returns its output.
 pub fn cargo_output(arguments: &[&str]) -> anyhow::Result<String> {
     let Output { status, stdout, stderr } =
         command(arguments).output().with_context(|| format!("failed to start cargo {}", arguments.join(" ")))?;
     if !status.success() {
         bail!("cargo {} failed with {status}:\n{}", arguments.join(" "), String::from_utf8_lossy(&stderr));
     }
-    String::from_utf8(stdout).context("cargo printed something that is not UTF-8")
+    String::from_utf8(stdout).context("cargo printed invalid UTF-8")
 }
 
 fn command(arguments: &[&str]) -> Command {

@@ -55,7 +55,7 @@ impl ControllerContext {
 pub(crate) trait Duty: Send + Sync + 'static {
     /// Its name in logs and metrics.
     const NAME: &'static str;
-    /// How many keys it works on at once.
+    /// Maximum number of concurrently processed keys.
     const HANDS: usize = 4;
 
     /// Declares what it reads and what wakes it.

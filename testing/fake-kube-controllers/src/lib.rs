@@ -1,21 +1,20 @@
-//! What kube-scheduler and kube-controller-manager do to a cluster, as far as machine controllers meet it.
+//! Simulates kube-scheduler and kube-controller-manager as far as machine controllers depend on them.
 //!
-//! A drain is only as real as what happens to the pods it evicts. On an API server in memory nobody would bind, replace or
-//! collect them, and every test of a drain would be a test of a world that does not exist. The simulated kube-controllers plays those parts,
-//! towards any API server it gets a client for. Against a real control plane the real programs do all this: there it is not
-//! run, and where the two differ, the simulated kube-controllers is wrong.
+//! A realistic drain needs the handling of evicted pods. With the in-memory API server no component would bind, replace or
+//! collect them. This crate runs these controllers against any API server. A real control plane has the real programs;
+//! there this crate is not run, and if the two differ, this crate is wrong.
 //!
-//! | module | plays |
+//! | module | simulates |
 //! | --- | --- |
-//! | `scheduler` | binding of pods to nodes, and saying why one fits nowhere |
+//! | `scheduler` | binding of pods to nodes, and reporting why a pod is unschedulable |
 //! | `workload` | ReplicaSets, StatefulSets, Deployments, DaemonSets |
 //! | `disruption` | the status of PodDisruptionBudgets |
-//! | `node_lifecycle` | silence, taints, evictions because of them, collection of orphaned pods |
+//! | `node_lifecycle` | silent nodes, taints, taint-based evictions, collection of orphaned pods |
 //! | `volume` | claims and their volumes, VolumeAttachments and `volumesAttached` |
 //!
-//! What kubelets and CSI drivers do is the virtual cloud's part, and garbage collection and the end of namespaces are the API
-//! server's. Every part can be left out ([`Part`]); each is a pure decision in a thin shell, woken by what changes and never
-//! by a poll. [`Policy`] holds every period.
+//! The virtual cloud simulates kubelets and CSI drivers. The API server implements garbage collection and the deletion of
+//! namespaces. Every part can be omitted ([`Part`]). Each is a pure decision in a thin shell, woken by changes and never by
+//! polling. [`Policy`] contains every period.
 
 mod context;
 mod disruption;

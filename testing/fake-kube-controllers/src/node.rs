@@ -8,9 +8,9 @@ use k8s_openapi::api::core::v1::{Node, NodeCondition, Taint};
 pub(crate) enum Health {
     /// Its kubelet says it can run pods.
     Ready,
-    /// Its kubelet says it cannot, or has not said anything yet.
+    /// The kubelet reports not ready, or has not reported yet.
     NotReady,
-    /// Nobody has heard of its kubelet.
+    /// The kubelet is silent.
     Unreachable,
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn health_since(node: &Node) -> Option<Timestamp> {
     condition(node, "Ready")?.last_transition_time.as_ref().map(|time| time.0)
 }
 
-/// Whether somebody cordoned it.
+/// Returns whether the node is cordoned.
 pub(crate) fn is_cordoned(node: &Node) -> bool {
     node.spec.as_ref().and_then(|spec| spec.unschedulable).unwrap_or_default()
 }
@@ -44,7 +44,7 @@ pub(crate) fn taints(node: &Node) -> &[Taint] {
     node.spec.as_ref().and_then(|spec| spec.taints.as_deref()).unwrap_or_default()
 }
 
-/// Whether two states of a node differ in nothing but heartbeats, which nobody but the silence part needs to hear of.
+/// Returns whether two states of a node differ only in heartbeats, which only the silence part needs.
 pub(crate) fn differ_in_heartbeats_only(old: &Node, new: &Node) -> bool {
     let still = |node: &Node| {
         let mut node = node.clone();

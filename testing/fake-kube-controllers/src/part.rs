@@ -20,7 +20,7 @@ pub enum Part {
     Silence,
     /// Keeps the taints that follow from a node's conditions, and says of the pods of a lost node that they are not ready.
     Taints,
-    /// Evicts pods from nodes whose `NoExecute` taints they do not tolerate, or not any longer.
+    /// Evicts pods from nodes whose `NoExecute` taints they do not tolerate, or no longer tolerate.
     Evictions,
     /// Collects the pods of nodes that are gone.
     Collection,

@@ -40,7 +40,7 @@ pub(crate) fn key_of(meta: &ObjectMeta) -> Key {
     Key::new(namespace_of(meta), name_of(meta))
 }
 
-/// The owner that looks after an object.
+/// Returns the controller reference of an object.
 pub(crate) fn controller_of(meta: &ObjectMeta) -> Option<&OwnerReference> {
     meta.owner_references.iter().flatten().find(|owner| owner.controller == Some(true))
 }
@@ -71,12 +71,12 @@ pub(crate) fn phase_of(pod: &Pod) -> &str {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()).unwrap_or_default()
 }
 
-/// Whether its containers have ended for good.
+/// Returns whether its containers have ended permanently.
 pub(crate) fn is_terminal(pod: &Pod) -> bool {
     matches!(phase_of(pod), "Succeeded" | "Failed")
 }
 
-/// Whether it counts for whoever wants a number of pods.
+/// Returns whether it counts as a replica.
 pub(crate) fn is_active(pod: &Pod) -> bool {
     !is_terminal(pod) && !is_leaving(&pod.metadata)
 }
@@ -102,8 +102,8 @@ pub(crate) fn available_from(pod: &Pod, min_ready_seconds: i32) -> Option<Timest
     Some(later(since, Duration::from_secs(u64::from(min_ready_seconds.unsigned_abs()))))
 }
 
-/// A status patch that sets one condition and leaves the others; bound to the pod as it was read, because the list is written
-/// whole. A condition whose status stays keeps the time of its last change.
+/// Returns a status patch that sets one condition and keeps the others. It is bound to the version of the pod that was
+/// read, because the list is replaced. A condition whose status does not change keeps its transition time.
 pub(crate) fn condition_patch(pod: &Pod, kind: &str, status: &str, why: (&str, &str), now: Timestamp) -> Value {
     let mut conditions: Vec<Value> = pod
         .status

@@ -12,7 +12,8 @@ pub struct Policy {
     pub orphan_quarantine: Duration,
     /// How long an evicted pod counts as disrupted without having been deleted (disruption's `DeletionTimeout`).
     pub disruption_memory: Duration,
-    /// How long a node that is not ready may hold on to a volume nobody uses any more (attach/detach's `maxWaitForUnmount`).
+    /// How long a node that is not ready may keep a volume that no pod uses any more (attach/detach's
+    /// `maxWaitForUnmount`).
     pub unmount_patience: Duration,
 }
 

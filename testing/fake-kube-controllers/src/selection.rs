@@ -8,7 +8,7 @@ use kube::core::{Selector, SelectorExt};
 /// Labels as metadata holds them.
 pub(crate) type Labels = BTreeMap<String, String>;
 
-/// Whether these labels are selected. An operator nobody knows selects nothing: the API server lets none in.
+/// Returns whether the selector matches these labels. An unknown operator matches nothing: the API server rejects it.
 pub(crate) fn selects(selector: &LabelSelector, labels: Option<&Labels>) -> bool {
     let nothing = Labels::new();
     Selector::try_from(selector.clone()).is_ok_and(|selector| selector.matches(labels.unwrap_or(&nothing)))

@@ -1,7 +1,7 @@
-//! What the parts read, and who is woken by it.
+//! The input of the parts, and which changes wake them.
 //!
-//! Every kind has a cache, but only the kinds that some part reads are listed and watched: a test that plays the scheduler alone
-//! must not need StatefulSets on its server.
+//! Every kind has a cache, but only kinds that a part reads are listed and watched: a test with only the scheduler must
+//! not need StatefulSets on its server.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ fn informer<K: Cached>() -> CacheBuilder<K> {
     })
 }
 
-/// One kind: its cache, its feed, and whether anyone reads it.
+/// One kind: its cache, its feed, and whether a part reads it.
 pub(crate) struct Supply<K: Cached> {
     name: &'static str,
     cache: Cache<K>,
@@ -55,7 +55,7 @@ impl<K: Cached> Supply<K> {
         self.demand = Demand::Somebody;
     }
 
-    /// This kind is read, and its changes are told.
+    /// Marks this kind as read and calls the handler for its changes.
     pub(crate) fn tell(&mut self, handler: impl Fn(&Key, &Delta<K>) + Send + Sync + 'static) {
         self.read();
         self.feed.on_delta(handler);

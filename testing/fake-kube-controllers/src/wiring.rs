@@ -51,8 +51,8 @@ impl KubeControllers {
         self
     }
 
-    /// Plays its parts until `stop`. It acts once everything it reads is there; the API server must serve the kinds its parts
-    /// read. It can be stopped and run again, and then goes on with what it finds.
+    /// Runs its parts until `stop`. It starts once everything it reads is listed; the API server must serve the kinds
+    /// of its parts. It can be stopped and run again, and then continues with the existing state.
     pub async fn run(&self, client: Client, clock: Clock, random: Random, stop: CancellationToken) {
         let tasks = Tasks::new();
         let Ok(metrics) = Metrics::new() else {

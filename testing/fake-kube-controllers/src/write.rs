@@ -1,4 +1,4 @@
-//! Writes whose answers go into the caches, so that the next reconcile sees them before the watch does.
+//! Writes whose responses update the caches, so that the next reconcile sees them before the watch does.
 
 use std::fmt::Debug;
 
@@ -122,7 +122,7 @@ pub(crate) async fn patch<K: Kind>(
 pub(crate) enum Farewell {
     /// With the grace it asked for.
     Graceful,
-    /// At once: whoever could grant it grace is gone.
+    /// Immediately: no kubelet can grant a grace period.
     Forced,
 }
 

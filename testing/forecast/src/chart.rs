@@ -1,4 +1,4 @@
-//! The chart as a drawing.
+//! The chart of a forecast as SVG.
 
 use std::fmt::Write;
 
@@ -10,7 +10,7 @@ const LEFT: usize = 260;
 const WIDTH: usize = 720;
 const TOP: usize = 64;
 
-/// An SVG of its own, for a browser or a page. Patterns repeat what colours say.
+/// Returns a standalone SVG. Patterns repeat the meaning of the colours.
 #[must_use]
 pub fn svg(forecast: &Forecast) -> String {
     let mut out = String::new();
@@ -20,27 +20,27 @@ pub fn svg(forecast: &Forecast) -> String {
 
 fn draw(out: &mut String, forecast: &Forecast) -> std::fmt::Result {
     let height = TOP + forecast.machines.len() * ROW + 24;
-    let whole = forecast.seconds.max(1);
+    let total = forecast.seconds.max(1);
     let (full, takes) = (LEFT + WIDTH + 40, seconds(forecast.seconds));
     writeln!(
         out,
-        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {full} {height}" font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{} machines at once at most, {takes}">"#,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {full} {height}" font-family="system-ui, sans-serif" font-size="12" role="img" aria-label="{} machines at peak, {takes}">"#,
         forecast.machines_at_once
     )?;
     out.push_str(concat!(
-        r##"<defs><pattern id="made" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="6" height="6" fill="#dbeafe"/><circle cx="3" cy="3" r="1.2" fill="#1d4ed8"/></pattern>"##,
+        r##"<defs><pattern id="created" width="6" height="6" patternUnits="userSpaceOnUse"><rect width="6" height="6" fill="#dbeafe"/><circle cx="3" cy="3" r="1.2" fill="#1d4ed8"/></pattern>"##,
         r##"<pattern id="deleted" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect width="6" height="6" fill="#fef3c7"/><rect width="2" height="6" fill="#b45309"/></pattern></defs>"##,
         "\n<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n",
     ));
     writeln!(
         out,
-        r##"<text x="16" y="24" font-size="15" font-weight="bold" fill="#16181d">{} made, {} deleted, {} machines at once at most, {takes}</text>"##,
-        forecast.made, forecast.deleted, forecast.machines_at_once
+        r##"<text x="16" y="24" font-size="15" font-weight="bold" fill="#16181d">{} created, {} deleted, {} machines at peak, {takes}</text>"##,
+        forecast.created, forecast.deleted, forecast.machines_at_once
     )?;
-    for (place, (fill, word)) in
-        [("url(#made)", "being made"), ("#1d4ed8", "runs"), ("url(#deleted)", "being deleted")].iter().enumerate()
+    for (column, (fill, word)) in
+        [("url(#created)", "creating"), ("#1d4ed8", "running"), ("url(#deleted)", "deleting")].iter().enumerate()
     {
-        let x = LEFT + place * 130;
+        let x = LEFT + column * 130;
         writeln!(
             out,
             r##"<rect x="{x}" y="34" width="14" height="12" fill="{fill}"/><text x="{}" y="45" fill="#16181d">{word}</text>"##,
@@ -48,13 +48,13 @@ fn draw(out: &mut String, forecast: &Forecast) -> std::fmt::Result {
         )?;
     }
     for part in 0..=4_i64 {
-        let x = place(whole * part / 4, whole);
+        let x = x_of(total * part / 4, total);
         writeln!(
             out,
             r##"<line x1="{x}" y1="{TOP}" x2="{x}" y2="{}" stroke="#d9dde4"/><text x="{x}" y="{}" text-anchor="middle" fill="#5b6270">{}</text>"##,
             height - 20,
             height - 6,
-            seconds(whole * part / 4)
+            seconds(total * part / 4)
         )?;
     }
     for (number, bar) in forecast.machines.iter().enumerate() {
@@ -66,8 +66,8 @@ fn draw(out: &mut String, forecast: &Forecast) -> std::fmt::Result {
             y + 12,
             bar.name
         )?;
-        for (from, to, fill) in parts(bar, whole) {
-            let (x, end) = (place(from, whole), place(to, whole));
+        for (from, to, fill) in parts(bar, total) {
+            let (x, end) = (x_of(from, total), x_of(to, total));
             writeln!(
                 out,
                 r#"<rect x="{x}" y="{}" width="{}" height="{}" fill="{fill}"/>"#,
@@ -80,20 +80,20 @@ fn draw(out: &mut String, forecast: &Forecast) -> std::fmt::Result {
     writeln!(out, "</svg>")
 }
 
-/// Where a second is drawn.
-fn place(second: i64, whole: i64) -> usize {
+/// Returns the x coordinate of a second.
+fn x_of(second: i64, total: i64) -> usize {
     let width = i64::try_from(WIDTH).unwrap_or_default();
-    LEFT + usize::try_from(second.clamp(0, whole) * width / whole).unwrap_or_default()
+    LEFT + usize::try_from(second.clamp(0, total) * width / total).unwrap_or_default()
 }
 
-/// From when to when it was what.
-fn parts(bar: &Bar, whole: i64) -> Vec<(i64, i64, &'static str)> {
-    let end = bar.gone.unwrap_or(whole);
+/// Returns the sections of a bar: start, end and fill.
+fn parts(bar: &Bar, total: i64) -> Vec<(i64, i64, &'static str)> {
+    let end = bar.deleted.unwrap_or(total);
     let leaves = bar.deleting.unwrap_or(end).min(end);
-    let runs = if bar.made.is_none() { Some(0) } else { bar.ready };
+    let runs = if bar.created.is_none() { Some(0) } else { bar.ready };
     let mut parts = Vec::new();
-    if let Some(made) = bar.made {
-        parts.push((made, runs.unwrap_or(leaves).min(leaves), "url(#made)"));
+    if let Some(created) = bar.created {
+        parts.push((created, runs.unwrap_or(leaves).min(leaves), "url(#created)"));
     }
     if let Some(runs) = runs.filter(|runs| *runs < leaves) {
         parts.push((runs, leaves, "#1d4ed8"));

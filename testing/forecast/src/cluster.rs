@@ -1,4 +1,4 @@
-//! A cluster in memory with everybody who acts on it: kubelets, scheduler, controller manager, and the real controllers.
+//! A cluster in memory with kubelets, scheduler, controller manager and the real controllers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,10 +21,10 @@ use serde_json::Value;
 
 use crate::times::Times;
 
-/// Nobody watches over the silence of nodes, so leases need not be renewed often: a forecast of a thousand nodes would do nothing else.
-const SELDOM: Duration = Duration::from_hours(12);
+/// Period of Node leases. Node monitoring is off, so renewals would only slow down a forecast of a thousand Nodes.
+const LEASE_PERIOD: Duration = Duration::from_hours(12);
 
-/// The copy. Everything in it ends with it.
+/// The copy. All its tasks stop when it is dropped.
 pub(crate) struct Cluster {
     pub(crate) server: Server,
     pub(crate) cloud: VirtualCloud,
@@ -37,7 +37,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// An empty one, in which nobody acts yet.
+    /// Returns an empty cluster without running controllers.
     pub(crate) fn new(namespace: &str, now: Timestamp, times: &Times, quota: Option<usize>) -> Result<Self, String> {
         let (clock, random) = (Clock::starting_at(now), Random::seeded(1));
         let time: driver_virtual::Now = {
@@ -50,9 +50,9 @@ impl Cluster {
         }
         let node_life = NodeLife {
             monitor: Monitor::Absent,
-            lease_period: SELDOM,
-            lease_duration: SELDOM * 4,
-            status_period: SELDOM,
+            lease_period: LEASE_PERIOD,
+            lease_duration: LEASE_PERIOD * 4,
+            status_period: LEASE_PERIOD,
             pod_start: times.pod_start.takes,
             pod_rundown: times.pod_end.takes,
             ..NodeLife::default()
@@ -65,7 +65,7 @@ impl Cluster {
         Ok(Self { server, cloud, clock, client, namespace: namespace.to_owned(), metrics, random, tasks })
     }
 
-    /// A VM for a machine that has one; what it is called.
+    /// Adds the VM of an existing Machine and returns its provider ID.
     pub(crate) fn plant(&self, spec: Spec, machine: &str) -> Option<String> {
         let vm = self.cloud.plant(spec, Some(MachineName::from(machine)))?;
         Some(vm.provider_id.to_string())
@@ -75,19 +75,19 @@ impl Cluster {
         self.server.copy(object).map(drop).map_err(|failure| format!("{failure:?}"))
     }
 
-    /// Makes an object that is not there; one that is stays.
+    /// Creates an object unless it exists.
     pub(crate) fn provide(&self, object: &Value) {
-        let _there_already = self.server.insert(object);
+        let _already_exists = self.server.insert(object);
     }
 
-    /// Lets everybody act from now on.
+    /// Starts kubelets, Kubernetes controllers and Millwright.
     pub(crate) fn start(&self, listener: Listener) -> Result<(), String> {
         let (cloud, stop) = (self.cloud.clone(), self.tasks.stopping());
         let kubelets = self.client_of("kubelets");
         self.tasks.spawn("kubelets", async move { cloud.run_nodes(kubelets, stop).await });
         let (clock, random, stop) = (self.clock.clone(), self.random.fork(), self.tasks.stopping());
         let kubernetes = self.client_of("kube-controllers");
-        // Deployments and DaemonSets are not in the copy, nor what else may own a pod, so nothing is collected for want of an owner.
+        // Deployments, DaemonSets and other owners of pods are not copied. Pods are not deleted for a missing owner.
         let parts =
             KubeControllers::default().without(Part::Silence).without(Part::Deployments).without(Part::DaemonSets);
         self.tasks.spawn("kube-controllers", async move { parts.run(kubernetes, clock, random, stop).await });

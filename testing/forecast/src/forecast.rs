@@ -1,4 +1,4 @@
-//! From a copy and a change to the answer.
+//! Runs the simulation and collects the result.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,112 +11,123 @@ use serde_json::Value;
 
 use crate::change::{self, Change};
 use crate::cluster::Cluster;
-use crate::copied;
-use crate::hold_ups::HoldUps;
-use crate::record::{Life, MACHINES, Record};
-use crate::seen::{Seen, name_of, text};
+use crate::copy;
+use crate::delays::Delays;
+use crate::record::{MACHINES, Record, Timeline};
+use crate::snapshot::{Snapshot, name_of, text};
 use crate::times::Times;
 
-/// How it is played.
+/// Options of a simulation.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// How many VMs the cloud has room for.
+    /// Maximum number of VMs in the cloud.
     pub quota: Option<usize>,
-    /// After how long, in the time of the copy, it is given up.
+    /// Maximum duration of the simulation, in virtual time.
     pub horizon: Duration,
-    /// When it begins: the time of the read.
+    /// Start of the simulation: when the cluster was read.
     pub now: Timestamp,
 }
 
-/// What would happen.
+/// Result of a simulation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Forecast {
-    /// When it would be applied.
+    /// When the change is applied.
     pub at: Timestamp,
-    /// Whether it came to its end in the time it was given.
+    /// Whether the change completed within the horizon.
     pub finished: bool,
-    /// How many seconds it takes until the last machine runs or is gone.
+    /// Seconds until the last Machine is running or deleted.
     pub seconds: i64,
-    /// How many machines there are before.
+    /// Number of Machines before the change.
     pub machines_before: usize,
-    /// How many there are after.
+    /// Number of Machines after the change.
     pub machines_after: usize,
-    /// The most machines at once, those that are being deleted included.
+    /// Peak number of Machines, including those being deleted.
     pub machines_at_once: usize,
-    /// The most VMs at once.
+    /// Peak number of VMs.
     pub vms_at_once: usize,
-    /// How many VMs there is room for.
+    /// Quota of VMs, if set.
     pub quota: Option<usize>,
-    /// How often the cloud had no room.
+    /// Number of create calls refused by the quota.
     pub quota_refusals: usize,
-    /// How many machines are made.
-    pub made: usize,
-    /// How many are deleted.
+    /// Number of Machines created.
+    #[serde(rename = "made")]
+    pub created: usize,
+    /// Number of Machines deleted.
     pub deleted: usize,
-    /// The machines that come or go.
+    /// Machines that are created or deleted.
     pub machines: Vec<Bar>,
-    /// What drains waited for, the longest first.
-    pub held_up_by: Vec<HoldUp>,
-    /// What had not come to its end, and why.
-    pub not_done: Vec<String>,
-    /// What was assumed, a sentence each.
+    /// What drains waited for, longest wait first.
+    #[serde(rename = "heldUpBy")]
+    pub delayed_by: Vec<Delay>,
+    /// Objects that were not finished at the horizon, each with the last reason.
+    #[serde(rename = "notDone")]
+    pub incomplete: Vec<String>,
+    /// Assumptions, one sentence each.
     pub assumed: Vec<String>,
-    /// What could not be read.
+    /// Objects that could not be read, one sentence each.
     pub not_read: Vec<String>,
 }
 
-/// One machine, in seconds from the beginning; `None` for what was before it or does not happen.
+/// Timeline of one Machine, in seconds from the start. `None` if it happened before the start or not at all.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Bar {
-    /// Its name; that of a new machine will be another.
+    /// Name. New Machines get other names in the real cluster.
     pub name: String,
-    /// Its class.
+    /// MachineClass.
     pub class: String,
-    /// When it is made.
-    pub made: Option<i64>,
-    /// When it runs.
+    /// Created.
+    #[serde(rename = "made")]
+    pub created: Option<i64>,
+    /// Running.
     pub ready: Option<i64>,
-    /// When its deletion begins.
+    /// Deletion requested.
     pub deleting: Option<i64>,
-    /// When it is gone.
-    pub gone: Option<i64>,
+    /// Deleted.
+    #[serde(rename = "gone")]
+    pub deleted: Option<i64>,
 }
 
-/// Something that drains waited for.
+/// An obstacle that drains waited for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct HoldUp {
-    /// What.
+pub struct Delay {
+    /// Name of the obstacle.
     pub what: String,
-    /// How long, over all machines.
+    /// Total wait of all Machines, in seconds.
     pub seconds: i64,
-    /// How many machines.
+    /// Number of Machines that waited.
     pub machines: usize,
 }
 
-/// How long the copy is let run before the change, so that what was under way is known to everybody.
-const LEAD: Duration = Duration::from_secs(30);
-/// How often is looked whether it is done, and how often it must have been.
-const LOOK: Duration = Duration::from_secs(1);
-const LOOKS: u32 = 5;
+/// Time to settle before the change, so that controllers and cloud know all operations in progress.
+const SETTLE_TIME: Duration = Duration::from_secs(30);
+/// Interval of the completion check, and number of consecutive checks that must succeed.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECKS: u32 = 5;
 
-/// Plays it. Call it on a runtime of tokio whose clock is paused, or it takes as long as it says.
-pub async fn forecast(seen: &Seen, changed: &[Value], times: &Times, options: Options) -> Result<Forecast, String> {
-    let writes = changed.iter().map(|object| change::of(object, seen, times)).collect::<Result<Vec<Change>, _>>()?;
-    let cluster = Cluster::new(&seen.namespace, options.now, times, options.quota)?;
+/// Runs the simulation. The tokio clock of the caller must be paused; otherwise it takes as long as the result says.
+pub async fn forecast(
+    snapshot: &Snapshot,
+    changed: &[Value],
+    times: &Times,
+    options: Options,
+) -> Result<Forecast, String> {
+    let writes =
+        changed.iter().map(|object| change::of(object, snapshot, times)).collect::<Result<Vec<Change>, _>>()?;
+    let cluster = Cluster::new(&snapshot.namespace, options.now, times, options.quota)?;
     let record = Record::default();
     record.watch(&cluster.server, &cluster.cloud, &cluster.clock);
-    fill(&cluster, seen, times)?;
+    fill(&cluster, snapshot, times)?;
     for object in changed.iter().filter(|object| text(object, "/kind") == "MachineClass") {
-        provide_secrets(&cluster, object, seen);
+        provide_secrets(&cluster, object, snapshot);
     }
-    let hold_ups = HoldUps::new(cluster.clock.clone());
-    cluster.start(Arc::new(hold_ups.clone()))?;
-    tokio::time::sleep(LEAD).await;
+    let delays = Delays::new(cluster.clock.clone());
+    cluster.start(Arc::new(delays.clone()))?;
+    tokio::time::sleep(SETTLE_TIME).await;
 
-    let begun = cluster.clock.now();
+    let started = cluster.clock.now();
     record.begin();
     let before = record.numbers().0;
     for write in &writes {
@@ -124,189 +135,187 @@ pub async fn forecast(seen: &Seen, changed: &[Value], times: &Times, options: Op
     }
     let finished = until_done(&cluster, options.horizon).await;
     let ended = cluster.clock.now();
-    Ok(told(&Played {
-        seen,
+    Ok(result(&Simulation {
+        snapshot,
         times,
         options,
         cluster: &cluster,
         record: &record,
-        hold_ups: &hold_ups,
-        begun,
+        delays: &delays,
+        started,
         ended,
         finished,
         before,
     }))
 }
 
-fn provide_secrets(cluster: &Cluster, class: &Value, seen: &Seen) {
-    for secret in copied::secrets(class, &seen.namespace) {
+fn provide_secrets(cluster: &Cluster, class: &Value, snapshot: &Snapshot) {
+    for secret in copy::secrets(class, &snapshot.namespace) {
         cluster.provide(&secret);
     }
 }
 
-/// Copies everything, with a VM for each machine that has one.
-fn fill(cluster: &Cluster, seen: &Seen, times: &Times) -> Result<(), String> {
-    for namespace in copied::namespaces(seen) {
+/// Copies all objects and creates a VM for each Machine that has one.
+fn fill(cluster: &Cluster, snapshot: &Snapshot, times: &Times) -> Result<(), String> {
+    for namespace in copy::namespaces(snapshot) {
         cluster.provide(&namespace);
     }
-    for class in seen.of("MachineClass") {
-        provide_secrets(cluster, class, seen);
-        cluster.copy(&copied::class(class, &copied::spec_of(seen, name_of(class), times)))?;
+    for class in snapshot.of("MachineClass") {
+        provide_secrets(cluster, class, snapshot);
+        cluster.copy(&copy::class(class, &copy::spec_of(snapshot, name_of(class), times)))?;
     }
-    let nodes = copied::node_names(seen);
+    let nodes = copy::node_names(snapshot);
     let mut vms = std::collections::BTreeMap::new();
-    for machine in seen.of("Machine").filter(|machine| !text(machine, "/spec/providerID").is_empty()) {
-        let spec = match seen.node_of(machine) {
-            Some(node) => copied::spec_of_node(node, times),
-            None => copied::spec_of(seen, text(machine, "/spec/class/name"), times),
+    for machine in snapshot.of("Machine").filter(|machine| !text(machine, "/spec/providerID").is_empty()) {
+        let spec = match snapshot.node_of(machine) {
+            Some(node) => copy::spec_of_node(node, times),
+            None => copy::spec_of(snapshot, text(machine, "/spec/class/name"), times),
         };
         if let Some(id) = cluster.plant(spec, name_of(machine)) {
             vms.insert(name_of(machine).to_owned(), id);
         }
     }
-    for object in seen.objects.iter().filter(|object| text(object, "/kind") != "MachineClass") {
-        cluster.copy(&copied::object(object, &nodes, |machine| vms.get(machine).cloned()))?;
+    for object in snapshot.objects.iter().filter(|object| text(object, "/kind") != "MachineClass") {
+        cluster.copy(&copy::object(object, &nodes, |machine| vms.get(machine).cloned()))?;
     }
     Ok(())
 }
 
-/// Whether it came to its end.
+/// Waits until nothing is left to do. Returns false if the horizon is reached first.
 async fn until_done(cluster: &Cluster, horizon: Duration) -> bool {
     let begin = tokio::time::Instant::now();
-    let mut calm = 0;
+    let mut passed = 0;
     while begin.elapsed() < horizon {
-        tokio::time::sleep(LOOK).await;
-        calm = if open(cluster).is_empty() { calm + 1 } else { 0 };
-        if calm == LOOKS {
+        tokio::time::sleep(CHECK_INTERVAL).await;
+        passed = if unfinished(cluster).is_empty() { passed + 1 } else { 0 };
+        if passed == CHECKS {
             return true;
         }
     }
     false
 }
 
-/// What is not as it is meant to be, by name.
-fn open(cluster: &Cluster) -> Vec<String> {
+/// Returns the names of MachineDeployments and Machines that have not reached their desired state.
+fn unfinished(cluster: &Cluster) -> Vec<String> {
     let number = |object: &Value, path: &str| object.pointer(path).and_then(Value::as_i64).unwrap_or_default();
-    let mut open = Vec::new();
+    let mut unfinished = Vec::new();
     for deployment in cluster.server.objects("machinedeployments.machine.sapcloud.io") {
         let wanted = number(&deployment, "/spec/replicas");
         let status = |field: &str| number(&deployment, &format!("/status/{field}"));
         let paused = deployment.pointer("/spec/paused") == Some(&Value::Bool(true));
         let rolled = paused || status("updatedReplicas") == wanted;
-        let whole = status("replicas") == wanted && status("readyReplicas") == wanted;
-        if !(rolled && whole && status("observedGeneration") >= number(&deployment, "/metadata/generation")) {
-            open.push(name_of(&deployment).to_owned());
+        let complete = status("replicas") == wanted && status("readyReplicas") == wanted;
+        if !(rolled && complete && status("observedGeneration") >= number(&deployment, "/metadata/generation")) {
+            unfinished.push(name_of(&deployment).to_owned());
         }
     }
     for machine in cluster.server.objects(MACHINES) {
         let runs = ["Running", "Available"].contains(&text(&machine, "/status/currentStatus/phase"));
         if !runs || machine.pointer("/metadata/deletionTimestamp").is_some() {
-            open.push(name_of(&machine).to_owned());
+            unfinished.push(name_of(&machine).to_owned());
         }
     }
-    open
+    unfinished
 }
 
-/// All that was seen.
-struct Played<'a> {
-    seen: &'a Seen,
+/// State of a finished simulation.
+struct Simulation<'a> {
+    snapshot: &'a Snapshot,
     times: &'a Times,
     options: Options,
     cluster: &'a Cluster,
     record: &'a Record,
-    hold_ups: &'a HoldUps,
-    begun: Timestamp,
+    delays: &'a Delays,
+    started: Timestamp,
     ended: Timestamp,
     finished: bool,
     before: usize,
 }
 
-fn told(played: &Played<'_>) -> Forecast {
-    let &Played { seen, times, options, cluster, record, hold_ups, begun, ended, finished, before } = played;
-    let (after, most, most_vms) = record.numbers();
-    let at =
-        |time: Option<Timestamp>| time.filter(|time| *time >= begun).map(|time| time.duration_since(begun).as_secs());
+fn result(simulation: &Simulation<'_>) -> Forecast {
+    let &Simulation { snapshot, times, options, cluster, record, delays, started, ended, finished, before } =
+        simulation;
+    let (after, peak, peak_vms) = record.numbers();
+    let at = |time: Option<Timestamp>| {
+        time.filter(|time| *time >= started).map(|time| time.duration_since(started).as_secs())
+    };
     let mut machines: Vec<Bar> = record
-        .lives()
+        .timelines()
         .into_iter()
-        .filter(|(_, life)| life.gone.is_none_or(|gone| gone >= begun))
-        .map(|(name, Life { class, made, ready, deleting, gone })| Bar {
+        .filter(|(_, timeline)| timeline.deleted.is_none_or(|deleted| deleted >= started))
+        .map(|(name, Timeline { class, created, ready, deleting, deleted })| Bar {
             name,
             class,
-            made: at(made),
-            ready: at(ready).filter(|_| made.is_some_and(|made| made >= begun)),
+            created: at(created),
+            ready: at(ready).filter(|_| created.is_some_and(|created| created >= started)),
             deleting: at(deleting),
-            gone: at(gone),
+            deleted: at(deleted),
         })
-        .filter(|bar| bar.made.is_some() || bar.deleting.is_some() || bar.gone.is_some())
+        .filter(|bar| bar.created.is_some() || bar.deleting.is_some() || bar.deleted.is_some())
         .collect();
-    machines.sort_by_key(|bar| (bar.made.unwrap_or(-1), bar.deleting.unwrap_or(i64::MAX), bar.name.clone()));
-    let last = machines.iter().flat_map(|bar| [bar.made, bar.ready, bar.deleting, bar.gone]).flatten().max();
+    machines.sort_by_key(|bar| (bar.created.unwrap_or(-1), bar.deleting.unwrap_or(i64::MAX), bar.name.clone()));
+    let last = machines.iter().flat_map(|bar| [bar.created, bar.ready, bar.deleting, bar.deleted]).flatten().max();
     let refused = |end: CallEnd| end == CallEnd::Answered(Code::ResourceExhausted);
-    let not_done = if finished { Vec::new() } else { open(cluster) };
-    let reason = |name: String| match hold_ups.reason(&name) {
+    let incomplete = if finished { Vec::new() } else { unfinished(cluster) };
+    let reason = |name: String| match delays.reason(&name) {
         Some(why) => format!("{name}: {why}"),
         None => name,
     };
     Forecast {
         at: options.now,
         finished,
-        seconds: if finished { last.unwrap_or_default() } else { ended.duration_since(begun).as_secs() },
+        seconds: if finished { last.unwrap_or_default() } else { ended.duration_since(started).as_secs() },
         machines_before: before,
         machines_after: after,
-        machines_at_once: most,
-        vms_at_once: most_vms,
+        machines_at_once: peak,
+        vms_at_once: peak_vms,
         quota: options.quota,
         quota_refusals: cluster.cloud.calls().iter().filter(|call| refused(call.end)).count(),
-        made: machines.iter().filter(|bar| bar.made.is_some()).count(),
-        deleted: machines.iter().filter(|bar| bar.gone.is_some()).count(),
+        created: machines.iter().filter(|bar| bar.created.is_some()).count(),
+        deleted: machines.iter().filter(|bar| bar.deleted.is_some()).count(),
         machines,
-        held_up_by: hold_ups
+        delayed_by: delays
             .waited()
             .into_iter()
-            .filter(|held| held.1 >= SignedDuration::from_secs(1))
-            .map(held)
+            .filter(|delay| delay.1 >= SignedDuration::from_secs(1))
+            .map(delay)
             .collect(),
-        not_done: not_done.into_iter().map(reason).collect(),
-        assumed: assumed(seen, times),
-        not_read: seen.not_read.clone(),
+        incomplete: incomplete.into_iter().map(reason).collect(),
+        assumed: assumed(snapshot, times),
+        not_read: snapshot.not_read.clone(),
     }
 }
 
-fn held((what, time, machines): (String, SignedDuration, usize)) -> HoldUp {
-    HoldUp { what, seconds: time.as_secs(), machines }
+fn delay((what, time, machines): (String, SignedDuration, usize)) -> Delay {
+    Delay { what, seconds: time.as_secs(), machines }
 }
 
-fn assumed(seen: &Seen, times: &Times) -> Vec<String> {
+fn assumed(snapshot: &Snapshot, times: &Times) -> Vec<String> {
     let takes = |duration: Duration| inspect::words::duration(SignedDuration::try_from(duration).unwrap_or_default());
     let mut all: Vec<String> = times
         .boot
         .iter()
         .map(|(class, time)| {
-            format!("a machine of class {class} joins {} after it was made ({})", takes(time.takes), time.source)
+            format!("Machines of class {class} join {} after creation ({})", takes(time.takes), time.source)
         })
         .collect();
     let others = &times.boot_of_others;
+    all.push(format!("Machines of other classes join {} after creation ({})", takes(others.takes), others.source));
+    all.push(format!("VMs are deleted {} after the request ({})", takes(times.delete.takes), times.delete.source));
     all.push(format!(
-        "a machine of any other class joins {} after it was made ({})",
-        takes(others.takes),
-        others.source
-    ));
-    all.push(format!("a VM is gone {} after it was asked to go ({})", takes(times.delete.takes), times.delete.source));
-    all.push(format!(
-        "a pod is ready {} after it was bound ({})",
+        "pods are ready {} after they are scheduled ({})",
         takes(times.pod_start.takes),
         times.pod_start.source
     ));
     let end = &times.pod_end;
     all.push(format!(
-        "a pod ends {} after it was asked to, if its grace period allows so much ({})",
+        "pods terminate {} after the eviction, or earlier if the grace period is shorter ({})",
         takes(end.takes),
         end.source
     ));
-    all.push("the controllers have their default flags, and nobody else scales or deletes".to_owned());
-    if seen.of("Node").any(|node| !copied::node_names(seen).contains_key(name_of(node))) {
-        all.push("pods move only to nodes of these machines".to_owned());
+    all.push("controllers with default flags; no other user or controller scales or deletes".to_owned());
+    if snapshot.of("Node").any(|node| !copy::node_names(snapshot).contains_key(name_of(node))) {
+        all.push("pods are rescheduled only to Nodes of these Machines".to_owned());
     }
     all
 }

@@ -1,33 +1,33 @@
-//! What would happen if this were applied?
+//! Simulates what happens if a change is applied.
 //!
-//! A roll-out is decided by controllers, slowed down by boots, drains, budgets and volumes, and limited by quotas; nobody can compute it in the head. So it
-//! is played: the objects of a cluster are read once and copied into an API server in memory, the change is applied to the copy, and the real controllers
-//! act on it, in virtual time, against the virtual cloud. Hours pass in seconds. What is told (how many machines at once, how long, what holds it up)
-//! is what was seen to happen there.
+//! The duration of a rollout depends on controllers, boot times, drains, PodDisruptionBudgets, volumes and quotas. The
+//! simulation reads the objects of a cluster once and copies them into an API server in memory. It applies the change
+//! to the copy and runs the real controllers against the virtual cloud in virtual time, so hours take seconds. The
+//! result contains what happened in the copy: the peak number of Machines, the duration and the delays.
 //!
-//! The cluster itself is only listed ([`read`]). What the copy cannot know, how long VMs take to boot and pods to end, is taken from the times in the objects
-//! ([`Times`]), else from the caller, and each assumption is told with the answer.
+//! The real cluster is only listed ([`read`]). Boot times are measured from the objects ([`Times`]) or set by the
+//! caller. Every assumption is part of the result.
 //!
-//! | file | idea |
+//! | file | content |
 //! | --- | --- |
-//! | `seen` | what is read of a cluster |
-//! | `times` | how long things have taken so far |
-//! | `copied` | objects as the copy needs them: our cloud, nodes named as their machines |
-//! | `cluster` | the copy, with everybody who acts on it |
-//! | `change` | what is applied |
-//! | `record` | what happens then, machine by machine |
-//! | `hold_ups` | what drains waited for |
-//! | `forecast` | all of it, from the copy to the answer |
-//! | `text`, `chart` | the answer for people, and as a drawing |
+//! | `snapshot` | the objects that are read from a cluster |
+//! | `times` | durations measured from these objects |
+//! | `copy` | objects adapted for the copy: virtual cloud, Nodes named like their Machines |
+//! | `cluster` | the copy with API server, cloud, kubelets and controllers |
+//! | `change` | the change to apply |
+//! | `record` | timestamps of each Machine |
+//! | `delays` | what drains waited for |
+//! | `forecast` | the simulation, from the copy to the result |
+//! | `text`, `chart` | the result as text and as SVG |
 
 mod change;
 mod chart;
 mod cluster;
-mod copied;
+mod copy;
+mod delays;
 mod forecast;
-mod hold_ups;
 mod record;
-mod seen;
+mod snapshot;
 mod text;
 mod times;
 
@@ -35,7 +35,7 @@ mod times;
 mod tests;
 
 pub use chart::svg;
-pub use forecast::{Bar, Forecast, HoldUp, Options, forecast};
-pub use seen::{ReadError, Seen, read};
+pub use forecast::{Bar, Delay, Forecast, Options, forecast};
+pub use snapshot::{ReadError, Snapshot, read};
 pub use text::text;
 pub use times::{Time, Times};

@@ -1,4 +1,4 @@
-//! What happens, machine by machine.
+//! Records when each Machine is created, running and deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,40 +10,40 @@ use parking_lot::Mutex;
 use runtime::Clock;
 use serde_json::Value;
 
-use crate::seen::text;
+use crate::snapshot::text;
 use crate::times::time;
 
-/// The qualified name of the kind.
+/// Qualified name of the resource.
 pub(crate) const MACHINES: &str = "machines.machine.sapcloud.io";
 
-/// A machine's life, as far as it was seen.
+/// Observed timestamps of a Machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Life {
+pub(crate) struct Timeline {
     pub(crate) class: String,
-    pub(crate) made: Option<Timestamp>,
+    pub(crate) created: Option<Timestamp>,
     pub(crate) ready: Option<Timestamp>,
     pub(crate) deleting: Option<Timestamp>,
-    pub(crate) gone: Option<Timestamp>,
+    pub(crate) deleted: Option<Timestamp>,
 }
 
-/// What was seen. Clones are the same.
+/// All observations. Clones share the state.
 #[derive(Clone, Default)]
 pub(crate) struct Record {
-    inside: Arc<Mutex<Inside>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct Inside {
-    lives: BTreeMap<String, Life>,
+struct State {
+    timelines: BTreeMap<String, Timeline>,
     present: usize,
-    most: usize,
-    /// VMs, and when each is gone.
+    peak: usize,
+    /// Time at which each VM is deleted.
     vms: BTreeMap<String, Timestamp>,
-    most_vms: usize,
+    peak_vms: usize,
 }
 
 impl Record {
-    /// Looks at everything from now on.
+    /// Starts recording.
     pub(crate) fn watch(&self, server: &Server, cloud: &VirtualCloud, clock: &Clock) {
         let (record, time) = (self.clone(), clock.clone());
         server.observe(Arc::new(move |observation| {
@@ -51,59 +51,59 @@ impl Record {
                 record.written(&change.key.name, &change.after, change.kind, time.now());
             }
         }));
-        let (inside, time) = (self.inside.clone(), clock.clone());
+        let (state, time) = (self.state.clone(), clock.clone());
         cloud.observe(Arc::new(move |event, vm| {
-            let (mut inside, now) = (inside.lock(), time.now());
+            let (mut state, now) = (state.lock(), time.now());
             match event {
-                VmEvent::Given => drop(inside.vms.insert(vm.id.to_string(), Timestamp::MAX)),
-                // It is told when it is asked to go, and is there until it has gone.
+                VmEvent::Given => drop(state.vms.insert(vm.id.to_string(), Timestamp::MAX)),
+                // The event is sent when the deletion is requested. The VM exists until the latency has passed.
                 VmEvent::Deleted | VmEvent::TakenAway => {
-                    let gone = now.checked_add(vm.spec.delete_latency).unwrap_or(now);
-                    inside.vms.insert(vm.id.to_string(), gone);
+                    let deleted = now.checked_add(vm.spec.delete_latency).unwrap_or(now);
+                    state.vms.insert(vm.id.to_string(), deleted);
                 }
             }
-            inside.vms.retain(|_, gone| *gone > now);
-            inside.most_vms = inside.most_vms.max(inside.vms.len());
+            state.vms.retain(|_, deleted| *deleted > now);
+            state.peak_vms = state.peak_vms.max(state.vms.len());
         }));
     }
 
     fn written(&self, name: &str, machine: &Value, change: ChangeKind, now: Timestamp) {
-        let mut inside = self.inside.lock();
-        let Inside { lives, present, most, .. } = &mut *inside;
-        let life = lives.entry(name.to_owned()).or_insert_with(|| {
+        let mut state = self.state.lock();
+        let State { timelines, present, peak, .. } = &mut *state;
+        let timeline = timelines.entry(name.to_owned()).or_insert_with(|| {
             *present += 1;
-            Life {
+            Timeline {
                 class: text(machine, "/spec/class/name").to_owned(),
-                made: time(machine, "/metadata/creationTimestamp").or(Some(now)),
-                ..Life::default()
+                created: time(machine, "/metadata/creationTimestamp").or(Some(now)),
+                ..Timeline::default()
             }
         });
-        *most = (*most).max(*present);
+        *peak = (*peak).max(*present);
         if ["Running", "Available"].contains(&text(machine, "/status/currentStatus/phase")) {
-            life.ready.get_or_insert(now);
+            timeline.ready.get_or_insert(now);
         }
         if machine.pointer("/metadata/deletionTimestamp").is_some() {
-            life.deleting.get_or_insert(now);
+            timeline.deleting.get_or_insert(now);
         }
         if change == ChangeKind::Removed {
-            life.gone = Some(now);
+            timeline.deleted = Some(now);
             *present = present.saturating_sub(1);
         }
     }
 
-    /// The time that counts begins: what was most before is forgotten.
+    /// Starts the measurement: resets the peaks to the current numbers.
     pub(crate) fn begin(&self) {
-        let mut inside = self.inside.lock();
-        (inside.most, inside.most_vms) = (inside.present, inside.vms.len());
+        let mut state = self.state.lock();
+        (state.peak, state.peak_vms) = (state.present, state.vms.len());
     }
 
-    /// Machines now, the most at once, and the most VMs.
+    /// Returns the number of Machines, their peak, and the peak number of VMs.
     pub(crate) fn numbers(&self) -> (usize, usize, usize) {
-        let inside = self.inside.lock();
-        (inside.present, inside.most, inside.most_vms)
+        let state = self.state.lock();
+        (state.present, state.peak, state.peak_vms)
     }
 
-    pub(crate) fn lives(&self) -> BTreeMap<String, Life> {
-        self.inside.lock().lives.clone()
+    pub(crate) fn timelines(&self) -> BTreeMap<String, Timeline> {
+        self.state.lock().timelines.clone()
     }
 }

@@ -1,4 +1,4 @@
-//! Forecasts against what really happened then, on clusters in memory.
+//! Compares forecasts with what happens afterwards, on clusters in memory.
 
 #![allow(clippy::unwrap_used, reason = "the lint spares tests, but not the functions that tests share")]
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::change;
 use crate::cluster::Cluster;
 use crate::record::Record;
-use crate::{Forecast, Options, Seen, Times, forecast, read, svg, text};
+use crate::{Forecast, Options, Snapshot, Times, forecast, read, svg, text};
 
 const DELETE: Duration = Duration::from_secs(25);
 const POD_END: Duration = Duration::from_secs(20);
@@ -24,7 +24,7 @@ fn now() -> Timestamp {
     "2026-03-01T12:00:00Z".parse().unwrap()
 }
 
-/// A cluster that takes its time, with a pool that runs and pods on it.
+/// A cluster in memory with boot and deletion times, a running pool and pods.
 struct Real {
     cluster: Cluster,
     record: Record,
@@ -77,7 +77,7 @@ fn budget(unavailable: usize) -> Value {
 
 impl Real {
     async fn with(objects: &[Value]) -> Self {
-        let mut times = Times::of(&Seen::default(), None, None, Some(POD_END));
+        let mut times = Times::of(&Snapshot::default(), None, None, Some(POD_END));
         times.pod_start.takes = POD_START;
         let cluster = Cluster::new("default", now(), &times, None).unwrap();
         let record = Record::default();
@@ -94,8 +94,8 @@ impl Real {
         Self { cluster, record }
     }
 
-    /// What is read of it, by somebody who is known by this name.
-    async fn read(&self) -> Seen {
+    /// Reads the cluster with the user agent `forecaster`.
+    async fn read(&self) -> Snapshot {
         let spec = ClientSpec::new(UserAgent::new("forecaster", "0", "test"));
         let metrics = Metrics::new().unwrap();
         let client = in_process(self.cluster.server.service(), "default", &spec, &metrics.rest);
@@ -103,78 +103,87 @@ impl Real {
     }
 
     async fn forecast(&self, changed: &Value, quota: Option<usize>) -> Forecast {
-        let seen = self.read().await;
-        assert!(!seen.objects.iter().any(|object| object.to_string().contains("c4n4ry")));
-        let times = Times::of(&seen, None, Some(DELETE), Some(POD_END));
+        let snapshot = self.read().await;
+        assert!(!snapshot.objects.iter().any(|object| object.to_string().contains("c4n4ry")));
+        let times = Times::of(&snapshot, None, Some(DELETE), Some(POD_END));
         let options = Options { quota, horizon: Duration::from_hours(6), now: self.cluster.clock.now() };
-        forecast(&seen, std::slice::from_ref(changed), &times, options).await.unwrap()
+        forecast(&snapshot, std::slice::from_ref(changed), &times, options).await.unwrap()
     }
 
-    /// Does it, and tells how many machines there were at once and how many seconds it took.
+    /// Applies the change. Returns the peak number of Machines and the duration in seconds.
     async fn change(&self, changed: &Value) -> (usize, i64) {
-        let begun = self.cluster.clock.now();
+        let started = self.cluster.clock.now();
         self.record.begin();
-        let (seen, times) =
-            (Seen { namespace: "default".into(), ..Seen::default() }, Times::of(&Seen::default(), None, None, None));
-        change::of(changed, &seen, &times).unwrap().apply(&self.cluster.client).await.unwrap();
+        let (snapshot, times) = (
+            Snapshot { namespace: "default".into(), ..Snapshot::default() },
+            Times::of(&Snapshot::default(), None, None, None),
+        );
+        change::of(changed, &snapshot, &times).unwrap().apply(&self.cluster.client).await.unwrap();
         tokio::time::sleep(Duration::from_hours(3)).await;
-        let last = self.record.lives().into_values().flat_map(|life| [life.ready, life.gone]).flatten().max().unwrap();
-        (self.record.numbers().1, last.duration_since(begun).as_secs())
+        let last = self
+            .record
+            .timelines()
+            .into_values()
+            .flat_map(|timeline| [timeline.ready, timeline.deleted])
+            .flatten()
+            .max()
+            .unwrap();
+        (self.record.numbers().1, last.duration_since(started).as_secs())
     }
 }
 
 async fn compare(real: &Real, changed: &Value) -> Forecast {
-    let foreseen = real.forecast(changed, None).await;
+    let forecast = real.forecast(changed, None).await;
     let (at_once, took) = real.change(changed).await;
-    assert!(foreseen.finished, "{}", text(&foreseen));
-    assert_eq!(foreseen.machines_at_once, at_once, "{}", text(&foreseen));
-    let off = (foreseen.seconds - took).abs();
-    assert!(off * 5 <= took, "foreseen {} s, it took {took} s\n{}", foreseen.seconds, text(&foreseen));
-    foreseen
+    assert!(forecast.finished, "{}", text(&forecast));
+    assert_eq!(forecast.machines_at_once, at_once, "{}", text(&forecast));
+    let off = (forecast.seconds - took).abs();
+    assert!(off * 5 <= took, "forecast {} s, it took {took} s\n{}", forecast.seconds, text(&forecast));
+    forecast
 }
 
 /// Shows OPR-13.
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_one_by_one_takes_as_long_as_foreseen() {
+async fn forecast_of_a_rollout_one_by_one_is_right() {
     let strategy = json!({ "maxSurge": 1, "maxUnavailable": 0 });
     let real = Real::with(&[class("small"), class("large"), pool(4, "small", &strategy)]).await;
-    let foreseen = compare(&real, &pool(4, "large", &strategy)).await;
-    assert_eq!((foreseen.made, foreseen.deleted, foreseen.machines_after), (4, 4, 4));
-    assert!(foreseen.held_up_by.is_empty(), "{}", text(&foreseen));
-    let drawn = svg(&foreseen);
+    let forecast = compare(&real, &pool(4, "large", &strategy)).await;
+    assert_eq!((forecast.created, forecast.deleted, forecast.machines_after), (4, 4, 4));
+    assert!(forecast.delayed_by.is_empty(), "{}", text(&forecast));
+    let drawn = svg(&forecast);
     assert_eq!(drawn.matches("text-anchor=\"end\"").count(), 8, "{drawn}");
 }
 
 /// Shows OPR-13.
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_that_a_budget_holds_up_takes_as_long_as_foreseen() {
+async fn forecast_of_a_rollout_delayed_by_a_budget_is_right() {
     let strategy = json!({ "maxSurge": 2, "maxUnavailable": 0 });
     let objects = [class("small"), class("large"), pool(4, "small", &strategy), shop(12), budget(1)];
     let real = Real::with(&objects).await;
-    let foreseen = compare(&real, &pool(4, "large", &strategy)).await;
-    let held: Vec<&str> = foreseen.held_up_by.iter().map(|held| held.what.as_str()).collect();
-    assert_eq!(held, ["PodDisruptionBudget default/shop"], "{}", text(&foreseen));
+    let forecast = compare(&real, &pool(4, "large", &strategy)).await;
+    let obstacles: Vec<&str> = forecast.delayed_by.iter().map(|delay| delay.what.as_str()).collect();
+    assert_eq!(obstacles, ["PodDisruptionBudget default/shop"], "{}", text(&forecast));
 }
 
 /// Shows OPR-13.
 #[tokio::test(start_paused = true)]
-async fn a_roll_out_that_grows_at_the_same_time_takes_as_long_as_foreseen() {
+async fn forecast_of_a_rollout_with_scale_up_is_right() {
     let strategy = json!({ "maxSurge": 0, "maxUnavailable": 2 });
     let real = Real::with(&[class("small"), class("large"), pool(5, "small", &strategy), shop(6), budget(3)]).await;
-    let foreseen = compare(&real, &pool(9, "large", &strategy)).await;
-    assert_eq!((foreseen.machines_before, foreseen.machines_after), (5, 9));
+    let forecast = compare(&real, &pool(9, "large", &strategy)).await;
+    assert_eq!((forecast.machines_before, forecast.machines_after), (5, 9));
 }
 
 /// Shows OPR-14.
 #[tokio::test(start_paused = true)]
-async fn the_cluster_is_listed_and_nothing_else() {
+async fn forecast_only_lists_the_cluster() {
     let strategy = json!({ "maxSurge": 1, "maxUnavailable": 0 });
     let real = Real::with(&[class("small"), class("large"), pool(2, "small", &strategy), shop(2)]).await;
     let before = real.cluster.server.revision();
     real.forecast(&pool(2, "large", &strategy), None).await;
-    let asked = real.cluster.server.request_counts();
-    let ours = asked.keys().filter(|tally| tally.user_agent.starts_with("forecaster"));
-    let verbs: std::collections::BTreeSet<&str> = ours.map(|tally| tally.verb.as_str()).collect();
+    let requests = real.cluster.server.request_counts();
+    let from_forecast = requests.keys().filter(|tally| tally.user_agent.starts_with("forecaster"));
+    let verbs: std::collections::BTreeSet<&str> = from_forecast.map(|tally| tally.verb.as_str()).collect();
     assert_eq!(verbs, ["list"].into());
     let written = |kind: &str| real.cluster.server.changes(kind, before).unwrap().len();
     assert_eq!((written("machines.machine.sapcloud.io"), written("pods"), written("nodes")), (0, 0, 0));
@@ -182,31 +191,31 @@ async fn the_cluster_is_listed_and_nothing_else() {
 
 /// Shows OPR-15.
 #[tokio::test(start_paused = true)]
-async fn a_quota_that_is_too_small_is_told_before_it_hurts() {
+async fn forecast_reports_a_quota_that_is_too_small() {
     let strategy = json!({ "maxSurge": 2, "maxUnavailable": 0 });
     let real = Real::with(&[class("small"), class("large"), pool(3, "small", &strategy)]).await;
     let tight = real.forecast(&pool(3, "large", &strategy), Some(4)).await;
     assert!(tight.vms_at_once <= 4 && tight.quota_refusals > 0, "{}", text(&tight));
     let none = real.forecast(&pool(3, "large", &strategy), Some(3)).await;
-    assert!(!none.finished && !none.not_done.is_empty(), "{}", text(&none));
+    assert!(!none.finished && !none.incomplete.is_empty(), "{}", text(&none));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_changes_nothing_makes_and_deletes_nothing() {
+async fn forecast_without_a_change_creates_and_deletes_nothing() {
     let strategy = json!({ "maxSurge": 1, "maxUnavailable": 0 });
     let real = Real::with(&[class("small"), pool(3, "small", &strategy)]).await;
     let same = real.forecast(&pool(3, "small", &strategy), None).await;
-    assert_eq!((same.made, same.deleted, same.machines_at_once), (0, 0, 3), "{}", text(&same));
-    assert!(text(&same).contains("none is made or deleted, 3 stay"), "{}", text(&same));
+    assert_eq!((same.created, same.deleted, same.machines_at_once), (0, 0, 3), "{}", text(&same));
+    assert!(text(&same).contains("no changes; 3 machines unchanged"), "{}", text(&same));
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_played_is_told_in_a_sentence() {
+async fn forecast_rejects_kinds_that_it_cannot_simulate() {
     let real = Real::with(&[]).await;
-    let seen = real.read().await;
-    let times = Times::of(&seen, None, None, None);
+    let snapshot = real.read().await;
+    let times = Times::of(&snapshot, None, None, None);
     let options = Options { quota: None, horizon: Duration::from_mins(1), now: now() };
     let odd = json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "c" } });
-    let error = forecast(&seen, &[odd], &times, options).await.unwrap_err();
+    let error = forecast(&snapshot, &[odd], &times, options).await.unwrap_err();
     assert!(error.contains("ConfigMap") && error.contains("MachineDeployment"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! The answer, for people.
+//! The result as text.
 
 use std::fmt::Write;
 
@@ -7,11 +7,11 @@ use jiff::SignedDuration;
 
 use crate::{Bar, Forecast};
 
-/// How many cells the chart has, and how many machines it shows.
+/// Width of the chart, and maximum number of Machines in it.
 const CELLS: i64 = 56;
 const ROWS: usize = 40;
 
-/// The whole of it.
+/// Returns the result as text.
 #[must_use]
 pub fn text(forecast: &Forecast) -> String {
     let mut out = String::new();
@@ -24,24 +24,24 @@ pub(crate) fn seconds(seconds: i64) -> String {
 }
 
 fn write(out: &mut String, forecast: &Forecast) -> std::fmt::Result {
-    let Forecast { machines_before: before, machines_after: after, made, deleted, .. } = forecast;
-    writeln!(out, "If it were applied at {}:", forecast.at.strftime("%Y-%m-%d %H:%M:%S UTC"))?;
-    if *made == 0 && *deleted == 0 && forecast.finished {
-        writeln!(out, "  machines    none is made or deleted, {before} stay as they are")?;
+    let Forecast { machines_before: before, machines_after: after, created, deleted, .. } = forecast;
+    writeln!(out, "If applied at {}:", forecast.at.strftime("%Y-%m-%d %H:%M:%S UTC"))?;
+    if *created == 0 && *deleted == 0 && forecast.finished {
+        writeln!(out, "  machines    no changes; {} unchanged", count(*before, "machine"))?;
     } else {
-        writeln!(out, "  machines    {made} made, {deleted} deleted; {before} before, {after} after")?;
-        writeln!(out, "  at once     {} at most, {}", count(forecast.machines_at_once, "machine"), vms(forecast))?;
+        writeln!(out, "  machines    {created} created, {deleted} deleted; {before} before, {after} after")?;
+        writeln!(out, "  peak        {}, {}", count(forecast.machines_at_once, "machine"), vms(forecast))?;
         if forecast.finished {
-            writeln!(out, "  takes       {}", seconds(forecast.seconds))?;
+            writeln!(out, "  duration    {}", seconds(forecast.seconds))?;
         } else {
-            writeln!(out, "  takes       longer than {}: it had not come to its end", seconds(forecast.seconds))?;
+            writeln!(out, "  duration    not finished after {} (--horizon)", seconds(forecast.seconds))?;
         }
     }
-    lines(out, "not done", &forecast.not_done)?;
-    let held = |held: &crate::HoldUp| {
-        format!("{}: {} in all, {}", held.what, seconds(held.seconds), count(held.machines, "machine"))
+    lines(out, "incomplete", &forecast.incomplete)?;
+    let delay = |delay: &crate::Delay| {
+        format!("{}: {} in total, {}", delay.what, seconds(delay.seconds), count(delay.machines, "machine"))
     };
-    lines(out, "held up by", &forecast.held_up_by.iter().map(held).collect::<Vec<_>>())?;
+    lines(out, "delayed by", &forecast.delayed_by.iter().map(delay).collect::<Vec<_>>())?;
     chart(out, forecast)?;
     lines(out, "assumed", &forecast.assumed)?;
     lines(out, "not read", &forecast.not_read)?;
@@ -53,20 +53,22 @@ fn vms(forecast: &Forecast) -> String {
     match forecast.quota {
         None => vms,
         Some(quota) if forecast.quota_refusals > 0 => {
-            format!("{vms} of {quota} that there is room for; {} were refused", count(forecast.quota_refusals, "order"))
+            let calls = count(forecast.quota_refusals, "create call");
+            let were = if forecast.quota_refusals == 1 { "was" } else { "were" };
+            format!("{vms} (quota {quota}); {calls} {were} refused by the quota")
         }
-        Some(quota) => format!("{vms} of {quota} that there is room for"),
+        Some(quota) => format!("{vms} (quota {quota})"),
     }
 }
 
 fn lines(out: &mut String, what: &str, all: &[String]) -> std::fmt::Result {
-    for (place, line) in all.iter().enumerate() {
-        writeln!(out, "  {:<12}{line}", if place == 0 { what } else { "" })?;
+    for (index, line) in all.iter().enumerate() {
+        writeln!(out, "  {:<12}{line}", if index == 0 { what } else { "" })?;
     }
     Ok(())
 }
 
-/// A row for each machine that comes or goes.
+/// Writes a row for each Machine that is created or deleted.
 fn chart(out: &mut String, forecast: &Forecast) -> std::fmt::Result {
     if forecast.machines.is_empty() || forecast.seconds == 0 {
         return Ok(());
@@ -83,19 +85,19 @@ fn chart(out: &mut String, forecast: &Forecast) -> std::fmt::Result {
     if more > 0 {
         writeln!(out, "  and {more} more")?;
     }
-    writeln!(out, "  . being made, # runs, - being deleted\n")
+    writeln!(out, "  . creating, # running, - deleting\n")
 }
 
-fn row(bar: &Bar, whole: i64) -> String {
-    let cell = |place: i64| {
-        let at = place * whole / CELLS;
+fn row(bar: &Bar, total: i64) -> String {
+    let cell = |column: i64| {
+        let at = column * total / CELLS;
         let after = |time: Option<i64>| time.is_some_and(|time| time <= at);
         match bar {
-            _ if after(bar.gone) => ' ',
+            _ if after(bar.deleted) => ' ',
             _ if after(bar.deleting) => '-',
-            Bar { made: None, .. } => '#',
+            Bar { created: None, .. } => '#',
             _ if after(bar.ready) => '#',
-            _ if after(bar.made) => '.',
+            _ if after(bar.created) => '.',
             _ => ' ',
         }
     };
@@ -106,12 +108,12 @@ fn row(bar: &Bar, whole: i64) -> String {
 mod tests {
     use super::*;
 
-    fn bar(made: Option<i64>, ready: Option<i64>, deleting: Option<i64>, gone: Option<i64>) -> Bar {
-        Bar { name: "m".into(), class: "c".into(), made, ready, deleting, gone }
+    fn bar(created: Option<i64>, ready: Option<i64>, deleting: Option<i64>, deleted: Option<i64>) -> Bar {
+        Bar { name: "m".into(), class: "c".into(), created, ready, deleting, deleted }
     }
 
     #[test]
-    fn a_row_shows_a_life_from_left_to_right() {
+    fn row_shows_creation_and_deletion_from_left_to_right() {
         let new = row(&bar(Some(0), Some(28), None, None), 56);
         assert_eq!(new, format!("{}{}", ".".repeat(28), "#".repeat(28)));
         let old = row(&bar(None, None, Some(28), Some(42)), 56);

@@ -1,7 +1,8 @@
-//! How long things have taken so far, as the objects tell it.
+//! Durations measured from the objects.
 //!
-//! A machine and its node say when they were made; a pod says when it was bound and when it became ready. The median is taken, because one
-//! machine that took an hour says nothing about the next. How long deletions and the ends of pods take is in no object: it is assumed, and said.
+//! A Machine and its Node have creation timestamps. A pod has the times at which it was scheduled and became ready. The
+//! median is used, so that one slow Machine does not distort the result. Deletion times of VMs and pods are in no
+//! object; they are assumed, and the result says so.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,67 +10,72 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::seen::{Seen, text};
+use crate::snapshot::{Snapshot, text};
 
-/// A duration, and where it comes from.
+/// A duration and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Time {
-    /// How long.
+    /// The duration.
     pub takes: Duration,
-    /// From where that is known, for people.
+    /// Source of the duration, for the output.
     pub source: String,
 }
 
-/// How long things take.
+/// All durations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Times {
-    /// From the creation of a machine until its node has joined, by class.
+    /// Time from the creation of a Machine until its Node joins, by MachineClass.
     pub boot: BTreeMap<String, Time>,
-    /// The same for a class of which no machine was seen.
+    /// The same for a MachineClass without Machines.
     pub boot_of_others: Time,
-    /// From the order to delete a VM until it is gone.
+    /// Time from the delete call until the VM is deleted.
     pub delete: Time,
-    /// From the binding of a pod until it is ready.
+    /// Time from the scheduling of a pod until it is ready.
     pub pod_start: Time,
-    /// From the eviction of a pod until it is gone, if its grace period allows so much.
+    /// Time from the eviction of a pod until it is deleted, at most its grace period.
     pub pod_end: Time,
 }
 
-/// What is assumed where nothing was seen.
+/// Defaults if nothing was measured.
 const BOOT: Duration = Duration::from_mins(2);
 const DELETE: Duration = Duration::from_secs(30);
 const POD_START: Duration = Duration::from_secs(10);
 const POD_END: Duration = Duration::from_secs(5);
 
 impl Times {
-    /// As the objects tell it; what the caller says counts more.
+    /// Measures durations. Values of the caller take precedence.
     #[must_use]
-    pub fn of(seen: &Seen, boot: Option<Duration>, delete: Option<Duration>, pod_end: Option<Duration>) -> Self {
+    pub fn of(
+        snapshot: &Snapshot,
+        boot: Option<Duration>,
+        delete: Option<Duration>,
+        pod_end: Option<Duration>,
+    ) -> Self {
         let mut boots: BTreeMap<String, Vec<Duration>> = BTreeMap::new();
-        for machine in seen.of("Machine") {
-            let joined = seen.node_of(machine).and_then(|node| time(node, "/metadata/creationTimestamp"));
+        for machine in snapshot.of("Machine") {
+            let joined = snapshot.node_of(machine).and_then(|node| time(node, "/metadata/creationTimestamp"));
             let took = since(time(machine, "/metadata/creationTimestamp"), joined);
             boots.entry(text(machine, "/spec/class/name").to_owned()).or_default().extend(took);
         }
         let all: Vec<Duration> = boots.values().flatten().copied().collect();
-        let seen_boot = |took: &[Duration]| median(took).map(|takes| measured(takes, took.len(), "machine"));
-        // Whoever says both in the same second says nothing.
-        let starts: Vec<Duration> = seen.of("Pod").filter_map(start).filter(|took| !took.is_zero()).collect();
-        let said = |takes: Duration| Time { takes, source: "as you said".to_owned() };
+        let measured_boot = |took: &[Duration]| median(took).map(|takes| measured(takes, took.len(), "machine"));
+        // Timestamps have a resolution of one second, so a pod with the same time twice measures nothing.
+        let starts: Vec<Duration> = snapshot.of("Pod").filter_map(start).filter(|took| !took.is_zero()).collect();
+        let set = |takes: Duration| Time { takes, source: "set by flag".to_owned() };
         let assumed = |takes: Duration| Time { takes, source: "assumed".to_owned() };
         Self {
-            boot_of_others: boot.map(said).or_else(|| seen_boot(&all)).unwrap_or_else(|| assumed(BOOT)),
+            boot_of_others: boot.map(set).or_else(|| measured_boot(&all)).unwrap_or_else(|| assumed(BOOT)),
             boot: match boot {
                 Some(_) => BTreeMap::new(),
-                None => boots.iter().filter_map(|(class, took)| Some((class.clone(), seen_boot(took)?))).collect(),
+                None => boots.iter().filter_map(|(class, took)| Some((class.clone(), measured_boot(took)?))).collect(),
             },
-            delete: delete.map_or_else(|| assumed(DELETE), said),
+            delete: delete.map_or_else(|| assumed(DELETE), set),
             pod_start: median(&starts).map_or_else(|| assumed(POD_START), |takes| measured(takes, starts.len(), "pod")),
-            pod_end: pod_end.map_or_else(|| assumed(POD_END), said),
+            pod_end: pod_end.map_or_else(|| assumed(POD_END), set),
         }
     }
 
-    /// How long a machine of this class takes.
+    /// Returns the boot time of a MachineClass.
     pub(crate) fn boot_of(&self, class: &str) -> &Time {
         self.boot.get(class).unwrap_or(&self.boot_of_others)
     }
@@ -93,7 +99,7 @@ fn since(from: Option<Timestamp>, to: Option<Timestamp>) -> Option<Duration> {
     Duration::try_from(to?.duration_since(from?)).ok()
 }
 
-/// From when a pod was bound until it was ready, if it has been so ever since.
+/// Returns how long a pod took to become ready, if it has been ready since then.
 fn start(pod: &Value) -> Option<Duration> {
     let conditions = pod.pointer("/status/conditions")?.as_array()?;
     let at = |kind: &str| {
@@ -118,27 +124,27 @@ mod tests {
 
     /// Shows OPR-15.
     #[test]
-    fn a_class_takes_the_median_of_its_machines_and_others_that_of_all() {
+    fn boot_time_is_the_median_of_the_class_or_of_all() {
         let objects = [
             machine("a", "x", "2026-01-01T00:00:00Z", "2026-01-01T00:01:00Z"),
             machine("b", "x", "2026-01-01T00:00:00Z", "2026-01-01T00:01:30Z"),
             machine("c", "x", "2026-01-01T00:00:00Z", "2026-01-01T01:00:00Z"),
             machine("d", "y", "2026-01-01T00:00:00Z", "2026-01-01T00:00:20Z"),
         ];
-        let seen = Seen { objects: objects.concat(), ..Seen::default() };
-        let times = Times::of(&seen, None, None, None);
+        let snapshot = Snapshot { objects: objects.concat(), ..Snapshot::default() };
+        let times = Times::of(&snapshot, None, None, None);
         assert_eq!(times.boot_of("x").takes, Duration::from_secs(90));
         assert_eq!(times.boot_of("y").takes, Duration::from_secs(20));
         assert_eq!(times.boot_of("z").takes, Duration::from_secs(90));
         assert_eq!(times.boot_of("x").source, "median of 3 machines");
-        let said = Times::of(&seen, Some(Duration::from_secs(7)), None, None);
-        assert_eq!(said.boot_of("x").takes, Duration::from_secs(7));
+        let set = Times::of(&snapshot, Some(Duration::from_secs(7)), None, None);
+        assert_eq!(set.boot_of("x").takes, Duration::from_secs(7));
     }
 
     /// Shows OPR-15.
     #[test]
-    fn nothing_seen_is_assumed_and_said() {
-        let times = Times::of(&Seen::default(), None, None, None);
+    fn boot_time_is_assumed_when_no_machine_joined() {
+        let times = Times::of(&Snapshot::default(), None, None, None);
         assert_eq!((times.boot_of("x").takes, times.boot_of("x").source.as_str()), (BOOT, "assumed"));
     }
 }

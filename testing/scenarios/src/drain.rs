@@ -112,7 +112,9 @@ async fn drain_continues_when_its_budget_allows_it(fixture: &Fixture) -> Result<
     let _process = fixture.start()?;
     busy_budget(fixture, &json!({})).await?;
     fixture.delete(0).await?;
-    let machine = fixture.until_machine(0, "names the blocking budget", |m| description(m).contains("budget")).await?;
+    let machine = fixture
+        .until_machine(0, "names the blocking budget", |m| description(m).contains("PodDisruptionBudget"))
+        .await?;
     ensure(description(&machine).contains("/web-") && description(&machine).ends_with("Initiate node drain"), || {
         description(&machine).to_owned()
     })?;
@@ -132,7 +134,8 @@ async fn drain_continues_when_its_budget_allows_it(fixture: &Fixture) -> Result<
 /// but it is not misconfigured.
 async fn busy_budget(fixture: &Fixture, machine: &Value) -> Result<(), Failure> {
     prepare_with(fixture, 2, &json!({ "metadata": { "labels": { "guarded": "yes" } } }), machine).await?;
-    let unready = json!({ "metadata": { "labels": { "guarded": "yes" }, "annotations": { READY_ANNOTATION: "false" } } });
+    let unready =
+        json!({ "metadata": { "labels": { "guarded": "yes" }, "annotations": { READY_ANNOTATION: "false" } } });
     fixture.deploy("unready", 1, &unready).await?;
     fixture.budget(&json!({ "guarded": "yes" }), &json!({ "minAvailable": 2 })).await?;
     until_counted(fixture, 3).await
@@ -158,7 +161,7 @@ async fn drain_with_a_blocking_budget_ends_at_its_timeout(fixture: &Fixture) -> 
     let _process = fixture.start()?;
     busy_budget(fixture, &json!({ "drainTimeout": format!("{}s", timeout.as_secs()) })).await?;
     fixture.delete(0).await?;
-    fixture.until_machine(0, "names the blocking budget", |m| description(m).contains("budget")).await?;
+    fixture.until_machine(0, "names the blocking budget", |m| description(m).contains("PodDisruptionBudget")).await?;
     let took = fixture.time_to_delete(0).await?;
     // The timeout counts from the whole second of the deletionTimestamp.
     let early = timeout.saturating_sub(SLACK);
@@ -176,7 +179,9 @@ async fn misconfigured_budget_is_reported_immediately(fixture: &Fixture) -> Resu
     let begin = fixture.environment.clock.instant();
     let reported = |m: &Machine| description(m).contains("is misconfigured and requires zero voluntary evictions");
     let machine = fixture.until_machine(0, "reports that the budget is misconfigured", reported).await?;
-    ensure(begin.elapsed() < SLACK * fixture.environment.pace.slowdown, || format!("reported after {:?}", begin.elapsed()))?;
+    ensure(begin.elapsed() < SLACK * fixture.environment.pace.slowdown, || {
+        format!("reported after {:?}", begin.elapsed())
+    })?;
     let text = description(&machine);
     let one = format!(
         "pod disruption budget {}/budget is misconfigured and requires zero voluntary evictions",
@@ -213,7 +218,9 @@ async fn the_disks_of_a_stateful_set_move_one_by_one(fixture: &Fixture) -> Resul
         if pods.iter().filter(|pod| is_ready(pod) && is_on(pod, &there)).count() == DISKS {
             break;
         }
-        ensure(begin.elapsed() < fixture.environment.pace.timeout, || "the pods never became ready on the other node".to_owned())?;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || {
+            "the pods never became ready on the other node".to_owned()
+        })?;
         tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
     fixture.until_gone(0).await?;
@@ -291,9 +298,7 @@ async fn until_silent(fixture: &Fixture, n: usize) -> Result<(), Failure> {
         if condition(&node, "Ready").0 == "Unknown" {
             return Ok(());
         }
-        ensure(begin.elapsed() < fixture.environment.pace.timeout, || {
-            "the node was not marked Unknown".to_owned()
-        })?;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || "the node was not marked Unknown".to_owned())?;
         tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
 }
@@ -314,20 +319,24 @@ async fn pod_held_by_a_finalizer_is_named_during_the_drain(fixture: &Fixture) ->
     fixture.place("held", 0, &json!({ "metadata": { "finalizers": [HOLD] } })).await?;
     fixture.until_ready_on(0, 1).await?;
     fixture.delete(0).await?;
-    let named = |m: &Machine| description(m).contains("pod \"held\"") && description(m).contains("finalizer example.com/hold");
+    let named = |m: &Machine| {
+        description(m).contains("pod \"held\"") && description(m).contains("finalizers: example.com/hold")
+    };
     let machine = fixture.until_machine(0, "names the pod and its finalizer", named).await?;
     ensure(description(&machine).ends_with("Initiate node drain"), || description(&machine).to_owned())?;
     ensure(fixture.cloud.vms().len() == 1, || "its VM is gone".to_owned())?;
     merge(&fixture.api::<Pod>(), "held", json!({ "metadata": { "finalizers": null } })).await?;
     let took = fixture.time_to_delete(0).await?;
-    ensure(took < SLACK * fixture.environment.pace.slowdown, || format!("took {took:?} after the finalizer was removed"))
+    ensure(took < SLACK * fixture.environment.pace.slowdown, || {
+        format!("took {took:?} after the finalizer was removed")
+    })
 }
 
 async fn force_label_takes_effect_during_a_drain(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     busy_budget(fixture, &json!({})).await?;
     fixture.delete(0).await?;
-    fixture.until_machine(0, "names the blocking budget", |m| description(m).contains("budget")).await?;
+    fixture.until_machine(0, "names the blocking budget", |m| description(m).contains("PodDisruptionBudget")).await?;
     let name = fixture.machine_name(0);
     merge(&fixture.machines(), &name, json!({ "metadata": { "labels": { "force-deletion": "True" } } })).await?;
     let took = fixture.time_to_delete(0).await?;

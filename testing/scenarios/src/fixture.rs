@@ -20,7 +20,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::result::ensure;
-use crate::{Failure, Environment};
+use crate::{Environment, Failure};
 
 /// The class every fixture has.
 pub(crate) const CLASS: &str = "small";
@@ -145,8 +145,7 @@ impl Fixture {
     /// Creates machine number `n` with a spec that our own types would reject.
     pub async fn create_unchecked(&self, n: usize, spec: Value) -> Result<(), Failure> {
         let kind = Machine::api_resource();
-        let machines: kube::Api<DynamicObject> =
-            kube::Api::namespaced_with(self.user.clone(), &self.namespace, &kind);
+        let machines: kube::Api<DynamicObject> = kube::Api::namespaced_with(self.user.clone(), &self.namespace, &kind);
         let machine = DynamicObject::new(&self.machine_name(n), &kind).data(json!({ "spec": spec }));
         let created = machines.create(&PostParams::default(), &machine).await;
         created.map(drop).map_err(Failure::api("create a Machine"))
@@ -155,7 +154,11 @@ impl Fixture {
     /// Deletes machine number `n`.
     pub async fn delete(&self, n: usize) -> Result<(), Failure> {
         let name = self.machine_name(n);
-        self.machines().delete(&name, &DeleteParams::default()).await.map(drop).map_err(Failure::api("delete a Machine"))
+        self.machines()
+            .delete(&name, &DeleteParams::default())
+            .await
+            .map(drop)
+            .map_err(Failure::api("delete a Machine"))
     }
 
     /// Returns the Machines of this fixture, with the client of a user.

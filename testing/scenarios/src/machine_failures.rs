@@ -68,7 +68,9 @@ pub(crate) async fn create_error_of_each_code_is_reported_and_retried(fixture: &
             let about_it = event.involved_object.name.as_deref() == Some(&name);
             about_it && event.message.as_deref().is_some_and(|message| message.starts_with(&words))
         };
-        ensure(events.items.iter().any(is_reported), || format!("no Event reports that the creation of machine {n} failed with {code}"))?;
+        ensure(events.items.iter().any(is_reported), || {
+            format!("no Event reports that the creation of machine {n} failed with {code}")
+        })?;
     }
     fixture.ensure_single_vms(CODES.len())
 }
@@ -130,9 +132,7 @@ pub(crate) async fn lost_node_that_returns_keeps_its_vm(fixture: &Fixture) -> Re
     fixture.ensure_single_vms(1)
 }
 
-pub(crate) async fn permanently_lost_nodes_are_marked_failed_one_at_a_time(
-    fixture: &Fixture,
-) -> Result<(), Failure> {
+pub(crate) async fn permanently_lost_nodes_are_marked_failed_one_at_a_time(fixture: &Fixture) -> Result<(), Failure> {
     const MACHINES: usize = 4;
     let _process = fixture.start()?;
     deployment(fixture, MACHINES).await?;
@@ -185,12 +185,16 @@ pub(crate) async fn a_name_is_free_again_as_soon_as_its_machine_is_gone(fixture:
     fixture.delete(0).await?;
     let begin = fixture.environment.clock.instant();
     while fixture.create(0).await.is_err() {
-        ensure(begin.elapsed() < fixture.environment.pace.timeout, || "timed out waiting until the name is free".to_owned())?;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || {
+            "timed out waiting until the name is free".to_owned()
+        })?;
         tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
     let second = fixture.until_phase(0, MachinePhase::Running).await?;
     ensure(first.uid() != second.uid(), || "the machine was not replaced".to_owned())?;
-    ensure(first.spec.provider_id != second.spec.provider_id, || "the machine has the VM of its predecessor".to_owned())?;
+    ensure(first.spec.provider_id != second.spec.provider_id, || {
+        "the machine has the VM of its predecessor".to_owned()
+    })?;
     fixture.ensure_single_vms(1)?;
     fixture.delete(0).await?;
     fixture.until_gone(0).await
@@ -206,9 +210,13 @@ pub(crate) async fn broken_secret_stops_neither_running_nor_deletion(fixture: &F
     patched.map(drop).map_err(Failure::api("break the Secret"))?;
     fixture.create(1).await?;
     let missing = "userdata field not found in secret";
-    fixture.until_machine(1, "reports what is missing", |m| m.status.last_operation.description.contains(missing)).await?;
+    fixture
+        .until_machine(1, "reports what is missing", |m| m.status.last_operation.description.contains(missing))
+        .await?;
     let first = fixture.until_phase(0, MachinePhase::Running).await?;
-    ensure(!first.status.last_operation.description.contains(missing), || "the status of the running machine was changed".to_owned())?;
+    ensure(!first.status.last_operation.description.contains(missing), || {
+        "the status of the running machine was changed".to_owned()
+    })?;
     for n in 0..2 {
         fixture.delete(n).await?;
         fixture.until_gone(n).await?;

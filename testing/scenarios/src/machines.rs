@@ -10,10 +10,10 @@ use runtime::lease::Timing;
 use serde_json::json;
 
 use crate::machine_failures::{
-    a_name_is_free_again_as_soon_as_its_machine_is_gone, node_that_joins_after_the_timeout_is_accepted,
-    lost_node_that_returns_keeps_its_vm, broken_secret_stops_neither_running_nor_deletion,
-    vanished_vm_is_detected_and_its_machine_can_be_deleted, create_error_of_each_code_is_reported_and_retried,
-    permanently_lost_nodes_are_marked_failed_one_at_a_time,
+    a_name_is_free_again_as_soon_as_its_machine_is_gone, broken_secret_stops_neither_running_nor_deletion,
+    create_error_of_each_code_is_reported_and_retried, lost_node_that_returns_keeps_its_vm,
+    node_that_joins_after_the_timeout_is_accepted, permanently_lost_nodes_are_marked_failed_one_at_a_time,
+    vanished_vm_is_detected_and_its_machine_can_be_deleted,
 };
 use crate::result::ensure;
 use crate::{Failure, Fixture, Scenario};
@@ -99,9 +99,7 @@ async fn ten_machines_survive_a_controller_killed_repeatedly(fixture: &Fixture) 
     Ok(())
 }
 
-async fn machine_deleted_during_creation_leaves_nothing_behind(
-    fixture: &Fixture,
-) -> Result<(), Failure> {
+async fn machine_deleted_during_creation_leaves_nothing_behind(fixture: &Fixture) -> Result<(), Failure> {
     const MACHINES: usize = 8;
     let _process = fixture.start()?;
     let pace = &fixture.environment.pace;
@@ -128,7 +126,11 @@ async fn machine_continues_when_its_class_is_created(fixture: &Fixture) -> Resul
     let pace = &fixture.environment.pace;
     let own = pace.create + pace.boot + pace.join;
     ensure(begin.elapsed() < own + Duration::from_secs(15), || {
-        format!("took {:?}: a watch event must trigger the reconcile, not the retry after {:?}", begin.elapsed(), pace.policy.long_retry)
+        format!(
+            "took {:?}: a watch event must trigger the reconcile, not the retry after {:?}",
+            begin.elapsed(),
+            pace.policy.long_retry
+        )
     })
 }
 
@@ -137,7 +139,9 @@ async fn machine_continues_when_its_secret_is_created(fixture: &Fixture) -> Resu
     let _process = fixture.start()?;
     fixture.create(0).await?;
     let missing = "does not exist; create it with the key userData";
-    fixture.until_machine(0, "reports what is missing", |m| m.status.last_operation.description.contains(missing)).await?;
+    fixture
+        .until_machine(0, "reports what is missing", |m| m.status.last_operation.description.contains(missing))
+        .await?;
     fixture.create_secret().await?;
     fixture.until_phase(0, MachinePhase::Running).await.map(drop)
 }
@@ -165,9 +169,7 @@ async fn invalid_duration_is_reported_and_blocks_no_other_machine(fixture: &Fixt
     ensure(odd.spec.provider_id.is_empty(), || "a VM was created for it".to_owned())
 }
 
-async fn undecodable_machine_gets_an_event_and_blocks_no_other(
-    fixture: &Fixture,
-) -> Result<(), Failure> {
+async fn undecodable_machine_gets_an_event_and_blocks_no_other(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     // The schema does not validate this metadata, so a number is accepted where a string is required.
     let spec = json!({
@@ -182,7 +184,9 @@ async fn undecodable_machine_gets_an_event_and_blocks_no_other(
     let name = fixture.machine_name(0);
     let event = events.items.iter().find(|event| event.involved_object.name.as_deref() == Some(&name));
     let description = event.and_then(|event| event.message.clone()).unwrap_or_default();
-    ensure(description.contains("failed to decode the object"), || format!("the message of the Event is {description:?}"))?;
+    ensure(description.contains("failed to decode the object"), || {
+        format!("the message of the Event is {description:?}")
+    })?;
     ensure(fixture.cloud.vms_of(&name).is_empty(), || "a VM was created for it".to_owned())
 }
 
@@ -219,7 +223,9 @@ async fn constant_edits_of_a_machine_do_not_stop_it(fixture: &Fixture) -> Result
         if *machine.phase() == MachinePhase::Running {
             break;
         }
-        ensure(begin.elapsed() < fixture.environment.pace.timeout, || format!("timed out waiting until it runs: {:?}", machine.status))?;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || {
+            format!("timed out waiting until it runs: {:?}", machine.status)
+        })?;
         tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
     fixture.ensure_single_vms(1)?;
@@ -236,7 +242,8 @@ async fn four_events_report_the_life_of_a_machine(fixture: &Fixture) -> Result<(
     tokio::time::sleep(Duration::from_secs(2)).await;
     let events = fixture.api::<Event>().list(&ListParams::default()).await.map_err(Failure::api("list Events"))?;
     let about_it = |event: &&Event| event.involved_object.kind.as_deref() == Some("Machine");
-    let mut reasons: Vec<String> = events.items.iter().filter(about_it).filter_map(|event| event.reason.clone()).collect();
+    let mut reasons: Vec<String> =
+        events.items.iter().filter(about_it).filter_map(|event| event.reason.clone()).collect();
     reasons.sort_unstable();
     ensure(reasons == ["Gone", "Joined", "Terminating", "VMCreated"], || format!("{reasons:?}"))
 }
@@ -264,7 +271,8 @@ async fn orphan_vms_are_deleted_and_no_others(fixture: &Fixture) -> Result<(), F
     fixture.create(0).await?;
     let machine = fixture.until_phase(0, MachinePhase::Running).await?;
     let spec = driver_virtual::Spec::decode(&json!({ "join": "never" }));
-    let spec = spec.map_err(|error| Failure::Expectation(format!("the virtual cloud rejects its own spec: {error}")))?;
+    let spec =
+        spec.map_err(|error| Failure::Expectation(format!("the virtual cloud rejects its own spec: {error}")))?;
     let orphans = ["orphan", machine.name()];
     for name in orphans {
         let created = fixture.cloud.plant(spec.clone(), Some(name.into()));
@@ -278,7 +286,9 @@ async fn orphan_vms_are_deleted_and_no_others(fixture: &Fixture) -> Result<(), F
         ensure(begin.elapsed() < limit, || format!("still there: {:?}", fixture.cloud.vms()))?;
         tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
-    ensure(begin.elapsed() >= fixture.policy.creation_timeout, || "they were deleted before the creation timeout".to_owned())?;
+    ensure(begin.elapsed() >= fixture.policy.creation_timeout, || {
+        "they were deleted before the creation timeout".to_owned()
+    })?;
     let left: Vec<_> = fixture.cloud.vms().into_iter().map(|vm| vm.provider_id).collect();
     ensure(left == [machine.spec.provider_id.clone()], || format!("left: {left:?}"))?;
     fixture.until_phase(0, MachinePhase::Running).await.map(drop)

@@ -8,7 +8,7 @@ use clap::{Parser, ValueEnum};
 use control_plane::{Binaries, Cache, Recipe};
 use scenarios::{
     DRAIN_SCENARIOS, Environment, FLEET_SCENARIOS, Report, SCALE_SCENARIOS, SCENARIOS, STORM_SCENARIOS, Scenario,
-    TAKEOVER_SCENARIOS, run, restore,
+    TAKEOVER_SCENARIOS, restore, run,
 };
 
 #[derive(Parser)]

@@ -25,7 +25,7 @@ use serde_json::json;
 
 use crate::fixture::create;
 use crate::result::ensure;
-use crate::{Failure, Environment, Fixture, Process, ScenarioResult};
+use crate::{Environment, Failure, Fixture, Process, ScenarioResult};
 
 /// Number of Machines that exist before the snapshot.
 const BEFORE: usize = 3;
@@ -223,7 +223,11 @@ impl RestoreScenario {
             .await
     }
 
-    async fn nothing_is_deleted(&self, before: &CloudState, kept: &BTreeMap<String, Option<String>>) -> Result<(), Failure> {
+    async fn nothing_is_deleted(
+        &self,
+        before: &CloudState,
+        kept: &BTreeMap<String, Option<String>>,
+    ) -> Result<(), Failure> {
         let begin = self.environment.clock.instant();
         while begin.elapsed() < WATCHED {
             let now = self.cloud_state();

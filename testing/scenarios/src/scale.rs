@@ -46,9 +46,13 @@ async fn thousand_machines_with_failures_do_not_block_each_other(fixture: &Fixtu
         let running = count(&|machine| machine.spec.class.name == CLASS && *machine.phase() == MachinePhase::Running);
         let reported: BTreeMap<&str, usize> = FAILURES
             .iter()
-            .map(|(class, text)| (*class, count(&|machine| machine.spec.class.name == *class && reports(machine, text))))
+            .map(|(class, text)| {
+                (*class, count(&|machine| machine.spec.class.name == *class && reports(machine, text)))
+            })
             .collect();
-        if running == MACHINES - FAILURES.len() * OF_EACH_KIND && reported.values().all(|number| *number == OF_EACH_KIND) {
+        if running == MACHINES - FAILURES.len() * OF_EACH_KIND
+            && reported.values().all(|number| *number == OF_EACH_KIND)
+        {
             break;
         }
         // Three times the timeout of a single machine.

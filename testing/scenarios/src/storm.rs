@@ -57,7 +57,9 @@ async fn three_hundred_drains_block_no_write(fixture: &Fixture) -> Result<(), Fa
     }
     fixture.until_pods("all pods are terminating", |pods| pods.iter().all(is_leaving)).await?;
     let leaving = fixture.pods().await?.len();
-    ensure(leaving >= MIN_CONCURRENT, || format!("only {leaving} nodes are drained at the same time: this host is too slow"))?;
+    ensure(leaving >= MIN_CONCURRENT, || {
+        format!("only {leaving} nodes are drained at the same time: this host is too slow")
+    })?;
 
     // Uses the connections of the controller: clients of one server share them. The pods that were evicted last
     // terminate last.
@@ -71,7 +73,9 @@ async fn three_hundred_drains_block_no_write(fixture: &Fixture) -> Result<(), Fa
     }
     let begin = fixture.environment.clock.instant();
     fixture.begin_node(NODES, &json!({})).await?;
-    fixture.until_machine(NODES, "has the provider ID of its VM", |machine| !machine.spec.provider_id.is_empty()).await?;
+    fixture
+        .until_machine(NODES, "has the provider ID of its VM", |machine| !machine.spec.provider_id.is_empty())
+        .await?;
     ensure(begin.elapsed() < MAX_WRITE_TIME, || format!("a new machine got its VM after {:?}", begin.elapsed()))?;
     fixture.until_pods("all pods are gone", <[_]>::is_empty).await?;
     for n in 0..NODES {

@@ -10,7 +10,7 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-pub use convergence::{Settles, ConvergenceCheck};
+pub use convergence::{ConvergenceCheck, Settles};
 
 /// A model that can be searched.
 pub trait Model {

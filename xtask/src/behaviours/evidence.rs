@@ -19,7 +19,9 @@ pub(super) fn read(cell: &str) -> Result<Vec<Evidence>, String> {
     let mut found = Vec::new();
     for quoted in cell.split('`').skip(1).step_by(2) {
         if !quoted.starts_with("cargo ") {
-            return Err(format!("`{quoted}` is not a command of CI; a test names its rules in a comment `/// Shows ID.`"));
+            return Err(format!(
+                "`{quoted}` is not a command of CI; a test names its rules in a comment `/// Shows ID.`"
+            ));
         }
         found.push(Evidence::Chore(quoted.to_owned()));
     }

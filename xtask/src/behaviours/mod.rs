@@ -63,7 +63,9 @@ pub(crate) fn check() -> anyhow::Result<()> {
                 continue;
             }
         };
-        faults.extend(evidence.iter().filter_map(|entry| fault(entry, &sources, rule)).map(|why| format!("{rule}: {why}")));
+        faults.extend(
+            evidence.iter().filter_map(|entry| fault(entry, &sources, rule)).map(|why| format!("{rule}: {why}")),
+        );
         let Some(coverage) = coverage(tested.contains(rule.id.as_str()), &evidence) else {
             faults.push(format!(
                 "{rule}: no test shows it; add `/// Shows {}.` above a test, or link an ADR, or write `waits for: WORK`",
@@ -185,7 +187,8 @@ mod tests {
             "# A\n| id | what | how | also shown by |\n|---|---|---|---|\n| A-1 | does | kept | |\n",
         );
         let rules = rules.unwrap();
-        let faults = faults_of_tags(&rules, &[tag("A-1", Kind::Test), tag("A-2", Kind::Test), tag("A-1", Kind::Function)]);
+        let faults =
+            faults_of_tags(&rules, &[tag("A-1", Kind::Test), tag("A-2", Kind::Test), tag("A-1", Kind::Function)]);
         assert_eq!(
             faults,
             ["a.rs: `f` names the rule A-2, which does not exist", "a.rs: `f` is not a test, so it shows no rule"]

@@ -178,8 +178,7 @@ mod tests {
 
     #[test]
     fn case_of_a_suite_counts_as_a_test() {
-        let source =
-            "cases![\n    a_case,\n];\n/// Shows A-1.\nasync fn a_case() {}\n/// Shows A-1.\nasync fn not_listed() {}\n";
+        let source = "cases![\n    a_case,\n];\n/// Shows A-1.\nasync fn a_case() {}\n/// Shows A-1.\nasync fn not_listed() {}\n";
         let kinds: Vec<_> = tags(source).iter().map(|tag| tag.kind).collect();
         assert_eq!(kinds, [Kind::Test, Kind::Function]);
     }

@@ -30,7 +30,8 @@ impl Idioms {
 
     /// Returns the idioms in the text, each with its plain words.
     pub(super) fn find(&self, text: &str) -> Vec<(String, &'static str)> {
-        let found = self.0.iter().filter_map(|idiom| Some((idiom.pattern.find(text)?.as_str().to_owned(), idiom.plain)));
+        let found =
+            self.0.iter().filter_map(|idiom| Some((idiom.pattern.find(text)?.as_str().to_owned(), idiom.plain)));
         found.collect()
     }
 }

@@ -21,7 +21,8 @@ pub(super) fn page(crds: &Path) -> anyhow::Result<String> {
     for kind in KINDS {
         let file = crds.join(format!("machine.sapcloud.io_{kind}.yaml"));
         let yaml = fs::read_to_string(&file).with_context(|| format!("failed to read {}", file.display()))?;
-        let crd: Value = serde_saphyr::from_str(&yaml).with_context(|| format!("failed to parse {}", file.display()))?;
+        let crd: Value =
+            serde_saphyr::from_str(&yaml).with_context(|| format!("failed to parse {}", file.display()))?;
         text.push_str(&section(&crd).with_context(|| format!("{} is not a CRD with a schema", file.display()))?);
     }
     ensure!(text.contains("`spec.replicas`"), "the CRDs have no field spec.replicas");
@@ -33,7 +34,8 @@ fn section(crd: &Value) -> Option<String> {
     let schema = crd.pointer("/spec/versions/0/schema/openAPIV3Schema")?;
     let mut rows = Vec::new();
     add_fields("", schema, &mut rows);
-    let mut text = format!("\n## {kind}\n\n{}\n\n| field | type | description |\n| --- | --- | --- |\n", description(schema));
+    let mut text =
+        format!("\n## {kind}\n\n{}\n\n| field | type | description |\n| --- | --- | --- |\n", description(schema));
     for (path, schema) in rows {
         text.push_str(&format!("| `{path}` | {} | {} |\n", type_of(schema), cell(&description(schema))));
     }

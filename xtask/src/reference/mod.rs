@@ -99,7 +99,9 @@ pub(crate) fn write(mode: Mode) -> anyhow::Result<()> {
         match mode {
             Mode::Write => fs::write(&path, text).with_context(|| format!("failed to write {}", path.display()))?,
             Mode::Check if fs::read_to_string(&path).is_ok_and(|found| found == *text) => {}
-            Mode::Check => bail!("docs/reference/{name} is out of date; run `cargo xtask reference` and commit the result"),
+            Mode::Check => {
+                bail!("docs/reference/{name} is out of date; run `cargo xtask reference` and commit the result")
+            }
         }
     }
     println!("reference: {} pages", pages.len());

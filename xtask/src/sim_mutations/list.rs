@@ -370,4 +370,12 @@ pub(super) const ALL: &[Mutation] = &[
             "        Wake::By { .. } if {on} => Outcome::Again { after: Duration::ZERO },\n        Wake::By { at, .. } => {",
         )],
     },
+    Mutation {
+        name: "the rounding remainder of proportional scaling is lost",
+        file: "crates/planner/src/deployment/scale.rs",
+        edits: &[(
+            "largest.saturating_add(delta.saturating_sub(taken)).max(0)",
+            "largest.saturating_add(if {on} { 0 } else { delta.saturating_sub(taken) }).max(0)",
+        )],
+    },
 ];

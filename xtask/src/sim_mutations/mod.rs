@@ -212,12 +212,7 @@ fn mutated(source: &str, number: usize, mutation: &Mutation) -> anyhow::Result<S
     let mut source = source.to_owned();
     for (from, to) in mutation.edits {
         let places = source.matches(from).count();
-        ensure!(
-            places == 1,
-            "{}: {from:?} occurs {places} times instead of once: {}",
-            mutation.file,
-            mutation.name
-        );
+        ensure!(places == 1, "{}: {from:?} occurs {places} times instead of once: {}", mutation.file, mutation.name);
         source = source.replace(from, &to.replace("{on}", &on));
     }
     Ok(source)

@@ -53,8 +53,7 @@ fn limits(path: &str, limits: &UpdateLimits, manual: bool) -> Vec<FieldError> {
         errors.push(invalid(format!("{path}.{field}"), limit.to_string(), detail));
     }
     if !manual && number(unavailable) == 0 && number(surge) == 0 {
-        let detail =
-            "must not be 0 while maxSurge is 0; set one of them to 1";
+        let detail = "must not be 0 while maxSurge is 0; set one of them to 1";
         errors.push(invalid(format!("{path}.maxUnavailable"), unavailable.to_string(), detail));
     }
     errors

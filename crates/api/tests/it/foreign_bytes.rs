@@ -21,7 +21,10 @@ fn objects(corpus: &str) -> Vec<Vec<u8>> {
     cases.collect()
 }
 
-fn round_trips<K: DeserializeOwned + Serialize + Debug + PartialEq>(corpus: &[Vec<u8>], check: fn(&K) -> Vec<FieldError>) {
+fn round_trips<K: DeserializeOwned + Serialize + Debug + PartialEq>(
+    corpus: &[Vec<u8>],
+    check: fn(&K) -> Vec<FieldError>,
+) {
     let corpus: Vec<&[u8]> = corpus.iter().map(Vec::as_slice).collect();
     fuzz(&corpus, |input| {
         let Ok(object) = serde_json::from_slice::<K>(input) else { return };

@@ -238,5 +238,7 @@ impl<'a> Executor<'a> {
 }
 
 async fn write_node(nodes: &Writer<NodeView>, step: &String, write: &NodeWrite) -> Result<(), WriteError> {
-    nodes.hold(Guard::of_node(write), step).await?.write(write).await.map(drop)
+    let written = nodes.hold(Guard::of_node(write), step).await?.write(write).await?;
+    // If a webhook reverts the write, no event follows, and the marks of a completed rollout would stay.
+    written.map_or(Ok(()), |written| written.kept().map(drop))
 }

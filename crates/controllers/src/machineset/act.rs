@@ -177,10 +177,10 @@ impl<'a> Executor<'a> {
             let requests = batch.iter().map(|create| self.create_one(create).boxed()).collect();
             let mut all_succeeded = true;
             for result in self.concurrently(requests).await {
-                if let RequestResult::Succeeded | RequestResult::NameTaken = result {
+                if result.response().uses_name() {
                     self.manager.memory.renew_name_seed(self.key);
                 }
-                all_succeeded &= matches!(result, RequestResult::Succeeded);
+                all_succeeded &= result.response().sends_next_batch();
                 self.record(result, Some(Operation::Create));
             }
             if !all_succeeded {

@@ -3,12 +3,10 @@
 //! Metadata and spec are written with a merge patch, the status with a strategic merge patch: conditions are merged by type, so those of
 //! the kubelet are not sent. The first write has the version of the decision as precondition, the second the version of the first.
 
-use std::sync::Arc;
-
 use api::view::NodeView;
 use planner::node::NodeWrite;
 
-use super::{Guard, Held, Part, WriteError};
+use super::{Guard, Held, Part, WriteError, Written};
 
 impl<'a> Guard<'a> {
     /// Returns the preconditions of a write to a Node.
@@ -18,13 +16,17 @@ impl<'a> Guard<'a> {
 }
 
 impl Held<'_, NodeView> {
-    /// Writes a Node: one request for the object and one for its status, as needed. Returns the Node after the last write.
-    pub(crate) async fn write(&mut self, write: &NodeWrite) -> Result<Option<Arc<NodeView>>, WriteError> {
+    /// Writes a Node: one request for the object and one for its status, as needed. Returns the combined response.
+    pub(crate) async fn write(&mut self, write: &NodeWrite) -> Result<Option<Written<NodeView>>, WriteError> {
         let parts = [(Part::Object, write.object_patch()), (Part::StrategicStatus, write.status_patch())];
-        let mut last = None;
+        let mut last: Option<Written<NodeView>> = None;
         for (part, body) in parts {
             if let Some(body) = body {
-                last = Some(self.patch(part, body).await?.object);
+                let written = self.patch(part, body).await?;
+                last = Some(match last {
+                    Some(first) => written.after(first),
+                    None => written,
+                });
             }
         }
         Ok(last)

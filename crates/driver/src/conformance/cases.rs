@@ -78,7 +78,9 @@ async fn after_create(probe: &Probe<'_>, request: &MachineRequest) -> Result<Fou
 async fn is_listed(probe: &Probe<'_>, id: &ProviderId) -> Result<(), Failure> {
     let listed = probe.list().await?;
     let named = listed.get(id).map(MachineName::as_str);
-    ensure(named == Some(probe.name()), || format!("list contains {id} with Machine {named:?} instead of {}", probe.name()))
+    ensure(named == Some(probe.name()), || {
+        format!("list contains {id} with Machine {named:?} instead of {}", probe.name())
+    })
 }
 
 async fn created_twice(probe: &Probe<'_>) -> Outcome {
@@ -330,7 +332,9 @@ async fn texts_printable(probe: &Probe<'_>) -> Outcome {
     let made = probe.create_whole(probe.name()).await?;
     let (id, name) = (made.provider_id.as_str(), made.node_name.as_str());
     let fits = |what: &str, text: &str| {
-        ensure(printable(text) == text, || format!("{what} is too long or contains unprintable characters: {text:.200?}"))
+        ensure(printable(text) == text, || {
+            format!("{what} is too long or contains unprintable characters: {text:.200?}")
+        })
     };
     ensure(provider_id_problem(id).is_none(), || format!("the provider ID {:?}: {id:.200?}", provider_id_problem(id)))?;
     ensure(node_name_problem(name).is_none(), || format!("the node name {:?}: {name:.200?}", node_name_problem(name)))?;

@@ -230,5 +230,7 @@ pub(super) async fn answered<T>(
 ) -> Result<Result<T, DriverError>, Failure> {
     const GRACE_PERIOD: Duration = Duration::from_secs(10);
     let answer = tokio::time::timeout(GRACE_PERIOD, work).await;
-    answer.map_err(|_| Failure(format!("{what} did not end within {} s after its deadline or cancellation", GRACE_PERIOD.as_secs())))
+    answer.map_err(|_| {
+        Failure(format!("{what} did not end within {} s after its deadline or cancellation", GRACE_PERIOD.as_secs()))
+    })
 }

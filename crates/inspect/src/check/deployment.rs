@@ -1,4 +1,4 @@
-//! Deployments: how they roll, and whom they select.
+//! Checks the strategy, the times and the selector of MachineDeployments.
 
 use api::names::labels;
 use api::{IntOrString, MachineDeployment, Object, Rounding, SpecDuration, StrategyType, UpdateLimits, validation};
@@ -23,8 +23,13 @@ pub(super) fn check(found: &mut Findings<'_>) {
 
 fn selector(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployment) {
     if deployment.spec.selector.as_ref().is_some_and(api::LabelSelector::is_empty) {
-        let fix = "name a label of spec.template.metadata.labels in it, for example name";
-        found.add(object, "spec.selector", "an empty selector selects all machines; the deployment is refused", fix);
+        let fix = "select a label of spec.template.metadata.labels, for example name";
+        found.add(
+            object,
+            "spec.selector",
+            "an empty selector selects all Machines; the MachineDeployment is rejected",
+            fix,
+        );
     }
 }
 
@@ -43,7 +48,7 @@ fn strategy(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployme
     ];
     for (field, given, of) in unused {
         if given && strategy.kind != of {
-            let problem = format!("it has no effect: spec.strategy.type is {:?}", strategy.kind.as_str());
+            let problem = format!("no effect: spec.strategy.type is {:?}", strategy.kind.as_str());
             found.add(object, field, problem, format!("remove it, or set spec.strategy.type to {}", of.as_str()));
         }
     }
@@ -55,12 +60,13 @@ fn limits(found: &mut Findings<'_>, object: &str, path: &str, limits: &UpdateLim
     let (surge, unavailable) =
         (number(&limits.max_surge, Rounding::Up), number(&limits.max_unavailable, Rounding::Down));
     if let (Some(..=0), Some(..=0)) = (surge, unavailable) {
-        let problem = "maxSurge and maxUnavailable both come to 0, with which nothing could ever move; so one machine at a time is missing all the same";
+        let problem =
+            "maxSurge and maxUnavailable are both 0; the controller replaces one Machine at a time without surge";
         found.add(
             object,
             &format!("{path}.maxUnavailable"),
             problem,
-            "set maxSurge to 1, or maxUnavailable to 1 to say what happens",
+            "set maxSurge to 1, or maxUnavailable to 1 for the same effect",
         );
     }
 }
@@ -71,7 +77,7 @@ fn times(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployment)
         found.add(
             object,
             "spec.minReadySeconds",
-            "it has no effect: a machine counts as available when its node is ready",
+            "no effect: a Machine is available when its Node is ready",
             "remove it",
         );
     }
@@ -81,38 +87,39 @@ fn times(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployment)
         && u64::try_from(deadline).unwrap_or(0) < creation
     {
         let problem = format!(
-            "{deadline} s are shorter than the {creation} s a machine may take to join (creationTimeout): a roll-out is reported as failed though its \
-             first machine may still come"
+            "{deadline} s is shorter than creationTimeout ({creation} s): a rollout is reported as failed although its first Machine \
+             may still join"
         );
         found.add(
             object,
             "spec.progressDeadlineSeconds",
             problem,
-            format!("set it to more than {creation}, or shorten creationTimeout"),
+            format!("set it above {creation}, or decrease creationTimeout"),
         );
     }
     if spec.revision_history_limit.is_some_and(|limit| limit <= 0) {
-        let fix = "keep a few revisions, or remove the field to keep all";
-        found.add(object, "spec.revisionHistoryLimit", "no old set is kept, so there is nothing to go back to", fix);
+        let fix = "keep some revisions, or remove the field to keep all";
+        found.add(object, "spec.revisionHistoryLimit", "no old MachineSet is kept, so a rollback is not possible", fix);
     }
     if spec.paused && spec.rollback_to.is_some() {
-        let problem = "it asks to go back while the deployment is paused: nothing happens until it is resumed";
+        let problem = "a rollback of a paused MachineDeployment starts only after it is resumed";
         found.add(object, "spec.rollbackTo", problem, "set spec.paused to false, or remove spec.rollbackTo");
     }
     if spec.auto_preserve_failed_machine_max > spec.replicas.max(0) {
         let problem = format!(
-            "{} failed machines may be kept and only {} are wanted: a pool that fails is never replaced",
+            "{} failed Machines may be preserved, but only {} are desired: failed Machines may never be replaced",
             spec.auto_preserve_failed_machine_max, spec.replicas
         );
         found.add(object, "spec.autoPreserveFailedMachineMax", problem, "set it below spec.replicas");
     }
     if deployment.label(labels::FREEZE) == Some(labels::FREEZE_VALUE) {
-        let fix = format!("delete what is too many, then annotate it with {}=True", api::names::annotations::UNFREEZE);
-        found.add(object, "metadata.labels.freeze", "it is frozen: no machine is made", fix);
+        let fix =
+            format!("delete the surplus Machines, then set annotation {}=True", api::names::annotations::UNFREEZE);
+        found.add(object, "metadata.labels.freeze", "the MachineDeployment is frozen: no Machines are created", fix);
     }
 }
 
-/// How many machines are replaced at once is limited by the label `name`.
+/// Checks the label `name`, by which concurrent replacements are limited.
 fn name_label(found: &mut Findings<'_>, object: &str, deployment: &MachineDeployment) {
     let label = deployment.spec.template.metadata.labels.as_ref().and_then(|labels| labels.text(labels::NAME));
     let field = "spec.template.metadata.labels.name";
@@ -120,18 +127,19 @@ fn name_label(found: &mut Findings<'_>, object: &str, deployment: &MachineDeploy
         Some(name) if name == deployment.name() => {}
         Some(name) => {
             let problem = format!(
-                "machines say that they are of {name:?}: how many are replaced at once is counted together with those of that deployment"
+                "the label names MachineDeployment {name:?}: the limit of concurrent replacements is shared with it"
             );
             found.add(object, field, problem, format!("set it to {:?}", deployment.name()));
         }
         None => {
-            let problem = "machines do not say of which deployment they are: unhealthy ones are all replaced at once";
+            let problem =
+                "without the label, the number of concurrent replacements of unhealthy Machines is not limited";
             found.add(object, field, problem, format!("set it to {:?}", deployment.name()));
         }
     }
 }
 
-/// Deployments that select each other's machines.
+/// Checks for MachineDeployments that select the same Machines.
 fn overlaps(found: &mut Findings<'_>) {
     let deployments = &found.input.snapshot.deployments.readable;
     for one in deployments {
@@ -139,12 +147,12 @@ fn overlaps(found: &mut Findings<'_>) {
         for other in deployments.iter().filter(|other| other.name() != one.name()) {
             let labels = other.spec.template.metadata.labels.as_ref();
             if labels.is_some_and(|labels| selector.matches(labels) == Ok(true)) {
-                let problem = format!("it also selects the machines of machinedeployment/{}", other.name());
+                let problem = format!("it also selects the Machines of machinedeployment/{}", other.name());
                 found.add(
                     &format!("machinedeployment/{}", one.name()),
                     "spec.selector",
                     problem,
-                    "give each deployment a label of its own, for example name",
+                    "use a unique label for each MachineDeployment, for example name",
                 );
             }
         }

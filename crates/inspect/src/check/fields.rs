@@ -1,7 +1,7 @@
-//! Fields that no definition knows.
+//! Checks for unknown fields.
 //!
-//! The API server drops them without a word, and a timeout that is misspelt is a timeout that does not hold. The schema of our definitions says what
-//! there is.
+//! The API server drops them silently, so a misspelled timeout has no effect. The schemas of the CRDs define the known
+//! fields.
 
 use serde_json::Value;
 
@@ -24,7 +24,7 @@ pub(super) fn check(found: &mut Findings<'_>) {
             None => found.add(
                 &object,
                 "kind",
-                format!("there is no kind {kind:?} in {}", api::names::GROUP),
+                format!("unknown kind {kind:?} in {}", api::names::GROUP),
                 "see `millwright crds`",
             ),
         }
@@ -46,31 +46,31 @@ fn compare(found: &mut Findings<'_>, object: &str, path: &str, value: &Value, sc
                 }
                 let near = nearest(key, known.keys());
                 let fix = near.map_or("remove it".to_owned(), |near| format!("did you mean {near}?"));
-                found.add(object, &field, "there is no such field; the API server drops it without a word", fix);
+                found.add(object, &field, "unknown field; the API server drops it silently", fix);
             }
         }
         Value::Array(items) => {
             let Some(schema) = schema.get("items") else { return };
-            for (place, item) in items.iter().enumerate() {
-                compare(found, object, &format!("{path}[{place}]"), item, schema);
+            for (index, item) in items.iter().enumerate() {
+                compare(found, object, &format!("{path}[{index}]"), item, schema);
             }
         }
         _ => {}
     }
 }
 
-/// The known word that differs in the fewest letters, if they are few.
+/// Returns the known name with the smallest edit distance, if it is at most 3.
 fn nearest<'a>(word: &str, known: impl Iterator<Item = &'a String>) -> Option<&'a str> {
     let near = known.map(|one| (distance(&word.to_lowercase(), &one.to_lowercase()), one.as_str())).min()?;
     (near.0 <= 3).then_some(near.1)
 }
 
-/// How many letters have to be added, removed or changed.
+/// Returns the edit distance of two words.
 fn distance(a: &str, b: &str) -> usize {
     let b: Vec<char> = b.chars().collect();
     let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (place, letter) in a.chars().enumerate() {
-        let mut next = vec![place + 1];
+    for (index, letter) in a.chars().enumerate() {
+        let mut next = vec![index + 1];
         for (column, other) in b.iter().enumerate() {
             let at = |row: &[usize], column: usize| row.get(column).copied().unwrap_or(usize::MAX - 1);
             let changed = at(&row, column) + usize::from(letter != *other);

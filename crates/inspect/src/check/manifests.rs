@@ -1,4 +1,4 @@
-//! Objects from files, as they would be in a cluster.
+//! Adds objects from files to a snapshot.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,18 +12,19 @@ use crate::process::Process;
 use crate::snapshot::{Index, Secret};
 use crate::{Kind, Snapshot, Target, Unreadable};
 
-/// What was read from files.
+/// Objects from files.
 #[derive(Clone, Debug)]
 pub struct Manifests {
-    /// The objects, beside those that were there before.
+    /// The snapshot with the objects.
     pub snapshot: Snapshot,
-    /// The objects that came from the files, as `kind/name`.
+    /// Names of the objects from the files, as `kind/name`.
     pub about: BTreeSet<String>,
-    /// The documents, lists taken apart.
+    /// The documents, with lists split into items.
     pub documents: Vec<Value>,
 }
 
-/// Puts documents into a snapshot; one of the same kind and name that is there already is replaced, as by applying it. Documents of other namespaces are left out.
+/// Adds documents to a snapshot. They replace objects of the same kind and name, as if applied. Documents of other
+/// namespaces are skipped.
 #[must_use]
 pub fn read(documents: Vec<Value>, before: Snapshot) -> Manifests {
     let mut manifests = Manifests { snapshot: before, about: BTreeSet::new(), documents: Vec::new() };
@@ -33,7 +34,7 @@ pub fn read(documents: Vec<Value>, before: Snapshot) -> Manifests {
     manifests
 }
 
-/// A namespace of which nothing is known.
+/// Returns an empty snapshot.
 #[must_use]
 pub fn nothing(namespace: &str, now: Timestamp) -> Snapshot {
     Snapshot {
@@ -44,7 +45,7 @@ pub fn nothing(namespace: &str, now: Timestamp) -> Snapshot {
         classes: Kind::default(),
         secrets: std::collections::BTreeMap::new(),
         leases: Vec::new(),
-        process: Process::NotAsked,
+        process: Process::NotQueried,
         target: Target::None,
         now,
         index: Index::default(),
@@ -63,7 +64,7 @@ impl Manifests {
         let text = |path: &str| document.pointer(path).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (kind, name, namespace) = (text("/kind"), text("/metadata/name"), text("/metadata/namespace"));
         let here = self.snapshot.namespace.clone();
-        let ours = text("/apiVersion").starts_with(api::names::GROUP);
+        let is_machine_api = text("/apiVersion").starts_with(api::names::GROUP);
         if kind == "PodDisruptionBudget" {
             let namespace = if namespace.is_empty() { &here } else { &namespace };
             self.about.insert(format!("poddisruptionbudget/{namespace}/{name}"));
@@ -77,7 +78,7 @@ impl Manifests {
             self.snapshot.secrets.insert(format!("{namespace}/{name}"), Secret::Keys(keys));
             return;
         }
-        if !ours || (!namespace.is_empty() && namespace != here) {
+        if !is_machine_api || (!namespace.is_empty() && namespace != here) {
             return;
         }
         if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -99,10 +100,10 @@ fn put<K: Object + DeserializeOwned>(kind: &mut Kind<K>, document: &Value, name:
     kind.readable.retain(|object| object.name() != name);
     match serde_json::from_value::<K>(document.clone()) {
         Ok(object) => kind.readable.push(Arc::new(object)),
-        // What it says may quote a value; which kind of mistake it is has to do.
+        // The message of serde may quote a value, which may be secret.
         Err(_) => kind.unreadable.push(Unreadable {
             name: name.to_owned(),
-            error: "a field has another type than its definition says".to_owned(),
+            error: "a field has a type that the CRD does not allow".to_owned(),
             ..Unreadable::default()
         }),
     }

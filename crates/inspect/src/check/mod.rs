@@ -1,8 +1,8 @@
-//! What is wrong with objects before it costs machines.
+//! Finds mistakes in objects before they affect Machines.
 //!
-//! The API server checks types, the controllers refuse what makes no sense, and both do so one object at a time and when it is too late. Here all objects of
-//! a namespace are looked at together, those of a cluster or those of files that nobody has applied yet: what contradicts itself, names something that is not
-//! there, has no effect, or keeps machines from ever going. Each finding names the object, the field and the fix.
+//! The API server and the controllers validate one object at a time, after it was applied. `check` compares all objects
+//! of a namespace, from a cluster or from files: contradictions, references to missing objects, settings without
+//! effect, and objects that prevent deletions. Each finding names the object, the field and the fix.
 
 mod budget;
 mod class;
@@ -24,38 +24,38 @@ use crate::words::count;
 
 pub use manifests::{Manifests, nothing, read};
 
-/// What is looked at.
+/// Input of a check.
 #[derive(Clone, Copy, Debug)]
 pub struct Input<'a> {
     /// The objects.
     pub snapshot: &'a Snapshot,
-    /// The same as they were written, where they come from files: what a typed object has no room for is found in them.
+    /// The objects of files as written. They contain fields that the types do not have.
     pub documents: &'a [Value],
-    /// Whether what is not in the snapshot does not exist.
+    /// Whether an object that is not in the snapshot does not exist.
     pub references: References,
-    /// The objects that are judged, as `kind/name`; all of them if nobody named some.
+    /// The objects to check, as `kind/name`; all if `None`.
     pub about: Option<&'a BTreeSet<String>>,
 }
 
-/// Whether what is not in the snapshot does not exist.
+/// Whether an object that is not in the snapshot does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum References {
-    /// A cluster was read, so what it lacks is missing.
+    /// A cluster was read: the object does not exist.
     Known,
-    /// Only files were read; the rest may be in the cluster.
+    /// Only files were read: the object may exist in the cluster.
     FilesOnly,
 }
 
-/// Something that is wrong.
+/// A mistake.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Finding {
     /// `machinedeployment/pool`.
     pub object: String,
-    /// Which field of it.
+    /// Field.
     pub field: String,
-    /// What is wrong.
+    /// Problem.
     pub problem: String,
-    /// What to do about it.
+    /// Fix.
     pub fix: String,
 }
 
@@ -67,31 +67,31 @@ impl fmt::Display for Finding {
     }
 }
 
-/// All that was found.
+/// Result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// What is wrong, by object and field.
+    /// Mistakes, sorted by object and field.
     pub findings: Vec<Finding>,
-    /// What could not be looked at.
+    /// Checks that could not be done.
     pub not_checked: Vec<String>,
 }
 
 impl Report {
-    /// For people.
+    /// Returns the report as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut lines: Vec<String> = self.findings.iter().map(ToString::to_string).collect();
         lines.extend(self.not_checked.iter().map(|what| format!("not checked: {}", printable(what))));
         lines.push(match self.findings.len() {
-            0 => "Nothing is wrong.".to_owned(),
+            0 => "No mistakes found.".to_owned(),
             some => format!("{} found.", count(some, "mistake")),
         });
         lines.join("\n") + "\n"
     }
 }
 
-/// Looks at everything.
+/// Runs all checks.
 #[must_use]
 pub fn of(input: &Input<'_>) -> Report {
     let mut found = Findings { input: *input, report: Report::default() };
@@ -112,7 +112,7 @@ pub fn of(input: &Input<'_>) -> Report {
     report
 }
 
-/// What has been found so far.
+/// Findings so far.
 struct Findings<'a> {
     input: Input<'a>,
     report: Report,
@@ -128,25 +128,30 @@ impl Findings<'_> {
         self.report.not_checked.push(what);
     }
 
-    /// The faults that the controllers would find, in their words.
+    /// Adds the validation errors of the controllers.
     fn add_errors(&mut self, object: &str, errors: &[api::validation::FieldError]) {
         for error in errors {
             let problem = match &error.kind {
-                api::validation::ErrorKind::Required => "it is missing or cannot be used".to_owned(),
-                api::validation::ErrorKind::Invalid(value) => format!("{value:?} cannot be used"),
+                api::validation::ErrorKind::Required => "required field is missing or invalid".to_owned(),
+                api::validation::ErrorKind::Invalid(value) => format!("{value:?} is invalid"),
             };
-            self.add(object, &error.path, format!("{problem}; nothing is done with the object"), error.detail.clone());
+            self.add(
+                object,
+                &error.path,
+                format!("{problem}; the object is ignored until this is fixed"),
+                error.detail.clone(),
+            );
         }
     }
 
-    /// What the controllers act on as MCM does, although nobody can mean it.
+    /// Adds values that the controllers accept, as MCM does, but that are never useful.
     fn add_strict(&mut self, object: &str, errors: &[api::validation::FieldError]) {
         for error in errors {
             let value = match &error.kind {
                 api::validation::ErrorKind::Required => "nothing",
                 api::validation::ErrorKind::Invalid(value) => value,
             };
-            let problem = format!("{value:?} is accepted as MCM accepts it, and nobody can mean it");
+            let problem = format!("{value:?} is accepted, as in MCM, but is never useful");
             self.add(object, &error.path, problem, error.detail.clone());
         }
     }

@@ -1,4 +1,4 @@
-//! What concerns a namespace as a whole.
+//! Checks of the namespace as a whole.
 
 use api::Object;
 
@@ -9,7 +9,7 @@ use crate::leader::ELECT;
 pub(super) fn check(found: &mut Findings<'_>) {
     let snapshot = found.input.snapshot;
     for lease in &snapshot.leases {
-        if let Some(vacancy) = lease.vacancy(snapshot.now) {
+        if let Some(vacancy) = lease.missing_leader(snapshot.now) {
             found.add(
                 &format!("lease/{}", lease.component.lease()),
                 "spec.renewTime",
@@ -40,13 +40,13 @@ pub(super) fn check(found: &mut Findings<'_>) {
 
 fn unreadable(found: &mut Findings<'_>, kind: &str, objects: &[Unreadable]) {
     for object in objects {
-        let problem = format!("it cannot be read, so it is counted and nothing is done with it: {}", object.error);
-        let fix = "mend the field: its definition would refuse what it holds";
+        let problem = format!("it cannot be decoded; it is counted, but not reconciled: {}", object.error);
+        let fix = "fix the field: the current CRD rejects its value";
         found.add(&format!("{kind}/{}", object.name), "(whole object)", problem, fix);
     }
 }
 
-/// Machines that name the same node.
+/// Checks for Machines with the same Node.
 fn claimed_twice(found: &mut Findings<'_>) {
     let machines = &found.input.snapshot.machines.readable;
     for machine in machines {
@@ -55,20 +55,20 @@ fn claimed_twice(found: &mut Findings<'_>) {
             machines.iter().find(|other| other.name() < machine.name() && other.node_name().as_ref() == Some(&node));
         if let Some(other) = other {
             let problem = format!(
-                "machine/{} names node {node:?} too; when either is deleted the node is left alone",
+                "machine/{} also names Node {node:?}; if either is deleted, the Node is not changed",
                 other.name()
             );
             found.add(
                 &format!("machine/{}", machine.name()),
                 "metadata.labels.node",
                 problem,
-                "correct the label of the one that does not run on it",
+                "correct the label of the Machine that does not run on it",
             );
         }
     }
 }
 
-/// Machines that name the same VM.
+/// Checks for Machines with the same VM.
 fn shared_vms(found: &mut Findings<'_>) {
     let snapshot = found.input.snapshot;
     for machine in &snapshot.machines.readable {
@@ -76,7 +76,7 @@ fn shared_vms(found: &mut Findings<'_>) {
         let other = snapshot.machines_with_vm(vm.as_str()).iter().find(|other| other.name() < machine.name());
         if let Some(other) = other {
             let problem = format!(
-                "machine/{} names VM {vm} too; if either is deleted, the VM stays with the other one",
+                "machine/{} also names VM {vm}; if either is deleted, the VM stays with the other one",
                 other.name()
             );
             let fix = "delete the Machine that was created by mistake";

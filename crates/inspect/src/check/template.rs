@@ -1,4 +1,4 @@
-//! What machines are made from: in a deployment, in a set, or in a Machine itself.
+//! Checks Machine templates and Machines.
 
 use api::names::{annotations, labels};
 use api::{GoDuration, MachineSpec, MachineTemplateSpec, Object, PreserveValue, SpecDuration, validation};
@@ -7,12 +7,12 @@ use planner::replacement_limit::Limit;
 
 use super::{Findings, References};
 
-/// Labels, annotations and spec, wherever they stand.
+/// Labels, annotations and spec of a template or Machine.
 pub(super) struct Part<'a> {
     labels: Vec<(&'a str, &'a str)>,
     annotations: Vec<(&'a str, &'a str)>,
     spec: &'a MachineSpec,
-    /// Whether machines are made from it.
+    /// Whether it is a template.
     template: bool,
 }
 
@@ -35,7 +35,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// Sets and machines; those that a deployment or set made repeat its mistakes and are passed over.
+/// Checks MachineSets and Machines without an owner. Others repeat the mistakes of their owner.
 pub(super) fn check_sets_and_machines(found: &mut Findings<'_>) {
     let snapshot = found.input.snapshot;
     for set in snapshot.sets.readable.iter().filter(|set| set.controller_owner().is_none()) {
@@ -46,7 +46,7 @@ pub(super) fn check_sets_and_machines(found: &mut Findings<'_>) {
             found.add(
                 &object,
                 "spec.minReadySeconds",
-                "it has no effect: a machine counts as available when its node is ready",
+                "no effect: a Machine is available when its Node is ready",
                 "remove it",
             );
         }
@@ -54,8 +54,8 @@ pub(super) fn check_sets_and_machines(found: &mut Findings<'_>) {
             found.add(
                 &object,
                 "spec.machineClass",
-                "it is not used any more",
-                "name the class in spec.template.spec.class, and remove it",
+                "the field is no longer used",
+                "set spec.template.spec.class instead, and remove it",
             );
         }
         check(found, &object, "spec.template", &Part::of(&set.spec.template));
@@ -82,7 +82,7 @@ pub(super) fn check_sets_and_machines(found: &mut Findings<'_>) {
     }
 }
 
-/// The annotations that are looked at.
+/// Annotations to check.
 const ANNOTATIONS: [&str; 4] = [
     annotations::PRESERVE,
     annotations::PRIORITY,
@@ -94,31 +94,31 @@ pub(super) fn check(found: &mut Findings<'_>, object: &str, path: &str, part: &P
     let below = |field: &str| if path.is_empty() { field.to_owned() } else { format!("{path}.{field}") };
     class(found, object, &below("spec.class"), part.spec);
     configuration(found, object, &below("spec"), part.spec);
-    said(found, object, &below("metadata.annotations"), part);
+    check_annotations(found, object, &below("metadata.annotations"), part);
     if !part.template {
         return;
     }
     if part.label(labels::FORCE_DELETION).and_then(labels::is_true) == Some(true) {
         let problem =
-            "every machine is deleted without waiting for its pods: disruption budgets and grace periods do not count";
+            "every Machine is deleted without waiting for its pods: PodDisruptionBudgets and grace periods are ignored";
         found.add(
             object,
             &below("metadata.labels.force-deletion"),
             problem,
-            "remove it; label a single Machine when it has to go at once",
+            "remove it. As a last resort, label a single Machine",
         );
     }
     if part.label(labels::NODE).is_some_and(|node| !node.is_empty()) {
-        let problem = "every machine would claim the same node; the label is written once a machine's VM exists";
+        let problem = "every Machine would have the same Node; the controller sets the label when the VM exists";
         found.add(object, &below("metadata.labels.node"), problem, "remove it");
     }
     let taints = &part.spec.node_template.spec.taints;
-    for (place, taint) in taints.iter().enumerate() {
-        if taints.iter().take(place).any(|earlier| earlier.is_same_as(taint)) {
-            let problem = format!("taint {}:{} is there twice; only one of them counts", taint.key, taint.effect);
+    for (index, taint) in taints.iter().enumerate() {
+        if taints.iter().take(index).any(|earlier| earlier.is_same_as(taint)) {
+            let problem = format!("taint {}:{} is set twice; only one is used", taint.key, taint.effect);
             found.add(
                 object,
-                &below(&format!("spec.nodeTemplate.spec.taints[{place}]")),
+                &below(&format!("spec.nodeTemplate.spec.taints[{index}]")),
                 problem,
                 "remove one of them",
             );
@@ -129,12 +129,7 @@ pub(super) fn check(found: &mut Findings<'_>, object: &str, path: &str, part: &P
 fn class(found: &mut Findings<'_>, object: &str, path: &str, spec: &MachineSpec) {
     let (name, kind) = (&spec.class.name, &spec.class.kind);
     if !kind.is_empty() && kind != "MachineClass" {
-        found.add(
-            object,
-            &format!("{path}.kind"),
-            format!("{kind:?} is not a kind of class that exists"),
-            "write MachineClass",
-        );
+        found.add(object, &format!("{path}.kind"), format!("unknown kind {kind:?}"), "set MachineClass");
     }
     if name.is_empty() {
         return;
@@ -143,11 +138,11 @@ fn class(found: &mut Findings<'_>, object: &str, path: &str, spec: &MachineSpec)
     match (classes.look_up(name), found.input.references) {
         (Presence::Present(_) | Presence::Undecodable(_), _) => {}
         (Presence::Absent, References::Known) if classes.refused.is_none() => {
-            let fix = format!("create MachineClass {name:?}, or name another one");
+            let fix = format!("create MachineClass {name:?}, or set another one");
             found.add(
                 object,
                 &format!("{path}.name"),
-                format!("MachineClass {name:?} does not exist: no machine can be made"),
+                format!("MachineClass {name:?} does not exist, so no Machine can be created"),
                 fix,
             );
         }
@@ -160,60 +155,69 @@ fn configuration(found: &mut Findings<'_>, object: &str, path: &str, spec: &Mach
     let field = |name: &str| format!("{path}.{name}");
     let usable = |duration: &Option<SpecDuration>| duration.as_ref().and_then(SpecDuration::valid);
     let none = |duration: GoDuration| duration.to_std().is_zero();
-    let at_once = [
+    let zero_durations = [
         (
             "drainTimeout",
             &configuration.drain_timeout,
-            "a drain is forced at once: pods are deleted, not evicted, and budgets do not count",
+            "drains are forced immediately: pods are deleted, and PodDisruptionBudgets are ignored",
         ),
-        ("healthTimeout", &configuration.health_timeout, "a machine is marked Failed as soon as its node is not ready"),
-        ("creationTimeout", &configuration.creation_timeout, "a machine is marked Failed before it can join"),
-        ("inPlaceUpdateTimeout", &configuration.in_place_update_timeout, "an update fails before it can end"),
-        ("machinePreserveTimeout", &configuration.machine_preserve_timeout, "a preserved machine is let go at once"),
+        ("healthTimeout", &configuration.health_timeout, "a Machine is marked Failed as soon as its Node is not ready"),
+        ("creationTimeout", &configuration.creation_timeout, "a Machine is marked Failed before it can join"),
+        ("inPlaceUpdateTimeout", &configuration.in_place_update_timeout, "an update times out before it can finish"),
+        (
+            "machinePreserveTimeout",
+            &configuration.machine_preserve_timeout,
+            "the preservation of a Machine ends immediately",
+        ),
     ];
-    for (name, duration, problem) in at_once {
+    for (name, duration, problem) in zero_durations {
         if usable(duration).is_some_and(none) {
-            found.add(object, &field(name), problem, "give it time, for example 20m, or remove it to take the flag's");
+            found.add(
+                object,
+                &field(name),
+                problem,
+                "set a longer duration, for example 20m, or remove it to use the flag",
+            );
         }
     }
     if configuration.disable_health_timeout == Some(true) && configuration.health_timeout.is_some() {
         let fix = "remove it, or set disableHealthTimeout to false";
-        found.add(object, &field("healthTimeout"), "it has no effect: disableHealthTimeout is true", fix);
+        found.add(object, &field("healthTimeout"), "no effect: disableHealthTimeout is true", fix);
     }
     if configuration.max_evict_retries == Some(0) {
-        let problem = "pods are deleted, not evicted: disruption budgets do not count";
-        found.add(object, &field("maxEvictRetries"), problem, "write 1 or more, or remove it to take the flag's");
+        let problem = "pods are deleted instead of evicted: PodDisruptionBudgets are ignored";
+        found.add(object, &field("maxEvictRetries"), problem, "set it to 1 or more, or remove it to use the flag");
     }
     let conditions = configuration.node_conditions.as_deref().unwrap_or_default();
     if conditions.split(',').any(|kind| kind.trim() != kind) {
-        let problem = "names are separated by commas alone: one with a space in front never matches a condition";
+        let problem = "separate names by commas without spaces: a name with a space matches no condition";
         found.add(object, &field("nodeConditions"), problem, "remove the spaces");
     }
 }
 
-fn said(found: &mut Findings<'_>, object: &str, path: &str, part: &Part<'_>) {
+fn check_annotations(found: &mut Findings<'_>, object: &str, path: &str, part: &Part<'_>) {
     let field = |key: &str| format!("{path}[{key}]");
     if let Some(value) = part.annotation(annotations::PRESERVE).filter(|value| !PreserveValue::from(*value).is_valid())
     {
-        let fix = "write now, when-failed, auto-preserved or false";
-        found.add(object, &field(annotations::PRESERVE), format!("{value:?} means nothing; nobody is preserved"), fix);
+        let fix = "set now, when-failed, auto-preserved or false";
+        found.add(object, &field(annotations::PRESERVE), format!("{value:?} is invalid; no Machine is preserved"), fix);
     }
     if let Some(value) = part.annotation(annotations::PRIORITY).filter(|value| value.parse::<i64>().is_err()) {
-        let problem = format!("{value:?} is no whole number; it counts as {}", annotations::PRIORITY_DEFAULT);
-        found.add(object, &field(annotations::PRIORITY), problem, "write a whole number; the lowest goes first");
+        let problem = format!("{value:?} is not an integer; {} is used", annotations::PRIORITY_DEFAULT);
+        found.add(object, &field(annotations::PRIORITY), problem, "set an integer; the lowest is deleted first");
     }
     if let Some(value) =
         part.annotation(annotations::EFFECTIVE_CREATION_TIMEOUT).filter(|value| value.parse::<GoDuration>().is_err())
     {
-        let problem = format!("{value:?} is no duration; it is passed over");
-        found.add(object, &field(annotations::EFFECTIVE_CREATION_TIMEOUT), problem, "write a Go duration such as 20m");
+        let problem = format!("{value:?} is not a duration; it is ignored");
+        found.add(object, &field(annotations::EFFECTIVE_CREATION_TIMEOUT), problem, "set a Go duration such as 20m");
     }
     if let Some(Err(odd)) = part.annotation(annotations::MAX_REPLACEMENTS).map(str::parse::<Limit>) {
         found.add(
             object,
             &field(annotations::MAX_REPLACEMENTS),
             odd.to_string(),
-            "write a number such as 2, or a share such as 10%",
+            "set a number such as 2, or a percentage such as 10%",
         );
     }
 }

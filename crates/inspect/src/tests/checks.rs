@@ -1,4 +1,4 @@
-//! `millwright check`: planted mistakes, each of which has to be found, and nothing beside it.
+//! `millwright check`: planted mistakes, each of which must be the only finding.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -14,11 +14,11 @@ fn checked(snapshot: &Snapshot) -> Report {
 
 /// Shows OPR-7.
 #[test]
-fn nothing_is_found_in_a_pool_that_is_well() {
+fn healthy_pool_has_no_findings() {
     assert_eq!(checked(&World::healthy().snapshot()), Report::default());
 }
 
-/// What the template of the deployment is spoiled with.
+/// Sets a field of the template.
 fn template(world: &mut World, path: &str, value: Value) {
     let (parent, key) = path.rsplit_once('/').unwrap();
     let template = &mut world.deployments[0]["spec"]["template"];
@@ -126,7 +126,7 @@ fn alone(kind: &str) -> Value {
 #[case::node_claimed_twice("machine/pool-6c9f-b metadata.labels.node", |world: &mut World| world.machines[1]["metadata"]["labels"]["node"] = json!("node-a"))]
 #[case::budget_that_never_allows("poddisruptionbudget/apps/db spec", |world: &mut World| world.budgets = vec![budget("db", 2)])]
 #[case::two_budgets("poddisruptionbudget/apps/db-too spec.selector", |world: &mut World| world.budgets = vec![budget("db", 1), budget("db-too", 1)])]
-fn a_planted_mistake_is_found(#[case] place: &str, #[case] spoil: fn(&mut World)) {
+fn planted_mistake_is_found(#[case] place: &str, #[case] spoil: fn(&mut World)) {
     let mut world = World::healthy();
     spoil(&mut world);
     let report = checked(&world.snapshot());
@@ -137,14 +137,14 @@ fn a_planted_mistake_is_found(#[case] place: &str, #[case] spoil: fn(&mut World)
 }
 
 #[test]
-fn a_stopped_controller_is_found() {
+fn missing_leader_is_found() {
     let report = checked(&World { renewed: 9, ..World::healthy() }.snapshot());
     assert_eq!(report.findings.len(), 2, "{}", report.text());
     assert!(report.findings[0].problem.starts_with("no leader"));
 }
 
 #[test]
-fn deployments_that_select_each_others_machines_are_found() {
+fn overlapping_selectors_of_deployments_are_found() {
     let mut world = World::healthy();
     let mut other = super::fixture::deployment();
     other["metadata"]["name"] = json!("other");
@@ -173,7 +173,7 @@ fn written(kind: &str, mut object: Value) -> Value {
 
 /// Shows OPR-7.
 #[test]
-fn a_misspelt_field_in_a_file_is_found_with_the_one_that_was_meant() {
+fn misspelled_field_in_a_file_is_found_with_a_suggestion() {
     let mut deployment = super::fixture::deployment();
     deployment["spec"]["template"]["spec"]["creationTimout"] = json!("20m");
     let report = from_files(vec![written("MachineDeployment", deployment)]);
@@ -183,7 +183,7 @@ fn a_misspelt_field_in_a_file_is_found_with_the_one_that_was_meant() {
 }
 
 #[test]
-fn what_is_not_in_the_files_may_be_in_the_cluster() {
+fn missing_class_is_not_checked_with_files_only() {
     let report = from_files(vec![written("MachineDeployment", super::fixture::deployment())]);
     assert!(report.findings.is_empty(), "{}", report.text());
     assert_eq!(report.not_checked, ["whether MachineClass \"small\" exists"]);
@@ -201,7 +201,7 @@ fn files_are_read_as_lists_with_secrets_and_budgets() {
 }
 
 #[test]
-fn an_object_that_cannot_be_read_and_a_kind_that_is_not_there_are_found() {
+fn undecodable_objects_and_unknown_kinds_are_found() {
     let mut odd = super::fixture::deployment();
     odd["spec"]["replicas"] = json!("three");
     let report = from_files(vec![
@@ -214,7 +214,7 @@ fn an_object_that_cannot_be_read_and_a_kind_that_is_not_there_are_found() {
 
 /// Shows OPR-7.
 #[test]
-fn files_over_a_cluster_are_judged_by_what_is_there_and_nothing_else_is() {
+fn only_objects_of_files_are_checked_against_a_cluster() {
     let mut world = World::healthy();
     world.sets[0]["spec"]["minReadySeconds"] = json!(5);
     let mut changed = super::fixture::deployment();
@@ -232,11 +232,11 @@ fn files_over_a_cluster_are_judged_by_what_is_there_and_nothing_else_is() {
 
 /// Shows OPR-3.
 #[test]
-fn what_may_not_be_read_is_named_as_not_checked() {
+fn forbidden_lists_are_reported_as_not_checked() {
     let mut snapshot = World::healthy().snapshot();
-    snapshot.classes = crate::Kind::refused("you may not list machineclasses".into());
+    snapshot.classes = crate::Kind::refused("missing permission to list machineclasses".into());
     let Target::Cluster(cluster) = &mut snapshot.target else { panic!("no target") };
-    cluster.budgets = Some(crate::Kind::refused("you may not list poddisruptionbudgets".into()));
+    cluster.budgets = Some(crate::Kind::refused("missing permission to list poddisruptionbudgets".into()));
     let report = checked(&snapshot);
     assert!(report.findings.is_empty(), "{}", report.text());
     assert_eq!(report.not_checked.len(), 3, "{:?} {}", report.not_checked, ago(0));

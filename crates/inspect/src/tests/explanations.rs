@@ -1,4 +1,4 @@
-//! `millwright explain`: one situation a test, as its reader sees it.
+//! `millwright explain`: one situation per test.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::fixture::{SET, World, ago, machine, now, same_as};
 use crate::explain::{Explained, of};
 use crate::snapshot::Secret;
-use crate::{Snapshot, Standing, Target};
+use crate::{Health, Snapshot, Target};
 
-/// The third machine of the pool, which is the one that is spoiled.
+/// Explains the third Machine of the pool, which the tests change.
 fn third(world: &World) -> String {
     told(&world.snapshot(), Explained::Machine, &format!("{SET}-c"))
 }
@@ -56,7 +56,7 @@ fn budget(name: &str, healthy: i32, allowed: i32) -> Value {
 })]
 #[case::secret_missing("secret-missing", |world: &mut World| world.secret = Secret::Missing)]
 #[case::secret_incomplete("secret-incomplete", |world: &mut World| world.secret = Secret::Keys(vec!["token".into()]))]
-#[case::secret_unreadable("secret-unreadable", |world: &mut World| world.secret = Secret::NotRead("you may not get secrets in namespace \"default\"".into()))]
+#[case::secret_unreadable("secret-unreadable", |world: &mut World| world.secret = Secret::NotRead("missing permission to get secrets in namespace \"default\"".into()))]
 #[case::quota("quota", |world: &mut World| world.machines[2]["status"] = failed_creation("ResourceExhausted", 2))]
 #[case::credentials("credentials", |world: &mut World| world.machines[2]["status"] = failed_creation("Unauthenticated", 1))]
 #[case::cloud_down("cloud-down", |world: &mut World| world.machines[2]["status"] = failed_creation("Unavailable", 0))]
@@ -66,7 +66,7 @@ fn budget(name: &str, healthy: i32, allowed: i32) -> Value {
 })]
 #[case::first_steps("first-steps", |_: &mut World| ())]
 #[case::invalid("invalid", |world: &mut World| world.machines[2]["spec"]["healthTimeout"] = json!("soon"))]
-fn a_machine_that_is_being_made(#[case] name: &str, #[case] spoil: fn(&mut World)) {
+fn machine_being_created(#[case] name: &str, #[case] spoil: fn(&mut World)) {
     let mut world = if name == "healthy" { World::healthy() } else { World::growing() };
     spoil(&mut world);
     same_as(&format!("explain-{name}"), &third(&world));
@@ -112,7 +112,7 @@ fn unknown(world: &mut World, minutes: i64) {
     world.machines[2]["status"]["currentStatus"]["preserveExpiryTime"] = json!("2026-03-04T12:00:00Z");
 })]
 #[case::no_leader("no-leader", |world: &mut World| { world.renewed = 9; unknown(world, 4); })]
-fn a_machine_that_was_made(#[case] name: &str, #[case] spoil: fn(&mut World)) {
+fn machine_after_creation(#[case] name: &str, #[case] spoil: fn(&mut World)) {
     let mut world = World::healthy();
     spoil(&mut world);
     same_as(&format!("explain-{name}"), &third(&world));
@@ -156,7 +156,7 @@ fn a_machine_that_was_made(#[case] name: &str, #[case] spoil: fn(&mut World)) {
     world.machines[2]["status"] = machine("c")["status"].clone();
     world.nodes[2] = crate::tests::fixture::node("c");
 })]
-fn a_machine_that_is_being_deleted(#[case] name: &str, #[case] spoil: fn(&mut World)) {
+fn machine_being_deleted(#[case] name: &str, #[case] spoil: fn(&mut World)) {
     let mut world = World::shrinking(5);
     spoil(&mut world);
     same_as(&format!("explain-{name}"), &third(&world));
@@ -171,7 +171,7 @@ fn a_machine_that_is_being_deleted(#[case] name: &str, #[case] spoil: fn(&mut Wo
 })]
 #[case::invalid("set-invalid", |world: &mut World| world.sets[0]["spec"]["selector"]["matchLabels"]["name"] = json!("other"))]
 #[case::too_few("set-too-few", |world: &mut World| world.machines.truncate(1))]
-fn a_set(#[case] name: &str, #[case] spoil: fn(&mut World)) {
+fn machine_set(#[case] name: &str, #[case] spoil: fn(&mut World)) {
     let mut world = World::healthy();
     spoil(&mut world);
     same_as(&format!("explain-{name}"), &told(&world.snapshot(), Explained::MachineSet, SET));
@@ -182,21 +182,21 @@ fn a_set(#[case] name: &str, #[case] spoil: fn(&mut World)) {
 #[case::paused("deployment-paused", |world: &mut World| world.deployments[0]["spec"]["paused"] = json!(true))]
 #[case::invalid("deployment-invalid", |world: &mut World| world.deployments[0]["spec"]["strategy"]["type"] = json!("Rolling"))]
 #[case::deleted("deployment-deleted", |world: &mut World| world.deployments[0]["metadata"]["deletionTimestamp"] = json!(ago(1)))]
-fn a_deployment(#[case] name: &str, #[case] spoil: fn(&mut World)) {
+fn machine_deployment(#[case] name: &str, #[case] spoil: fn(&mut World)) {
     let mut world = World::healthy();
     spoil(&mut world);
     same_as(&format!("explain-{name}"), &told(&world.snapshot(), Explained::MachineDeployment, "pool"));
 }
 
 #[test]
-fn a_roll_out_names_the_machine_that_holds_it_up() {
+fn rollout_names_the_machine_that_delays_it() {
     let snapshot = super::rollouts::rolling().snapshot();
     same_as("explain-deployment-rolling", &told(&snapshot, Explained::MachineDeployment, "pool"));
 }
 
 /// Shows OPR-3.
 #[test]
-fn an_object_that_cannot_be_read_is_not_called_missing() {
+fn undecodable_object_is_not_reported_as_missing() {
     let mut snapshot = World::healthy().snapshot();
     snapshot.machines.unreadable.push(crate::Unreadable {
         name: "odd".into(),
@@ -209,20 +209,20 @@ fn an_object_that_cannot_be_read_is_not_called_missing() {
 }
 
 #[test]
-fn a_machine_without_a_target_cluster_has_no_node_to_wait_for() {
+fn machine_without_a_target_cluster_is_healthy_without_a_node() {
     let mut world = World::healthy();
     world.machines[2]["status"]["currentStatus"]["phase"] = json!("Available");
     let mut snapshot = world.snapshot();
     snapshot.target = Target::None;
     let told = of(&snapshot, Explained::Machine, &format!("{SET}-c")).unwrap();
-    assert_eq!(told.verdict.standing, Standing::Fine, "{}", told.text());
+    assert_eq!(told.verdict.health, Health::Healthy, "{}", told.text());
     assert_eq!(told.at, now());
 }
 
-/// The text of the reference for a driver that is away names no cause.
+/// The text of MCM for an unreachable driver contains no cause.
 /// Shows OPR-25.
 #[test]
-fn deletion_is_in_trouble_when_the_driver_is_away() {
+fn deletion_needs_attention_when_the_driver_is_unreachable() {
     let mut world = World::shrinking(4);
     world.machines[2]["status"]["lastOperation"] = json!({
         "type": "Delete", "state": "Failed", "lastUpdateTime": ago(4),
@@ -231,7 +231,7 @@ fn deletion_is_in_trouble_when_the_driver_is_away() {
     world.machines[2]["metadata"]["labels"].as_object_mut().unwrap().remove("node");
     world.nodes.truncate(2);
     let explanation = of(&world.snapshot(), Explained::Machine, &format!("{SET}-c")).unwrap();
-    assert_eq!(explanation.verdict.standing, Standing::Troubled, "{}", explanation.text());
+    assert_eq!(explanation.verdict.health, Health::NeedsAttention, "{}", explanation.text());
 }
 
 /// Shows MC-M1.

@@ -1,4 +1,4 @@
-//! A namespace with one pool of three machines that run, to be spoiled by each test.
+//! A namespace with one pool of three running Machines, which each test changes.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -77,7 +77,7 @@ pub(super) fn set() -> Value {
     })
 }
 
-/// A machine of the pool that runs.
+/// A running Machine of the pool.
 pub(super) fn machine(letter: &str) -> Value {
     let name = format!("{SET}-{letter}");
     json!({
@@ -97,7 +97,7 @@ pub(super) fn machine(letter: &str) -> Value {
     })
 }
 
-/// A machine of the pool for which nothing has happened yet.
+/// A new Machine of the pool without a status.
 pub(super) fn new_machine(letter: &str) -> Value {
     let mut new = machine(letter);
     new["metadata"]["creationTimestamp"] = json!(ago(5));
@@ -125,7 +125,7 @@ pub(super) fn class() -> Value {
     })
 }
 
-/// The objects of a namespace, as JSON, so that a test can spoil any of them.
+/// The objects of a namespace as JSON, so that a test can change any of them.
 pub(super) struct World {
     pub(super) deployments: Vec<Value>,
     pub(super) sets: Vec<Value>,
@@ -155,7 +155,7 @@ impl World {
         }
     }
 
-    /// The same, with a third machine for which nothing has happened yet.
+    /// The same, with a new third Machine.
     pub(super) fn growing() -> Self {
         let mut world = Self::healthy();
         world.machines[2] = new_machine("c");
@@ -163,7 +163,7 @@ impl World {
         world
     }
 
-    /// The same, with the third machine being deleted since so many minutes, its node cordoned.
+    /// The same, with the third Machine being deleted for this number of minutes and its Node cordoned.
     pub(super) fn shrinking(minutes: i64) -> Self {
         let mut world = Self::healthy();
         let leaving = &mut world.machines[2];
@@ -201,7 +201,7 @@ impl World {
             classes: kind(&self.classes),
             secrets: [("default/bootstrap".to_owned(), self.secret.clone())].into(),
             leases: Component::ALL.map(lease).to_vec(),
-            process: Process::NotAsked,
+            process: Process::NotQueried,
             target: Target::Cluster(Box::new(cluster)),
             now: now(),
             index: Index::default(),
@@ -214,8 +214,8 @@ pub(super) fn kind<K: serde::de::DeserializeOwned>(objects: &[Value]) -> Kind<K>
     Kind { readable: objects.iter().map(read).collect(), ..Kind::default() }
 }
 
-/// Compares with the file of that name.
-#[allow(clippy::disallowed_methods, reason = "whoever changes what is shown rewrites the files by a variable")]
+/// Compares the text with the snapshot file of that name.
+#[allow(clippy::disallowed_methods, reason = "a variable rewrites the snapshot files")]
 pub(super) fn same_as(name: &str, shown: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/tests/snapshots").join(format!("{name}.txt"));
     if std::env::var_os("UPDATE_SNAPSHOTS").is_some() {

@@ -1,4 +1,4 @@
-//! What operators are shown, as snapshots: one file a situation in `snapshots/`, rewritten with `UPDATE_SNAPSHOTS=1`.
+//! Snapshots of the output: one file per situation in `snapshots/`, rewritten with `UPDATE_SNAPSHOTS=1`.
 
 mod checks;
 mod explanations;

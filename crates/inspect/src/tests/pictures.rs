@@ -7,7 +7,7 @@ use crate::picture::{Picture, changes, of};
 
 /// Shows OPR-10.
 #[test]
-fn a_roll_out_goes_from_the_old_set_to_the_new_one() {
+fn old_machine_sets_are_first_in_a_rollout() {
     let picture = of(&super::rollouts::rolling().snapshot());
     let pool = &picture.pools[0];
     assert_eq!((pool.kind, pool.name.as_str()), (Some("machinedeployment"), "pool"));
@@ -17,14 +17,14 @@ fn a_roll_out_goes_from_the_old_set_to_the_new_one() {
 }
 
 #[test]
-fn a_machine_that_is_being_deleted_is_terminating_before_its_status_says_so() {
+fn deleted_machine_is_terminating_before_its_status_is() {
     let mut world = World::shrinking(1);
     world.machines[2]["status"]["currentStatus"]["phase"] = json!("Running");
     assert_eq!(of(&world.snapshot()).machines["pool-6c9f-c"].phase, "Terminating");
 }
 
 #[test]
-fn a_machine_of_nobody_is_drawn_too() {
+fn machine_without_a_set_is_in_the_picture() {
     let mut world = World::healthy();
     world.machines[0]["metadata"]["ownerReferences"] = json!([]);
     world.sets[0]["metadata"]["ownerReferences"] = json!([]);
@@ -34,7 +34,7 @@ fn a_machine_of_nobody_is_drawn_too() {
 
 /// Shows OPR-10.
 #[test]
-fn only_what_has_changed_is_drawn_anew() {
+fn changes_contain_only_what_has_changed() {
     let (before, now) = (of(&World::healthy().snapshot()), of(&World::shrinking(1).snapshot()));
     assert!(changes(&before, &before).is_empty());
     let changed = changes(&before, &now);

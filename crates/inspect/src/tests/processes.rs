@@ -1,4 +1,4 @@
-//! `millwright explain` where the leader was asked: what only it knows, or why it could not tell.
+//! `millwright explain` with a queried leader: its state, or why it is unavailable.
 
 use rstest::rstest;
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ use crate::process::Process;
 const THIRD: &str = "default/pool-6c9f-c";
 
 fn tells(state: &Value) -> Process {
-    Process::Told(Box::new(serde_json::from_value(state.clone()).unwrap()))
+    Process::Reported(Box::new(serde_json::from_value(state.clone()).unwrap()))
 }
 
 fn credential(out: usize, waiting: usize, paused: bool) -> Value {
@@ -56,7 +56,7 @@ fn drained(world: &mut World) {
     *world = World::shrinking(5);
     world.machines[2]["status"]["lastOperation"]["description"] = json!("Initiate VM deletion");
 }, json!({ "leader": "yes", "limiter": { "calls": call("delete") } }))]
-fn a_machine_of_which_the_leader_told(#[case] name: &str, #[case] spoil: fn(&mut World), #[case] state: Value) {
+fn machine_with_a_report_of_the_leader(#[case] name: &str, #[case] spoil: fn(&mut World), #[case] state: Value) {
     let mut world = World::growing();
     spoil(&mut world);
     let mut snapshot = world.snapshot();
@@ -68,26 +68,26 @@ fn a_machine_of_which_the_leader_told(#[case] name: &str, #[case] spoil: fn(&mut
 #[rstest]
 #[case::no_right(
     "no-right",
-    "you may not get pods/proxy in namespace \"default\", by which the leader is asked: ask for a role that allows it"
+    "missing permission to get pods/proxy in namespace \"default\". Request a role that allows it"
 )]
-#[case::no_page("no-page", "the leader was started without --profiling, so it does not tell")]
-fn a_leader_that_could_not_be_asked_is_named_with_the_reason(#[case] name: &str, #[case] why: &str) {
+#[case::no_page("no-page", "the leader runs without --profiling")]
+fn unavailable_leader_is_reported_with_the_reason(#[case] name: &str, #[case] why: &str) {
     let mut snapshot = World::growing().snapshot();
-    snapshot.process = Process::Silent(why.to_owned());
+    snapshot.process = Process::Unavailable(why.to_owned());
     same_as(&format!("explain-silent-{name}"), &told(&snapshot, Explained::Machine, &format!("{SET}-c")));
 }
 
 /// Shows OPR-18.
 #[test]
-fn a_leader_that_could_not_be_asked_about_a_deployment_is_named_too() {
+fn unavailable_leader_is_reported_for_a_deployment() {
     let mut snapshot = World::healthy().snapshot();
-    snapshot.process = Process::Silent("the leader \"laptop\" is no pod of namespace \"default\"".to_owned());
+    snapshot.process = Process::Unavailable("the leader \"laptop\" is not a pod in namespace \"default\"".to_owned());
     same_as("explain-silent-deployment", &told(&snapshot, Explained::MachineDeployment, "pool"));
 }
 
 /// Shows OPR-18.
 #[test]
-fn a_deployment_shows_what_the_manager_decided_last() {
+fn deployment_shows_the_last_decision_of_the_manager() {
     let mut snapshot = World::healthy().snapshot();
     snapshot.process = tells(&json!({
         "leader": "yes, without an election",

@@ -7,7 +7,7 @@ use super::fixture::{World, ago, machine, new_machine, now, same_as, set};
 use crate::revision::{history, table};
 use crate::rollout::{Change, Progress, pause, progress, restart, undo};
 
-/// The pool on its way to the class `large`: one new machine joins, three old ones are there.
+/// A rollout of the pool to the class `large`: one new Machine is joining, three old ones exist.
 pub(super) fn rolling() -> World {
     let mut world = World::healthy();
     world.deployments[0]["metadata"]["generation"] = json!(2);
@@ -56,7 +56,7 @@ fn deployment(change: impl Fn(&mut Value)) -> api::MachineDeployment {
 #[case::new_ones_missing(json!({ "status": { "updatedReplicas": 1 } }), "1 out of 3 new machines have been updated")]
 #[case::old_ones_left(json!({ "status": { "replicas": 5 } }), "2 old machines are pending termination")]
 #[case::not_available(json!({ "status": { "availableReplicas": 2 } }), "2 of 3 updated machines are available")]
-fn a_roll_out_waits_in_the_words_of_kubectl(#[case] change: Value, #[case] said: &str) {
+fn rollout_in_progress_is_worded_as_in_kubectl(#[case] change: Value, #[case] message: &str) {
     let deployment = deployment(|json| {
         for (part, fields) in change.as_object().unwrap() {
             for (field, value) in fields.as_object().unwrap() {
@@ -71,16 +71,16 @@ fn a_roll_out_waits_in_the_words_of_kubectl(#[case] change: Value, #[case] said:
 }
 
 #[test]
-fn a_roll_out_that_waits_because_it_is_paused_says_so() {
+fn paused_rollout_is_reported_as_paused() {
     let paused = deployment(|json| {
         json["spec"]["paused"] = json!(true);
         json["status"]["updatedReplicas"] = json!(1);
     });
-    assert!(matches!(progress(&paused), Progress::Waiting(text) if text.contains("it is paused")));
+    assert!(matches!(progress(&paused), Progress::Waiting(text) if text.contains("(paused: ")));
 }
 
 #[test]
-fn a_roll_out_that_is_done_or_has_stood_still_for_too_long_ends() {
+fn rollout_ends_when_complete_or_past_its_deadline() {
     let done = Progress::Done("machinedeployment \"pool\" successfully rolled out".into());
     assert_eq!(progress(&deployment(|_| ())), done);
     let late = deployment(|json| {
@@ -91,7 +91,7 @@ fn a_roll_out_that_is_done_or_has_stood_still_for_too_long_ends() {
 }
 
 #[test]
-fn a_history_lists_revisions_with_class_and_cause() {
+fn history_lists_revisions_with_class_and_cause() {
     let snapshot = rolling().snapshot();
     same_as("history", &table(&history(&snapshot, &snapshot.deployments.readable[0]), now()));
 }
@@ -113,22 +113,22 @@ fn refused(change: &Change) -> &str {
 
 /// Shows OPR-6.
 #[test]
-fn an_undo_asks_the_manager_for_the_revision_before() {
+fn undo_requests_the_previous_revision_from_the_manager() {
     for to in [0, 1] {
-        let Change::Patch { body, said } = undone(to, |_| ()) else { panic!("refused") };
+        let Change::Patch { body, message } = undone(to, |_| ()) else { panic!("refused") };
         assert_eq!(body, json!({ "spec": { "rollbackTo": { "revision": 1 } } }));
         assert_eq!(said, "machinedeployment.machine.sapcloud.io/pool rolled back to revision 1");
     }
 }
 
 #[test]
-fn an_undo_to_where_it_is_writes_nothing() {
+fn undo_to_the_current_revision_writes_nothing() {
     assert!(matches!(undone(2, |_| ()), Change::Nothing(why) if why.contains("already matches revision 2")));
 }
 
 /// Shows OPR-6.
 #[test]
-fn an_undo_that_cannot_be_answered_is_refused_with_the_reason() {
+fn impossible_undo_is_rejected_with_the_reason() {
     assert_eq!(refused(&undone(7, |_| ())), "unable to find specified revision 7 in history");
     let paused = undone(1, |world| world.deployments[0]["spec"]["paused"] = json!(true));
     assert!(refused(&paused).contains("resume it first"));
@@ -141,7 +141,7 @@ fn an_undo_that_cannot_be_answered_is_refused_with_the_reason() {
 
 /// Shows OPR-6.
 #[test]
-fn pausing_twice_is_an_error_as_with_kubectl() {
+fn pausing_twice_is_an_error_as_in_kubectl() {
     let (running, paused) = (deployment(|_| ()), deployment(|json| json["spec"]["paused"] = json!(true)));
     assert!(
         matches!(pause(&running, true), Change::Patch { body, .. } if body == json!({ "spec": { "paused": true } }))
@@ -155,7 +155,7 @@ fn pausing_twice_is_an_error_as_with_kubectl() {
 
 /// Shows OPR-6.
 #[test]
-fn a_restart_changes_the_template_and_nothing_else() {
+fn restart_changes_only_the_template() {
     let before = deployment(|_| ());
     let Change::Patch { body, .. } = restart(&before, now()) else { panic!("refused") };
     assert_eq!(

@@ -6,24 +6,24 @@ use super::fixture::{World, ago, same_as};
 use crate::tree::{self, Fold, Paint, render};
 
 fn shown(world: &World) -> String {
-    render(&tree::of(&world.snapshot(), &[]).unwrap(), Fold::Fine, Paint::Plain)
+    render(&tree::of(&world.snapshot(), &[]).unwrap(), Fold::Healthy, Paint::Plain)
 }
 
 /// Shows OPR-1.
 #[test]
-fn a_pool_that_is_well_is_folded() {
+fn healthy_pool_is_folded() {
     same_as("status-healthy", &shown(&World::healthy()));
 }
 
 #[test]
-fn a_pool_is_unfolded_when_asked() {
+fn pool_is_unfolded_with_the_option() {
     let tree = tree::of(&World::healthy().snapshot(), &["pool".into()]).unwrap();
     same_as("status-unfolded", &render(&tree, Fold::Nothing, Paint::Plain));
 }
 
 /// Shows OPR-1.
 #[test]
-fn a_machine_that_is_not_well_is_unfolded_with_reason_and_deadline() {
+fn unhealthy_machine_is_shown_with_reason_and_deadline() {
     let mut world = World::healthy();
     world.machines[1]["status"]["currentStatus"] = json!({ "phase": "Unknown", "lastUpdateTime": ago(4) });
     world.nodes[1]["status"]["conditions"][0]["status"] = json!("Unknown");
@@ -32,7 +32,7 @@ fn a_machine_that_is_not_well_is_unfolded_with_reason_and_deadline() {
 
 /// Shows OPR-1.
 #[test]
-fn a_roll_out_shows_how_far_it_is() {
+fn rollout_shows_its_progress() {
     same_as("status-rolling", &shown(&super::rollouts::rolling()));
 }
 
@@ -44,22 +44,22 @@ fn no_leader_is_the_first_line() {
 }
 
 #[test]
-fn a_namespace_without_pools_says_so() {
+fn namespace_without_pools_is_reported() {
     let world = World { deployments: vec![], sets: vec![], machines: vec![], ..World::healthy() };
-    assert_eq!(shown(&world), "No machine deployments, sets or machines in namespace \"default\".\n");
+    assert_eq!(shown(&world), "No MachineDeployments, MachineSets or Machines in namespace \"default\".\n");
 }
 
 #[test]
-fn a_deployment_that_is_not_there_is_named() {
+fn missing_deployment_is_named() {
     let error = tree::of(&World::healthy().snapshot(), &["poool".into()]).unwrap_err();
     assert_eq!(error, "there is no MachineDeployment \"poool\" in namespace \"default\"");
 }
 
 /// Shows OPR-5.
 #[test]
-fn colours_only_repeat_what_a_mark_says() {
+fn colours_only_repeat_the_marks() {
     let tree = tree::of(&World::growing().snapshot(), &[]).unwrap();
-    let (plain, painted) = (render(&tree, Fold::Fine, Paint::Plain), render(&tree, Fold::Fine, Paint::Ansi));
+    let (plain, painted) = (render(&tree, Fold::Healthy, Paint::Plain), render(&tree, Fold::Healthy, Paint::Ansi));
     assert_ne!(plain, painted);
     let mut bare = painted;
     for code in ["\x1b[0m", "\x1b[2m", "\x1b[31m", "\x1b[32m", "\x1b[33m"] {
@@ -70,7 +70,7 @@ fn colours_only_repeat_what_a_mark_says() {
 
 /// Shows OPR-3.
 #[test]
-fn machines_that_cannot_be_read_are_counted_and_named() {
+fn undecodable_machines_are_counted_and_named() {
     let mut snapshot = World::healthy().snapshot();
     snapshot.machines.readable.truncate(2);
     snapshot.machines.unreadable.push(crate::Unreadable {
@@ -81,21 +81,21 @@ fn machines_that_cannot_be_read_are_counted_and_named() {
         ..crate::Unreadable::default()
     });
     let tree = tree::of(&snapshot, &[]).unwrap();
-    same_as("status-unreadable", &render(&tree, Fold::Fine, Paint::Plain));
+    same_as("status-unreadable", &render(&tree, Fold::Healthy, Paint::Plain));
 }
 
 /// Shows OPR-3.
 #[test]
-fn nodes_that_may_not_be_read_leave_the_words_of_the_status() {
+fn status_is_shown_when_nodes_cannot_be_listed() {
     let mut snapshot = World::growing().snapshot();
     let crate::Target::Cluster(cluster) = &mut snapshot.target else { panic!("no target") };
-    cluster.nodes = crate::Kind::refused("you may not list nodes".into());
+    cluster.nodes = crate::Kind::refused("missing permission to list nodes".into());
     let tree = tree::of(&snapshot, &[]).unwrap();
-    same_as("status-without-nodes", &render(&tree, Fold::Fine, Paint::Plain));
+    same_as("status-without-nodes", &render(&tree, Fold::Healthy, Paint::Plain));
 }
 
-/// Fields of objects that would paint on a terminal, forge a line, or hide: in no view a character of them is shown raw.
-/// Shows OPR-24.
+/// Fields of objects that would paint on a terminal, forge a line, or hide: in no view a character of them is shown
+/// raw. Shows OPR-24.
 #[test]
 fn views_escape_control_and_bidi_characters_of_objects() {
     const HOSTILE: &str = "x\u{1b}[2J\u{1b}]0;t\u{7}\u{202e}\u{200b}\n✓ machine/forged";

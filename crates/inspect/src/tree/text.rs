@@ -1,13 +1,13 @@
-//! The tree as text.
+//! Renders the tree as text.
 
 use api::printable::printable;
 use jiff::Timestamp;
 
 use super::{DeploymentBranch, MachineLeaf, SetBranch, Tree};
 use crate::words::{age, count};
-use crate::{Standing, Verdict};
+use crate::{Health, Verdict};
 
-/// Whether colours may be used. They repeat what a mark says already: nothing is told by colour alone.
+/// Whether colours are used. Colours only repeat the marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
     /// No escape sequences.
@@ -16,32 +16,32 @@ pub enum Paint {
     Ansi,
 }
 
-/// Whether machines that need nobody are shown one by one.
+/// Whether healthy Machines are listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fold {
     /// They are counted.
-    Fine,
-    /// They are shown.
+    Healthy,
+    /// They are listed.
     Nothing,
 }
 
-/// How many cells a progress bar has.
+/// Width of a progress bar.
 const BAR: i32 = 20;
 
 struct Branch {
-    standing: Standing,
+    health: Health,
     text: String,
     details: Vec<(&'static str, String)>,
     children: Vec<Branch>,
 }
 
-/// The tree, for people. Ends with a line that counts what needs somebody.
+/// Renders the tree. The last line counts the Machines by health.
 #[must_use]
 pub fn render(tree: &Tree, fold: Fold, paint: Paint) -> String {
     let mut out: Vec<String> = tree
         .remarks
         .iter()
-        .map(|remark| format!("{} {}", mark(Standing::Troubled, paint), printable(remark)))
+        .map(|remark| format!("{} {}", mark(Health::NeedsAttention, paint), printable(remark)))
         .collect();
     let now = tree.at;
     let deployments = tree.machine_deployments.iter().map(|deployment| of_deployment(deployment, fold, now));
@@ -52,19 +52,20 @@ pub fn render(tree: &Tree, fold: Fold, paint: Paint) -> String {
         write(root, "", "", paint, &mut out);
     }
     if roots.is_empty() {
-        out.push(format!("No machine deployments, sets or machines in namespace {:?}.", tree.namespace));
+        out.push(format!("No MachineDeployments, MachineSets or Machines in namespace {:?}.", tree.namespace));
     } else {
-        let of = |wanted: Standing| all_machines(tree).filter(|machine| machine.verdict.standing == wanted).count();
-        let (fine, working, troubled) =
-            (of(Standing::Fine), of(Standing::Working), of(Standing::Troubled) + unreadable(tree));
-        let all = count(fine + working + troubled, "machine");
-        out.push(format!("\n{all}: {fine} fine, {working} on their way, {troubled} in trouble."));
+        let of = |wanted: Health| all_machines(tree).filter(|machine| machine.verdict.health == wanted).count();
+        let (healthy, in_progress, attention) =
+            (of(Health::Healthy), of(Health::InProgress), of(Health::NeedsAttention) + unreadable(tree));
+        let all = count(healthy + in_progress + attention, "machine");
+        let need = if attention == 1 { "needs" } else { "need" };
+        out.push(format!("\n{all}: {healthy} healthy, {in_progress} in progress, {attention} {need} attention."));
     }
     out.push(String::new());
     out.join("\n")
 }
 
-/// Machines that cannot be read, of all sets.
+/// Returns the number of Machines that cannot be decoded.
 fn unreadable(tree: &Tree) -> usize {
     let sets = tree.machine_deployments.iter().flat_map(|deployment| &deployment.sets).chain(&tree.machine_sets);
     sets.map(|set| set.unreadable.len()).sum()
@@ -86,20 +87,20 @@ fn of_deployment(deployment: &DeploymentBranch, fold: Fold, now: Timestamp) -> B
     parts.extend(states.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()));
     let text = format!("machinedeployment/{name}  {}", parts.join(", "));
     let mut details = Vec::new();
-    if let Some((new, old)) = deployment.roll_out() {
+    if let Some((new, old)) = deployment.rollout() {
         details.push((
             "rollout",
             format!(
-                "{} {new} of {replicas} new run, {} left",
+                "{} {new} of {replicas} new machines running, {} left",
                 bar(new, *replicas),
                 count(usize::try_from(old).unwrap_or(0), "old machine")
             ),
         ));
     }
-    details.extend(told(&deployment.verdict, now));
-    let shown = |set: &&SetBranch| !set.machines.is_empty() || set.replicas > 0 || set.standing() != Standing::Fine;
+    details.extend(verdict_details(&deployment.verdict, now));
+    let shown = |set: &&SetBranch| !set.machines.is_empty() || set.replicas > 0 || set.health() != Health::Healthy;
     let children = deployment.sets.iter().filter(shown).map(|set| of_set(set, fold, now)).collect();
-    Branch { standing: deployment.standing(), text, details, children }
+    Branch { health: deployment.health(), text, details, children }
 }
 
 fn of_set(set: &SetBranch, fold: Fold, now: Timestamp) -> Branch {
@@ -113,28 +114,28 @@ fn of_set(set: &SetBranch, fold: Fold, now: Timestamp) -> Branch {
     parts.extend(states.into_iter().filter(|(is, _)| *is).map(|(_, word)| word.to_owned()));
     let text = format!("machineset/{name}  {}", parts.join(", "));
     let mut children = Vec::new();
-    if let (Fold::Fine, Some(folded)) = (fold, set.folded()) {
-        children.push(Branch { standing: Standing::Fine, text: folded, details: Vec::new(), children: Vec::new() });
+    if let (Fold::Healthy, Some(folded)) = (fold, set.folded()) {
+        children.push(Branch { health: Health::Healthy, text: folded, details: Vec::new(), children: Vec::new() });
     }
-    let shown = |machine: &&MachineLeaf| fold == Fold::Nothing || machine.verdict.standing != Standing::Fine;
+    let shown = |machine: &&MachineLeaf| fold == Fold::Nothing || machine.verdict.health != Health::Healthy;
     children.extend(set.machines.iter().filter(shown).map(|machine| of_machine(machine, now)));
     children.extend(set.unreadable.iter().map(|name| Branch {
-        standing: Standing::Troubled,
-        text: format!("machine/{name}  cannot be read; it is counted and nothing is done to it"),
+        health: Health::NeedsAttention,
+        text: format!("machine/{name}  cannot be decoded; it is counted, but not reconciled"),
         details: Vec::new(),
         children: Vec::new(),
     }));
-    Branch { standing: set.standing(), text, details: told(&set.verdict, now), children }
+    Branch { health: set.health(), text, details: verdict_details(&set.verdict, now), children }
 }
 
 fn of_machine(machine: &MachineLeaf, now: Timestamp) -> Branch {
-    let age = machine.standing_for(now).map_or(String::new(), |age| format!(" for {age}"));
+    let age = machine.phase_age(now).map_or(String::new(), |age| format!(" for {age}"));
     let mut text = format!("machine/{}  {}{age}", machine.name, machine.phase());
-    let mut details = told(&machine.verdict, now);
-    if let Some(said) = &machine.last_operation
-        && *said != machine.verdict.reason
+    let mut details = verdict_details(&machine.verdict, now);
+    if let Some(message) = &machine.last_operation
+        && *message != machine.verdict.reason
     {
-        details.push(("said", said.clone()));
+        details.push(("message", message.clone()));
     }
     if let Some(node) = &machine.node {
         details.push(("node", format!("{} ({})", node.name, node.state)));
@@ -142,26 +143,26 @@ fn of_machine(machine: &MachineLeaf, now: Timestamp) -> Branch {
     if let Some(vm) = &machine.vm {
         details.push(("vm", vm.clone()));
     }
-    if machine.verdict.standing == Standing::Fine {
+    if machine.verdict.health == Health::Healthy {
         let node = machine.node.as_ref().map_or(String::new(), |node| format!(", node {} ({})", node.name, node.state));
         let vm = machine.vm.as_ref().map_or(String::new(), |vm| format!(", VM {vm}"));
         text.push_str(&node);
         text.push_str(&vm);
         details.clear();
     }
-    Branch { standing: machine.verdict.standing, text, details, children: Vec::new() }
+    Branch { health: machine.verdict.health, text, details, children: Vec::new() }
 }
 
-/// What a planner says, unless all is well.
-fn told(verdict: &Verdict, now: Timestamp) -> Vec<(&'static str, String)> {
-    if verdict.standing == Standing::Fine {
+/// Returns the details of a verdict, unless it is healthy.
+fn verdict_details(verdict: &Verdict, now: Timestamp) -> Vec<(&'static str, String)> {
+    if verdict.health == Health::Healthy {
         return Vec::new();
     }
-    let mut details = vec![("why", verdict.reason.clone())];
-    details.extend(verdict.wait(now).map(|wait| ("waits", wait)));
-    details.extend(verdict.in_the_end.clone().map(|end| ("ends", end)));
-    if verdict.standing == Standing::Troubled {
-        details.extend(verdict.unblock.first().map(|help| ("help", help.clone())));
+    let mut details = vec![("reason", verdict.reason.clone())];
+    details.extend(verdict.wait(now).map(|wait| ("waiting for", wait)));
+    details.extend(verdict.deadline.clone().map(|end| ("deadline", end)));
+    if verdict.health == Health::NeedsAttention {
+        details.extend(verdict.unblock.first().map(|help| ("fix", help.clone())));
     }
     details
 }
@@ -172,11 +173,11 @@ fn bar(done: i32, of: i32) -> String {
     format!("[{}{}]", cells(full, "#"), cells(BAR - full, "."))
 }
 
-fn mark(standing: Standing, paint: Paint) -> String {
-    let (mark, colour) = match standing {
-        Standing::Fine => ("✓", "32"),
-        Standing::Working => ("…", "33"),
-        Standing::Troubled => ("✗", "31"),
+fn mark(health: Health, paint: Paint) -> String {
+    let (mark, colour) = match health {
+        Health::Healthy => ("✓", "32"),
+        Health::InProgress => ("…", "33"),
+        Health::NeedsAttention => ("✗", "31"),
     };
     match paint {
         Paint::Plain => mark.to_owned(),
@@ -185,15 +186,15 @@ fn mark(standing: Standing, paint: Paint) -> String {
 }
 
 fn write(branch: &Branch, first: &str, rest: &str, paint: Paint, out: &mut Vec<String>) {
-    out.push(format!("{first}{} {}", mark(branch.standing, paint), printable(&branch.text)));
+    out.push(format!("{first}{} {}", mark(branch.health, paint), printable(&branch.text)));
     let bar = if branch.children.is_empty() { "  " } else { "│ " };
     for (what, text) in &branch.details {
-        let what = format!("{what:<8}");
+        let what = format!("{what:<13}");
         let what = if paint == Paint::Ansi { format!("\x1b[2m{what}\x1b[0m") } else { what };
         out.push(format!("{rest}{bar}  {what}{}", printable(text)));
     }
-    for (place, child) in branch.children.iter().enumerate() {
-        let last = place + 1 == branch.children.len();
+    for (index, child) in branch.children.iter().enumerate() {
+        let last = index + 1 == branch.children.len();
         let (first, below) = if last { ("└─ ", "   ") } else { ("├─ ", "│  ") };
         write(child, &format!("{rest}{first}"), &format!("{rest}{below}"), paint, out);
     }

@@ -209,7 +209,7 @@ mod tests {
     fn invalid_flag_value_error_names_the_fix() {
         let error = |flags: &[&str]| with(flags).unwrap_err().to_string();
         let unit = error(&["--machine-creation-timeout=20"]);
-        assert!(unit.contains("--machine-creation-timeout") && unit.contains("write it like 90s"), "{unit}");
+        assert!(unit.contains("--machine-creation-timeout") && unit.contains("use a value such as 90s"), "{unit}");
         let limit = error(&["--machine-max-replacements=some"]);
         assert!(limit.contains("neither a number such as 2 nor a percentage"), "{limit}");
         let scheme = error(&["--driver-endpoint=/run/driver.sock"]);

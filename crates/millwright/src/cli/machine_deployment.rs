@@ -15,7 +15,7 @@ pub(crate) struct RolloutFlags {
     /// Number of Machines above the maximum at which a MachineSet is frozen.
     #[arg(long, value_name = "N", default_value = "2")]
     safety_up: Count,
-    /// Number of Machines below that limit at which the MachineSet is unfrozen.
+    /// Number of Machines below the limit of --safety-up at which the MachineSet is unfrozen.
     #[arg(long, value_name = "N", default_value = "1")]
     safety_down: Count,
     /// Maximum interval between two checks for excess Machines.

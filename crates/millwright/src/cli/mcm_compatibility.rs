@@ -283,7 +283,7 @@ fn underscores_in_flag_names_are_dashes(#[case] flag: &str) {
 #[case(&["--address=localhost"], ErrorKind::ValueValidation, "an IP address")]
 #[case(&["--port=http"], ErrorKind::ValueValidation, "a whole number")]
 #[case(&["--kube-api-qps=fast"], ErrorKind::ValueValidation, "a number")]
-#[case(&["--machine-safety-overshooting-period=1"], ErrorKind::ValueValidation, "write it like 90s")]
+#[case(&["--machine-safety-overshooting-period=1"], ErrorKind::ValueValidation, "use a value such as 90s")]
 #[case(&["--vmodule=a=b"], ErrorKind::ValueValidation, "FILE=N")]
 fn unreadable_flags_are_rejected_with_usage(#[case] flags: &[&str], #[case] kind: ErrorKind, #[case] words: &str) {
     let refused = line(&[&["millwright", "run"], flags].concat()).unwrap_err();

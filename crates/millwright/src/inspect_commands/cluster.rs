@@ -98,7 +98,7 @@ impl Clusters {
 
     /// Lists everything that a forecast needs.
     #[cfg(feature = "dev")]
-    pub(super) async fn all(&self) -> anyhow::Result<forecast::Seen> {
+    pub(super) async fn all(&self) -> anyhow::Result<forecast::Snapshot> {
         let read = forecast::read(&self.control, self.target.as_ref(), &self.namespace).await;
         read.map_err(|forecast::ReadError { resource, why }| {
             self.failed_list(ListError { resource: resource.to_owned(), namespace: Some(self.namespace.clone()), why })
@@ -145,7 +145,7 @@ impl Clusters {
             classes,
             secrets: BTreeMap::new(),
             leases: Vec::new(),
-            process: Process::NotAsked,
+            process: Process::NotQueried,
             target: Target::None,
             now: self.now(),
             index: Index::default(),

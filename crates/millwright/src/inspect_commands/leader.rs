@@ -55,21 +55,21 @@ pub(super) async fn query(
 ) -> Process {
     let component = component(kind);
     let response = match leader {
-        Leader::None => return Process::NotAsked,
+        Leader::None => return Process::NotQueried,
         Leader::At(address) => at(address).await.with_context(|| format!("failed to query the leader at {address}")),
         Leader::Pod(at) => {
             let lease = leases.iter().find(|lease| lease.component == component).map(|lease| &lease.record);
             match pod(lease) {
                 Some(pod) => by_proxy(client, namespace, pod, at.unwrap_or(port(component))).await,
                 // The explanation already reports a missing or unknown leader.
-                None => return Process::NotAsked,
+                None => return Process::NotQueried,
             }
         }
     };
     let state = response.and_then(|text| {
         serde_json::from_str::<State>(&text).map_err(|_| anyhow!("the response is not from a Millwright leader"))
     });
-    state.map_or_else(|error| Process::Silent(format!("{error:#}")), |state| Process::Told(Box::new(state)))
+    state.map_or_else(|error| Process::Unavailable(format!("{error:#}")), |state| Process::Reported(Box::new(state)))
 }
 
 /// Returns the pod of the holder of a Lease. The identity of a holder contains its host name, which is the name of the
@@ -177,7 +177,7 @@ mod tests {
     async fn leader_is_queried_through_the_proxy_to_its_pod() {
         let (process, paths) = query_with_response("mc-0_00ff", 200, json!({ "leader": "yes" }).to_string()).await;
         assert_eq!(paths, ["/api/v1/namespaces/shoot/pods/mc-0:10259/proxy/debug/state?o=json"]);
-        assert_eq!(process.told().map(|state| state.leader.as_str()), Some("yes"));
+        assert_eq!(process.reported().map(|state| state.leader.as_str()), Some("yes"));
     }
 
     #[tokio::test]
@@ -206,7 +206,7 @@ mod tests {
     #[tokio::test]
     async fn query_is_skipped_without_a_leader() {
         let (process, paths) = query_with_response("", 200, String::new()).await;
-        assert!(matches!(process, Process::NotAsked) && paths.is_empty(), "{process:?} {paths:?}");
+        assert!(matches!(process, Process::NotQueried) && paths.is_empty(), "{process:?} {paths:?}");
     }
 
     /// Shows OPR-18.
@@ -234,6 +234,6 @@ mod tests {
         #[case] why: &str,
     ) {
         let (process, _) = query_with_response(holder, status, body).await;
-        assert!(matches!(&process, Process::Silent(reason) if reason.contains(why)), "{process:?}");
+        assert!(matches!(&process, Process::Unavailable(reason) if reason.contains(why)), "{process:?}");
     }
 }

@@ -7,7 +7,7 @@
 use anyhow::{Context, anyhow};
 use inspect::check::Report;
 use inspect::leader::{Component, Lease};
-use inspect::rights::{Place, RIGHTS, Right};
+use inspect::permissions::{PERMISSIONS, Permission, Scope};
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec, SubjectAccessReview,
     SubjectAccessReviewSpec, SubjectAccessReviewStatus,
@@ -86,18 +86,18 @@ impl Inquiry<'_> {
         report: &mut Report,
     ) -> anyhow::Result<()> {
         let subject = self.subject(component, account).await?;
-        for right in RIGHTS.iter().filter(|right| right.component == component) {
-            let Some(client) = self.client(right.place, &subject) else { continue };
-            for verb in right.verbs {
-                if self.is_allowed(client, right, verb, &subject).await? {
+        for permission in PERMISSIONS.iter().filter(|permission| permission.component == component) {
+            let Some(client) = self.client(permission.scope, &subject) else { continue };
+            for verb in permission.verbs {
+                if self.is_allowed(client, permission, verb, &subject).await? {
                     continue;
                 }
-                let mut replaced = !Right::instead_of(verb).is_empty();
-                for other in Right::instead_of(verb) {
-                    replaced = replaced && self.is_allowed(client, right, other, &subject).await?;
+                let mut replaced = !Permission::instead_of(verb).is_empty();
+                for other in Permission::instead_of(verb) {
+                    replaced = replaced && self.is_allowed(client, permission, other, &subject).await?;
                 }
                 if !replaced {
-                    report.findings.push(right.lacking(verb, &subject.object(), self.namespace));
+                    report.findings.push(permission.lacking(verb, &subject.object(), self.namespace));
                 }
             }
         }
@@ -125,9 +125,9 @@ impl Inquiry<'_> {
     }
 
     /// Returns the client of the cluster in which a permission is needed, if the subject exists there.
-    fn client(&self, place: Place, subject: &Subject) -> Option<&Client> {
-        match (place, &self.target) {
-            (Place::Machines, _) | (Place::Target | Place::TargetNamespace(_), TargetCluster::Same) => {
+    fn client(&self, scope: Scope, subject: &Subject) -> Option<&Client> {
+        match (scope, &self.target) {
+            (Scope::Machines, _) | (Scope::Target | Scope::TargetNamespace(_), TargetCluster::Same) => {
                 Some(self.control)
             }
             (_, TargetCluster::Other(client)) if *subject == Subject::CurrentUser => Some(client),
@@ -135,23 +135,29 @@ impl Inquiry<'_> {
         }
     }
 
-    async fn is_allowed(&self, client: &Client, right: &Right, verb: &str, subject: &Subject) -> anyhow::Result<bool> {
-        let namespace = match right.place {
-            Place::Machines => Some(self.namespace.to_owned()),
-            Place::TargetNamespace(namespace) => Some(namespace.to_owned()),
-            Place::Target => None,
+    async fn is_allowed(
+        &self,
+        client: &Client,
+        permission: &Permission,
+        verb: &str,
+        subject: &Subject,
+    ) -> anyhow::Result<bool> {
+        let namespace = match permission.scope {
+            Scope::Machines => Some(self.namespace.to_owned()),
+            Scope::TargetNamespace(namespace) => Some(namespace.to_owned()),
+            Scope::Target => None,
         };
-        let (resource, subresource) = match right.resource.split_once('/') {
+        let (resource, subresource) = match permission.resource.split_once('/') {
             Some((resource, subresource)) => (resource, Some(subresource.to_owned())),
-            None => (right.resource, None),
+            None => (permission.resource, None),
         };
         let attributes = ResourceAttributes {
             namespace,
             verb: Some(verb.to_owned()),
-            group: Some(right.group.to_owned()),
+            group: Some(permission.group.to_owned()),
             resource: Some(resource.to_owned()),
             subresource,
-            name: Some(right.name.to_owned()).filter(|name| !name.is_empty()),
+            name: Some(permission.name.to_owned()).filter(|name| !name.is_empty()),
             ..ResourceAttributes::default()
         };
         let status = subject.review(client, attributes).await.map_err(|error| refused(&error))?;
@@ -271,7 +277,7 @@ mod tests {
     async fn permissions_of_the_leaders_service_account_are_checked() {
         assert_eq!(checked(&[], &Account::Leader).await, Report::default());
         let unknown = Account::Named { namespace: "shoot".to_owned(), name: "unknown".to_owned() };
-        let missing: usize = RIGHTS.iter().map(|right| right.verbs.len()).sum();
+        let missing: usize = PERMISSIONS.iter().map(|permission| permission.verbs.len()).sum();
         assert_eq!(checked(&[], &unknown).await.findings.len(), missing);
     }
 

@@ -56,7 +56,7 @@ async fn carry_out(
     change: Change,
 ) -> anyhow::Result<Option<String>> {
     match change {
-        Change::Patch { body, said: message } => {
+        Change::Patch { body, message } => {
             clusters.patch(deployment, body).await?;
             Ok(Some(message))
         }

@@ -32,7 +32,7 @@ async fn read(options: &Status, clusters: &Clusters, freshness: Freshness) -> an
 }
 
 fn text(options: &Status, tree: &Tree) -> String {
-    render(tree, if options.unfold { Fold::Nothing } else { Fold::Fine }, paint())
+    render(tree, if options.unfold { Fold::Nothing } else { Fold::Healthy }, paint())
 }
 
 /// Refreshes until it is interrupted or stdout is closed.

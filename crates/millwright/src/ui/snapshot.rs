@@ -48,7 +48,7 @@ fn snapshot(cluster: &controllers::Cluster, clock: &Clock) -> Snapshot {
         secrets: secrets(&classes),
         classes,
         leases: Vec::new(), // the process knows whether it leads
-        process: Process::NotAsked,
+        process: Process::NotQueried,
         target,
         now: clock.now(),
         index: Index::default(),
@@ -58,7 +58,7 @@ fn snapshot(cluster: &controllers::Cluster, clock: &Clock) -> Snapshot {
 /// Returns the content of `/debug/state` without decisions. The timeline shows the decisions.
 fn process(cluster: &controllers::Cluster) -> Process {
     let state = serde_json::to_value(ClusterState::of(cluster)).and_then(serde_json::from_value);
-    state.map_or_else(|error| Process::Silent(error.to_string()), |state| Process::Told(Box::new(state)))
+    state.map_or_else(|error| Process::Unavailable(error.to_string()), |state| Process::Reported(Box::new(state)))
 }
 
 /// Returns the objects of a cache, if this process has synced it.

@@ -62,7 +62,7 @@ fn every_command_works_on_dev() {
 
 /// Returns the name of a Machine.
 fn check_status(user: &User) -> String {
-    user.run_expecting("status", 0, &["✓ 2 machines Running", "2 machines: 2 fine, 0 on their way, 0 in trouble."]);
+    user.run_expecting("status", 0, &["✓ 2 machines Running", "2 machines: 2 healthy, 0 in progress, 0 need attention."]);
     user.run_expecting("status pool --unfold -o yaml", 0, &["machineDeployments:", "phase: Running"]);
     user.run_expecting("status unknown", 1, &["there is no MachineDeployment \"unknown\" in namespace \"default\""]);
     user.run_expecting("status --sideways", 2, &["--sideways"]);
@@ -73,7 +73,7 @@ fn check_status(user: &User) -> String {
 }
 
 fn check_explain(user: &User, machine: &str) {
-    let fine = "fine: up to date";
+    let fine = "healthy: up to date";
     user.run_expecting("explain machinedeployment/pool", 0, &["machinedeployment/pool in namespace default", fine]);
     user.run_expecting(&format!("explain machine/{machine}"), 0, &["phase: Running", fine]);
     let set = machine.rsplit_once('-').unwrap().0;
@@ -106,7 +106,7 @@ fn check_rollout(user: &User) {
 }
 
 fn check_check_and_plan(user: &User, folder: &Path) {
-    user.run_expecting("check --account=none", 0, &["Nothing is wrong.\n"]);
+    user.run_expecting("check --account=none", 0, &["No mistakes found.\n"]);
     let file = folder.join("changed.yaml");
     let change = |class: &str| {
         let spec = format!("spec: {{ template: {{ spec: {{ class: {{ name: {class} }} }} }} }}");
@@ -117,7 +117,7 @@ fn check_check_and_plan(user: &User, folder: &Path) {
     };
     change("large");
     let decisive =
-        ["2 made, 2 deleted; 2 before, 2 after", "3 machines at most", "Nothing was written to the cluster.\n"];
+        ["2 created, 2 deleted; 2 before, 2 after", "peak        3 machines", "Nothing was written to the cluster.\n"];
     user.run_expecting(&format!("plan -f {}", file.display()), 0, &decisive);
     user.run_expecting("rollout history pool", 0, &["\n3 (current)"]);
     user.run_expecting(&format!("plan -f {}/missing.yaml", folder.display()), 1, &["missing.yaml"]);

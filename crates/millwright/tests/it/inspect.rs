@@ -19,7 +19,7 @@ impl Pool {
         let line = dev.wait_for_line(&["export KUBECONFIG="]);
         let pool = Self { kubeconfig: PathBuf::from(line.split_once('=').unwrap().1), _dev: dev };
         // The status of the MachineDeployment follows its Machines with a delay.
-        pool.until(&["status"], |printed| printed.contains("3/3 ready") && printed.contains("3 machines: 3 fine"));
+        pool.until(&["status"], |printed| printed.contains("3/3 ready") && printed.contains("3 machines: 3 healthy"));
         pool
     }
 
@@ -72,7 +72,7 @@ fn pool_is_shown_rolled_out_rolled_back_and_explained() {
     assert_eq!(machines.as_array().unwrap().len(), 3, "{read}");
     let machine = machines[0]["name"].as_str().unwrap();
     let explanation = pool.succeeds(&["explain", &format!("machine/{machine}")]);
-    assert!(explanation.contains("fine: up to date"), "{explanation}");
+    assert!(explanation.contains("healthy: up to date"), "{explanation}");
 
     // Roll out another template and roll it back.
     let restarted = pool.succeeds(&["rollout", "restart", "machinedeployment/pool"]);
@@ -98,7 +98,7 @@ fn watch_prints_changes_only_into_a_pipe() {
     let pool = Pool::start();
     let kubeconfig = pool.kubeconfig.to_string_lossy();
     let mut watch = Program::start_reading_stdout(&["status", "pool", "-w", "--kubeconfig", &kubeconfig]);
-    watch.wait_for_line(&["3 machines: 3 fine"]);
+    watch.wait_for_line(&["3 machines: 3 healthy"]);
     pool.succeeds(&["rollout", "pause", "pool"]);
     watch.wait_for_line(&["machinedeployment/pool", "paused"]);
     let pictures = watch.lines_so_far().iter().filter(|line| line.contains("machinedeployment/pool")).count();
@@ -125,7 +125,7 @@ fn errors_are_one_line() {
 #[test]
 fn check_finds_mistakes_in_files_and_in_a_cluster() {
     let pool = Pool::start();
-    assert_eq!(pool.succeeds(&["check", "--account=none"]), "Nothing is wrong.\n");
+    assert_eq!(pool.succeeds(&["check", "--account=none"]), "No mistakes found.\n");
     let unknown = pool.succeeds(&["check"]);
     assert!(
         unknown.starts_with(
@@ -185,8 +185,8 @@ fn plan_shows_the_effect_and_changes_nothing() {
     let before = pool.succeeds(&["status", "--unfold"]);
     let (file, drawing) = (file.to_string_lossy(), drawing.to_string_lossy());
     let plan = pool.succeeds(&["plan", "-f", &file, "--quota", "10", "--svg", &drawing]);
-    assert!(plan.contains("3 made, 3 deleted; 3 before, 3 after"), "{plan}");
-    assert!(plan.contains("4 machines at most, 4 VMs of 10 that there is room for"), "{plan}");
+    assert!(plan.contains("3 created, 3 deleted; 3 before, 3 after"), "{plan}");
+    assert!(plan.contains("4 machines, 4 VMs (quota 10)"), "{plan}");
     assert!(plan.contains("median of 3 machines") && plan.ends_with("Nothing was written to the cluster.\n"), "{plan}");
     assert!(std::fs::read_to_string(&*drawing).unwrap().starts_with("<svg "));
     let read: Value = serde_json::from_str(&pool.succeeds(&["plan", "-f", &file, "-o", "json"])).unwrap();

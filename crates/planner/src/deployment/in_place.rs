@@ -155,7 +155,7 @@ fn is_updated(seen: &SeenMachine<'_>) -> bool {
 fn move_to(machine: &Machine, from: &MachineSet, to: &MachineSet) -> MachineEdit {
     let match_labels = |set: &MachineSet| set.spec.selector.clone().unwrap_or_default().match_labels;
     let mut labels: BTreeMap<String, Option<String>> = BTreeMap::new();
-    labels.extend(match_labels(from).into_iter().map(|(key, _)| (key, None)));
+    labels.extend(match_labels(from).into_keys().map(|key| (key, None)));
     labels.extend(match_labels(to).into_iter().map(|(key, value)| (key, Some(value))));
     labels.insert(labels::UPDATE_RESULT.to_owned(), Some(UpdateResult::Successful.as_str().to_owned()));
     labels.retain(|key, value| machine.label(key) != value.as_deref());
@@ -198,15 +198,19 @@ fn select(builder: &mut PlanBuilder<'_>) {
     let staying = |seen: &&SeenMachine<'_>| !is_terminating(seen.machine) && !is_updated(seen);
     let old: Vec<&SeenMachine<'_>> =
         builder.sets.old.iter().filter(|old| old.is_active()).flat_map(|old| old.machines).filter(staying).collect();
-    let (chosen, free): (Vec<&SeenMachine<'_>>, Vec<&SeenMachine<'_>>) = old
-        .into_iter()
-        .partition(|seen| seen.node.is_some_and(|node| node.label(labels::SELECTED_FOR_UPDATE).is_some()));
+    let is_selected =
+        |seen: &&SeenMachine<'_>| seen.node.is_some_and(|node| node.label(labels::SELECTED_FOR_UPDATE).is_some());
+    let (chosen, free): (Vec<&SeenMachine<'_>>, Vec<&SeenMachine<'_>>) = old.into_iter().partition(is_selected);
     let undergoing = count(chosen.len());
     let wanted = limits.replicas.saturating_sub(builder.sets.new_size()).saturating_sub(undergoing);
-    let at_once = builder.sets.sum(Draft::size).saturating_sub(limits.least_available()).saturating_sub(undergoing);
+    // After a rollback, Nodes of the new MachineSet may still be in progress: their update is not revoked.
+    let (in_progress, settled): (Vec<&SeenMachine<'_>>, Vec<&SeenMachine<'_>>) =
+        builder.sets.new.iter().flat_map(|new| new.machines).filter(staying).partition(is_selected);
+    let undergoing_new = count(in_progress.len());
+    let at_once = builder.sets.sum(Draft::size).saturating_sub(limits.least_available());
+    let at_once = at_once.saturating_sub(undergoing).saturating_sub(undergoing_new);
     let free_available = count(free.iter().filter(|seen| is_available(seen.machine)).count());
-    let new_available = builder.sets.new.iter().flat_map(|new| new.machines).filter(staying);
-    let new_available = count(new_available.filter(|seen| is_available(seen.machine)).count());
+    let new_available = count(settled.iter().filter(|seen| is_available(seen.machine)).count());
     let new_available = new_available.min(builder.sets.new_size());
     let mut spare = free_available.saturating_add(new_available).saturating_sub(builder.least_available());
     let mut left = wanted.min(at_once);

@@ -35,6 +35,12 @@ pub(super) fn is_due(builder: &PlanBuilder<'_>) -> bool {
 
 /// Distributes the replicas among the MachineSets.
 pub(super) fn apply(builder: &mut PlanBuilder<'_>) -> Resized {
+    let resized = distribute(builder);
+    limit_growth(&mut builder.sets, &builder.limits);
+    resized
+}
+
+fn distribute(builder: &mut PlanBuilder<'_>) -> Resized {
     let limits = builder.limits;
     let strategy = &builder.seen.deployment.spec.strategy.kind;
     let old_active = builder.sets.old.iter().any(Draft::is_active);
@@ -108,6 +114,24 @@ fn record_and_shrink(builder: &mut PlanBuilder<'_>) -> Resized {
         grow_new(&mut builder.sets, missing, &limits);
     }
     Resized::Recorded
+}
+
+/// Scales down MachineSets that would create Machines beyond the maximum. The sizes alone do not show that: another
+/// MachineSet may have Machines whose deletion is pending. The number recorded before stays, so that the change is
+/// completed later.
+fn limit_growth(sets: &mut Sets<'_>, limits: &Limits) {
+    let creates = |set: &&Draft<'_>| !set.creates_none() && set.size() > set.live();
+    let creating: Vec<String> = sets.all().filter(creates).map(|set| set.name().to_owned()).collect();
+    for name in creating {
+        let maximum = sets.maximum_for(&name, limits.most());
+        let Some(set) = sets.all_mut().find(|set| set.name() == name) else { continue };
+        let Some(before) = set.before else { continue };
+        let maximum = maximum.max(set.live());
+        if set.size() > maximum {
+            set.resize(maximum, limits);
+            set.annotate(DESIRED_REPLICAS, before.annotation(DESIRED_REPLICAS));
+        }
+    }
 }
 
 fn grow_new(sets: &mut Sets<'_>, by: i32, limits: &Limits) -> Resized {

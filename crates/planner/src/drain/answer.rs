@@ -133,13 +133,13 @@ mod tests {
     #[case::busy_server(429, "too many requests", "", &[], TEN, failed("too many requests", Persistence::Transient, TEN))]
     #[case::several_budgets(500, "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.", "", &[], None,
         Answer::Refused(Refusal::SeveralBudgets))]
-    #[case::other_500(500, "etcd is away", "", &[], None, failed("etcd is away", Persistence::Transient, None))]
+    #[case::other_500(500, "etcd is unavailable", "", &[], None, failed("etcd is unavailable", Persistence::Transient, None))]
     #[case::unavailable(503, "down", "", &[], TEN, failed("down", Persistence::Transient, TEN))]
     #[case::namespace_by_cause(403, "no", "", &["NamespaceTerminating"], None, Answer::Refused(Refusal::NamespaceTerminating))]
     #[case::namespace_by_text(403, "unable to create new content in namespace x because it is being terminated", "", &[], None,
         Answer::Refused(Refusal::NamespaceTerminating))]
-    #[case::no_right(403, "pods/eviction is forbidden", "", &[], None, failed("pods/eviction is forbidden", Persistence::Permanent, None))]
-    #[case::gone(404, "pods \"p\" not found", "pods", &[], None, Answer::Gone)]
+    #[case::no_permission(403, "pods/eviction is forbidden", "", &[], None, failed("pods/eviction is forbidden", Persistence::Permanent, None))]
+    #[case::deleted(404, "pods \"p\" not found", "pods", &[], None, Answer::Gone)]
     #[case::no_such_resource(404, "the server could not find the requested resource", "", &[], None,
         failed("the server could not find the requested resource", Persistence::Permanent, None))]
     #[case::another_pod(409, "Precondition failed: UID in precondition: a, UID in object meta: b", "pods", &[], None, Answer::Gone)]

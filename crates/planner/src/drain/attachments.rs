@@ -90,7 +90,7 @@ pub fn detach(view: &AttachmentsView<'_>, memory: &Memory) -> Detachment {
     let node = match view.node {
         Presence::Absent => return finished(State::NoNode),
         Presence::Present(node) => Some(node),
-        Presence::Undecodable(_) => None,
+        Presence::Undecodable(()) => None,
     };
     if node.is_some_and(|node| node.status.volumes_attached.is_empty()) {
         return finished(State::Detached);

@@ -90,7 +90,7 @@ impl Blocker {
             Obstacle::Overdue { finalizers } => {
                 let held = match finalizers.as_slice() {
                     [] => String::new(),
-                    list => format!(" (it is held by finalizer {})", list.join(", ")),
+                    list => format!(" (finalizers: {})", list.join(", ")),
                 };
                 Some(format!("error when waiting for pod {pod:?}/{node} terminating: context deadline exceeded{held}"))
             }

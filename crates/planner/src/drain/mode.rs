@@ -1,9 +1,9 @@
 //! Whether pods are evicted or deleted.
 //!
-//! A forced drain deletes all pods at the same time, without a grace period, and waits for nothing:
-//! PodDisruptionBudgets, preStop hooks and volumes are ignored. It is used if a label requests it, after the drain
-//! timeout, and if the Node has been unhealthy for too long. The mode is decided in every reconcile, so a label that is
-//! set during the drain takes effect, and the drain of a Node that recovers evicts pods again.
+//! A forced drain deletes all pods at the same time, without a grace period, and does not wait: PodDisruptionBudgets,
+//! preStop hooks and volumes are ignored. It is used if a label requests it, after the drain timeout, and if the Node
+//! has been unhealthy for too long. The mode is decided in every reconcile, so a label that is set during the drain
+//! takes effect, and the drain of a Node that recovers evicts pods again.
 
 use api::names::conditions::node::{READONLY_FILESYSTEM, READY};
 use api::{ConditionStatus, NodeCondition};
@@ -121,7 +121,7 @@ mod tests {
     #[case::both(json!([condition("ReadonlyFilesystem", "True", 6), condition("Ready", "False", 6)]), Some(Cause::NotReady))]
     #[case::others_do_not_count(json!([condition("DiskPressure", "True", 60), condition("KernelDeadlock", "True", 60)]), None)]
     #[case::the_last_of_a_type_counts(json!([condition("Ready", "False", 6), condition("Ready", "True", 6)]), None)]
-    #[case::nothing_said(json!([]), None)]
+    #[case::no_conditions(json!([]), None)]
     #[case::without_a_time(json!([{"type": "Ready", "status": "False"}]), Some(Cause::NotReady))]
     fn drain_is_forced_when_unhealthy_for_too_long(#[case] conditions: Value, #[case] expected: Option<Cause>) {
         let limits = Limits::default();

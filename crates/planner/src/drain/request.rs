@@ -125,7 +125,7 @@ impl<'a> Request<'a> {
             // become unhealthy.
             conditions: match node {
                 Presence::Present(node) => &node.status.conditions,
-                Presence::Absent | Presence::Undecodable(_) => &machine.status.conditions,
+                Presence::Absent | Presence::Undecodable(()) => &machine.status.conditions,
             },
             outages,
             limits,

@@ -199,7 +199,7 @@ impl<'a> VolumeLocations<'a> {
             (Presence::Present(node), Some(id)) => {
                 node.status.volumes_attached.iter().any(|attached| attached.name.contains(id.as_str()))
             }
-            (Presence::Present(_) | Presence::Undecodable(_), _) => false,
+            (Presence::Present(_) | Presence::Undecodable(()), _) => false,
         };
         listed || self.of_volume(&volume.name).any(|a| a.spec.node_name == *self.node_name)
     }

@@ -5,16 +5,16 @@
 //! rules.
 //!
 //! 1. **Concurrency.** The number of concurrent calls per credential is limited. The other calls wait in a [`queue`]
-//! that is fair between MachineDeployments, and no MachineDeployment uses all slots: a thousand calls that hang must
-//! not block ten that would not.
+//!    that is fair between MachineDeployments, and no MachineDeployment uses all slots: a thousand calls that hang must
+//!    not block ten that would not.
 //! 2. **Throttling.** If several Machines in a row fail with *Unavailable*, the credential is throttled ([`pause`]): no
-//! call starts for a time that doubles with every pause, and then one call tries.
+//!    call starts for a time that doubles with every pause, and then one call tries.
 //! 3. **Capacity.** A MachineClass whose create failed for lack of quota or capacity is blocked ([`capacity`]): its
-//! creates, but no other calls. Deletions free capacity, status calls use none, and the cluster-autoscaler can use
-//! other MachineClasses. After a wait one Machine tries. Each success allows twice as many.
+//!    creates, but no other calls. Deletions free capacity, status calls use none, and the cluster-autoscaler can use
+//!    other MachineClasses. After a wait one Machine tries. Each success allows twice as many.
 //! 4. **Alternation.** Deletions and other calls of a MachineDeployment alternate. If deletions came first, a thousand
-//! failing deletions would block the replacements. If creations came first, they would block the deletions that free
-//! their capacity.
+//!    failing deletions would block the replacements. If creations came first, they would block the deletions that free
+//!    their capacity.
 //!
 //! The limiter has no clock and no random source: the time is passed as the duration since an origin that the caller
 //! chooses, and so is a random number.

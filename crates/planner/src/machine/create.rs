@@ -50,7 +50,7 @@ pub(super) fn plan(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
                 Awaited::Class,
             );
         }
-        Presence::Undecodable(_) => {
+        Presence::Undecodable(()) => {
             return refusal(
                 seen,
                 Reason::ClassUndecodable(class_name),

@@ -47,7 +47,7 @@ pub(super) struct HealthDecision {
 pub(super) fn decision(seen: &Observed<'_>, facts: &Facts<'_>, node: Presence<&NodeView>) -> HealthDecision {
     let state = match node {
         // The Node exists, and its health is unknown: the Machine is neither marked Failed nor set to Running.
-        Presence::Undecodable(_) => {
+        Presence::Undecodable(()) => {
             return unchanged(Wake::On(Awaited::Node), Reason::NodeNotHealthy("the Node cannot be decoded".into()));
         }
         Presence::Absent => State::Missing,

@@ -38,8 +38,8 @@ pub(super) fn follow_node(seen: &Observed<'_>) -> Option<Plan> {
     Some(Plan::of(vec![Step::DeleteMachine, Step::EmitEvent(event)], Wake::Again, because))
 }
 
-/// Returns whether an annotation of the Node requests the deletion of its Machine. An annotation that the node template writes requests
-/// nothing: it would delete every Machine of the MachineSet, and each replacement again.
+/// Returns whether an annotation of the Node requests the deletion of its Machine. An annotation that the node template
+/// writes requests nothing: it would delete every Machine of the MachineSet, and each replacement again.
 pub(super) fn requests_deletion(seen: &Observed<'_>, node: &NodeView) -> bool {
     let template = seen.machine.spec.node_template.metadata.annotations.as_ref();
     let template = template.and_then(|written| written.get(annotations::TRIGGER_DELETION));
@@ -48,8 +48,8 @@ pub(super) fn requests_deletion(seen: &Observed<'_>, node: &NodeView) -> bool {
         && template.is_none()
 }
 
-/// Corrects a label that names another Node than the Machine's ([`node::select`]): the cluster-autoscaler and a later leader find the
-/// Node by this label.
+/// Corrects a label that names another Node than the Machine's ([`node::select`]): the cluster-autoscaler and a later
+/// leader find the Node by this label.
 pub(super) fn correct_label(seen: &Observed<'_>, facts: &Facts<'_>) -> Option<Plan> {
     let Target::Cluster { node: Presence::Present(node), .. } = seen.target else { return None };
     let wrong = facts.node_name.filter(|name| *name != node.name())?;
@@ -130,8 +130,8 @@ pub(super) fn assignment(seen: &Observed<'_>, node: &NodeView) -> NodeAssignment
 pub(super) fn assignment_of(seen: &Observed<'_>, node: Presence<&NodeView>) -> NodeAssignment {
     match node {
         Presence::Present(node) => assignment(seen, node),
-        Presence::Absent | Presence::Undecodable(_) if seen.rivals.is_empty() => NodeAssignment::Undisputed,
-        Presence::Absent | Presence::Undecodable(_) => {
+        Presence::Absent | Presence::Undecodable(()) if seen.rivals.is_empty() => NodeAssignment::Undisputed,
+        Presence::Absent | Presence::Undecodable(()) => {
             let mut rivals: Vec<String> = seen.rivals.iter().map(|rival| rival.name().to_owned()).collect();
             rivals.sort();
             NodeAssignment::Unknown { rivals }

@@ -28,7 +28,7 @@ use crate::{Awaited, Event, EventType, Presence, Wake};
 
 /// Starts, continues or ends the preservation. `drain_in_place` drains the Node.
 pub(super) fn plan(builder: &mut PlanBuilder<'_>, drain_in_place: impl FnOnce(&PlanBuilder<'_>) -> InPlaceDrain) {
-    if matches!(builder.seen.target, Target::Cluster { node: Presence::Undecodable(_), .. }) {
+    if matches!(builder.seen.target, Target::Cluster { node: Presence::Undecodable(()), .. }) {
         return; // the annotation of the Node is unknown, and the Node cannot be changed
     }
     report_invalid_values(builder);

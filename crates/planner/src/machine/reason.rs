@@ -1,6 +1,7 @@
 //! The reason of a Machine's plan.
 //!
-//! The log line, the Event, the status text and `explain` are all written from this value, so they cannot contradict each other.
+//! The log line, the Event, the status text and `explain` are all written from this value, so they cannot contradict
+//! each other.
 
 use std::fmt;
 
@@ -290,7 +291,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FinalizerMissing => f.write_str("adding the finalizer before creating a VM"),
-            Self::Invalid(what) => write!(f, "spec is invalid: {what}"),
+            Self::Invalid(what) => write!(f, "the spec is invalid: {what}"),
             Self::ClassMissing(name) => write!(f, "MachineClass {name:?} does not exist"),
             Self::ClassMissingVmPossible(name) => write!(f, "MachineClass {name:?} does not exist; {MAY_HAVE_VM}"),
             Self::ClassNotCached(name) => {
@@ -338,13 +339,13 @@ impl fmt::Display for Reason {
                 write!(f, "node {label:?} is not the Node of this Machine; its VM is node {node:?}")
             }
             Self::Rejoined => f.write_str("Node is healthy again"),
-            Self::HealthTimedOut => f.write_str("Node was unhealthy for longer than the health timeout"),
+            Self::HealthTimedOut => f.write_str("Node has been unhealthy for longer than the health timeout"),
             Self::HealthTimeoutDisabled => f.write_str(
-                "Node is unhealthy for longer than the health timeout; spec.disableHealthTimeout keeps the Machine",
+                "Node has been unhealthy for longer than the health timeout; spec.disableHealthTimeout keeps the Machine",
             ),
             Self::ReplacementsInProgress { in_progress, limit } => write!(
                 f,
-                "Node is unhealthy for longer than the health timeout; {in_progress} of at most {limit} Machines of the \
+                "Node has been unhealthy for longer than the health timeout; {in_progress} of at most {limit} Machines of the \
                  MachineDeployment are already being replaced"
             ),
             Self::FailedUpdateKept => f.write_str(
@@ -376,7 +377,7 @@ impl fmt::Display for Reason {
             Self::CordonFailed(why) => write!(f, "failed to cordon the Node: {why}"),
             Self::Drained => f.write_str("Node is drained"),
             Self::DrainFailed(why) => write!(f, "forced drain of the Node failed: {why}"),
-            Self::Detaching { live } => write!(f, "{live} volumes are still attached to the Node"),
+            Self::Detaching { live } => write!(f, "waiting for {live} VolumeAttachments of the Node to be deleted"),
             Self::NodeUnknown => f.write_str("Node name is unknown; querying the driver before deletion"),
             Self::NodeNamed(name) => write!(f, "the driver reports node {name:?}"),
             Self::ReadyToDeleteVm => f.write_str("VM can be deleted"),

@@ -1,8 +1,8 @@
 //! A VM that several Machines name in `spec.providerID`.
 //!
-//! A copied manifest, or a driver that returns the VM of another Machine, gives two Machines one VM. Deleting one of them must not delete
-//! the VM of the other. So such an id is not recorded, a Machine that is being deleted leaves the VM to the Machine that remains, and the
-//! last Machine that names the VM deletes it.
+//! A copied manifest, or a driver that returns the VM of another Machine, gives two Machines one VM. Deleting one of
+//! them must not delete the VM of the other. So such an id is not recorded, a Machine that is being deleted leaves the
+//! VM to the Machine that remains, and the last Machine that names the VM deletes it.
 
 use api::names::events;
 use api::{Machine, Object};
@@ -16,8 +16,8 @@ pub(super) fn holder<'a>(seen: &Observed<'a>) -> Option<&'a Machine> {
     seen.vm_rivals.iter().map(|rival| &**rival).min_by_key(|rival| (rival.is_deleting(), rival.name()))
 }
 
-/// Returns the Machine to which a Machine that is being deleted leaves the VM: one that is not being deleted, else the last of those that
-/// are. All of them agree on the last one, so that exactly one of them deletes the VM.
+/// Returns the Machine to which a Machine that is being deleted leaves the VM: one that is not being deleted, else the
+/// last of those that are. All of them agree on the last one, so that exactly one of them deletes the VM.
 fn keeper<'a>(seen: &Observed<'a>) -> Option<&'a Machine> {
     let keeps = |rival: &Machine| !rival.is_deleting() || rival.uid() > seen.machine.uid();
     seen.vm_rivals.iter().map(|rival| &**rival).find(|rival| keeps(rival))

@@ -65,7 +65,7 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FinalizerMissing => f.write_str("adding the finalizer before creating Machines"),
-            Self::Invalid(what) => write!(f, "spec is invalid: {what}"),
+            Self::Invalid(what) => write!(f, "the spec is invalid: {what}"),
             Self::Ownership { adopted, released: 0 } => {
                 write!(f, "{adopted} selected Machines have no controller")
             }

@@ -139,7 +139,7 @@ fn scale_down(
         candidates.iter().any(|member| why(member) == Some(DeletionReason::Failed) && failed_early(member, policy));
     let mut deletes: Vec<MachineDelete> =
         candidates.iter().copied().filter_map(|member| Some(delete(seen, member, why(member)?))).collect();
-    deletes.sort_by_key(|delete| delete.why); // the surplus first, then the marked, then the failed: matters for the limit only
+    deletes.sort_by_key(|delete| delete.why); // surplus, marked, Failed: the order matters only for the batch limit
     if deletes.is_empty() {
         let because = if count.pending > 0 { Reason::ResultsPending(count.pending) } else { Reason::Converged };
         let skewed = !is_trusted && machines.iter().any(|member| member.has_failed());

@@ -61,8 +61,8 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// Returns why a Node cannot be the Node of the Machine that has this VM. `None` does not prove that it is: an empty or incomparable id
-/// proves nothing.
+/// Returns why a Node cannot be the Node of the Machine that has this VM. `None` does not prove that it is: an empty or
+/// incomparable id proves nothing.
 #[must_use]
 pub fn mismatch(vm: &ProviderId, node: &NodeView) -> Option<Mismatch> {
     if labels::CONTROL_PLANE_ROLES.iter().any(|role| node.label(role).is_some()) {
@@ -71,8 +71,9 @@ pub fn mismatch(vm: &ProviderId, node: &NodeView) -> Option<Mismatch> {
     is_other_vm(vm, &node.spec.provider_id).then(|| Mismatch::OtherVm(node.spec.provider_id.clone()))
 }
 
-/// Selects the Node of a Machine: the Node that its label names. If the Machine has no label, or if that Node cannot be the Machine's,
-/// selects a Node that names the Machine. A wrong label is replaced only if that Node certainly runs on the Machine's VM.
+/// Selects the Node of a Machine: the Node that its label names. If the Machine has no label, or if that Node cannot be
+/// the Machine's, selects a Node that names the Machine. A wrong label is replaced only if that Node certainly runs on
+/// the Machine's VM.
 #[must_use]
 pub fn select<N: AsRef<NodeView>>(
     machine: &Machine,

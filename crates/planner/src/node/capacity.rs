@@ -19,8 +19,8 @@ use super::problem::Problem;
 #[must_use]
 pub fn keep_capacity(draft: &mut Draft<'_>, class: &MachineClass) -> Option<Problem> {
     let node = draft.node();
-    let none = BTreeMap::new();
-    let wanted = class.node_template.as_ref().map_or(&none, |template| &template.virtual_capacity);
+    let empty = BTreeMap::new();
+    let wanted = class.node_template.as_ref().map_or(&empty, |template| &template.virtual_capacity);
     let record = node.annotation(LAST_APPLIED_VIRTUAL_CAPACITY);
     let (recorded, problem) = match record.map(serde_json::from_str::<BTreeMap<String, Quantity>>) {
         None => (BTreeMap::new(), None),

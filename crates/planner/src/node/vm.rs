@@ -12,15 +12,16 @@ pub fn is_same_vm(one: &ProviderId, other: &ProviderId) -> bool {
     !one.is_empty() && vm_name(one) == vm_name(other)
 }
 
-/// Returns the part of an id by which VMs are compared: its last path segment in lower case, or the whole id if it ends with a slash.
+/// Returns the part of an id by which VMs are compared: its last path segment in lower case, or the whole id if it ends
+/// with a slash.
 #[must_use]
 pub fn vm_name(id: &ProviderId) -> String {
     let id = id.as_str();
     id.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(id).to_ascii_lowercase()
 }
 
-/// Returns whether the two ids certainly name different VMs: both have the same scheme (`aws://`), and their last path segments differ.
-/// An empty id, an id without a scheme, and ids of different schemes prove nothing.
+/// Returns whether the two ids certainly name different VMs: both have the same scheme (`aws://`), and their last path
+/// segments differ. An empty id, an id without a scheme, and ids of different schemes prove nothing.
 #[must_use]
 pub fn is_other_vm(one: &ProviderId, other: &ProviderId) -> bool {
     fn parts(id: &ProviderId) -> Option<(&str, &str)> {

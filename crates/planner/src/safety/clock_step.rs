@@ -1,9 +1,9 @@
 //! Steps of the wall clock.
 //!
-//! Deadlines compare the wall clock with timestamps in objects. If the wall clock is set forward, or the host was suspended, all
-//! deadlines would pass at once although no time was observed. The elapsed (monotonic) time of the process does not step and stands
-//! still during suspend. A difference between the two clocks is therefore a step, and [`Outages`](super::Outages) records it as time in
-//! which nothing was observed.
+//! Deadlines compare the wall clock with timestamps in objects. If the wall clock is set forward, or the host was
+//! suspended, all deadlines would pass immediately although no time was observed. The elapsed (monotonic) time of the
+//! process does not step and stops during suspend. A difference between the two clocks is therefore a step, and
+//! [`Outages`](super::Outages) records it as time in which nothing was observed.
 
 use std::time::Duration;
 
@@ -25,8 +25,8 @@ pub struct ClockWatch {
 }
 
 impl ClockWatch {
-    /// Compares the clocks and returns the step since they last agreed, if it is larger than `tolerance`. `elapsed` is the time since any
-    /// fixed moment. Smaller differences add up until they are larger.
+    /// Compares the clocks and returns the step since they last agreed, if it is larger than `tolerance`. `elapsed` is
+    /// the time since any fixed moment. Smaller differences add up until they are larger.
     pub fn look(&mut self, wall: Timestamp, elapsed: Duration, tolerance: Duration) -> Option<ClockStep> {
         let (wall_then, elapsed_then) = *self.agreed.get_or_insert((wall, elapsed));
         let passed = meta::time::signed(elapsed.saturating_sub(elapsed_then));

@@ -189,7 +189,8 @@ impl State {
         }
     }
 
-    /// Moves all times that a backward step of the clock left in the future to now. Otherwise the freeze would last until they are past.
+    /// Moves all times that a backward step of the clock left in the future to now. Otherwise the freeze would last
+    /// until they are past.
     pub fn clock_stepped_back(&mut self, now: Timestamp) {
         for silence in [&mut self.control, &mut self.target] {
             *silence = silence.map(|since| since.min(now));

@@ -81,8 +81,8 @@ impl Outages {
         self.push(Period { from, to: None, cause: OutageCause::Frozen });
     }
 
-    /// Records a step of the wall clock. After a step forward no deadline is nearer than before. After a step backward no outage lies in
-    /// the future, so that the time to come counts.
+    /// Records a step of the wall clock. After a step forward no deadline is nearer than before. After a step backward
+    /// no outage lies in the future, so that the time to come counts.
     pub fn stepped(&mut self, step: ClockStep, now: Timestamp) {
         match step {
             ClockStep::Forward(_) if self.is_open() => {} // the open outage counts until now
@@ -164,8 +164,8 @@ impl Outages {
         self.deadline_within(from, timeout, Duration::MAX, now)
     }
 
-    /// Like [`deadline`](Self::deadline), extended by at most `credit` for the time in which the API server was unreachable. A deadline
-    /// without a bound never passes while an outage lasts.
+    /// Like [`deadline`](Self::deadline), extended by at most `credit` for the time in which the API server was
+    /// unreachable. A deadline without a bound never passes while an outage lasts.
     #[must_use]
     pub fn deadline_within(&self, from: Timestamp, timeout: Duration, credit: Duration, now: Timestamp) -> Timestamp {
         let total = |frozen: bool| -> Duration {

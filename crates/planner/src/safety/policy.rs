@@ -22,8 +22,8 @@ pub struct SafetyPolicy {
     pub recheck_after: Duration,
     /// Difference between the wall clock and the elapsed time above which the wall clock counts as stepped (no flag).
     pub clock_tolerance: Duration,
-    /// Maximum difference between the clock of this process and an API server's. Above it nothing new is created and no timeout
-    /// expires.
+    /// Maximum difference between the clock of this process and an API server's. Above it nothing new is created and no
+    /// timeout expires.
     pub clock_skew: Duration,
     /// Number of Nodes that may disappear at the same time before the controller freezes
     /// (`--machine-safety-vanished-nodes-percentage`).

@@ -91,8 +91,8 @@ impl Caches {
     #[must_use]
     pub fn with(&self, other: &Self) -> Self {
         let newcomers: Vec<_> = other.members.iter().filter(|member| !self.has(member)).cloned().collect();
-        let strangers: Vec<_> = self.members.iter().filter(|member| !other.has(member)).collect();
-        for (newcomer, member) in newcomers.iter().flat_map(|one| strangers.iter().map(move |other| (one, other))) {
+        let others: Vec<_> = self.members.iter().filter(|member| !other.has(member)).collect();
+        for (newcomer, member) in newcomers.iter().flat_map(|one| others.iter().map(move |other| (one, other))) {
             member.meet(Arc::downgrade(newcomer));
             newcomer.meet(Arc::downgrade(member));
         }

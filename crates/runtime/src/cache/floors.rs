@@ -1,4 +1,4 @@
-//! Results of our own writes that the watch has not reported yet.
+//! Results of own writes that the watch has not reported yet.
 //!
 //! The response to a write is newer than anything the watch has reported. Older events and lists can still arrive after
 //! it. Applying them would revert the write: a Machine that was just created would disappear from the cache and be
@@ -66,7 +66,7 @@ impl Floors {
         }
     }
 
-    /// Returns whether our own write is newer than a list of this version, so that the list does not change the object.
+    /// Returns whether an own write is newer than a list of this version, so that the list does not change the object.
     pub(super) fn outlast(&self, key: &Key, list: Option<u64>) -> bool {
         let (Some(floor), Some(list)) = (self.0.get(key), list) else { return false };
         floor.what == What::Written && floor.at > list

@@ -82,7 +82,7 @@ pub(super) enum ListWatchError {
     #[error("the API server could not be reached: {0}")]
     Unreachable(String),
     /// The response could not be decoded; `0` contains the position, not the content.
-    #[error("the API server's answer could not be read: {0}")]
+    #[error("failed to decode the response of the API server: {0}")]
     Garbled(String),
     /// The response timed out.
     #[error("the API server did not answer within {} s", .0.as_secs())]

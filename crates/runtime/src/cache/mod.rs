@@ -4,7 +4,7 @@
 //! the API server, and calls handlers with the old and new state of each change. Its [`Reflector`] keeps it up to date:
 //! it lists, watches, and relists if required. Controllers base decisions on the caches, so these rules apply:
 //!
-//! - **Our own writes are visible immediately** ([`Cache::wrote`], [`Cache::deleted`]), and older data does not revert
+//! - **Own writes are visible immediately** ([`Cache::wrote`], [`Cache::deleted`]), and older data does not revert
 //!   them.
 //! - **Objects that disappear while the watch is disconnected are reported** as [`Removal::Vanished`], not as
 //!   [`Removal::Deleted`].

@@ -31,7 +31,7 @@ struct Inside<K> {
 }
 
 enum Readers<K> {
-    /// The reflector has not started: deltas of our own writes are kept.
+    /// The reflector has not started: deltas of own writes are kept.
     Expected,
     Present(Arc<[Handler<K>]>),
     /// The reflector has ended: deltas are discarded.

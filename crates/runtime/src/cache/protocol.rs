@@ -41,7 +41,7 @@ const PUNCTUAL_WITHIN: Duration = Duration::from_secs(2);
 const TOO_SHORT: Duration = Duration::from_secs(1);
 
 /// Time without a response after which the API server may have been restored from a backup. A restore is possible only
-/// while the server does not respond. Its new history may already have passed our version, so that the version does not
+/// while the server does not respond. Its new history may already have passed the version of the cache, so that the version does not
 /// reveal the restore.
 const CUT_OFF: Duration = Duration::from_secs(5);
 
@@ -70,7 +70,7 @@ pub(super) struct Watching<K> {
     since: Instant,
     /// The server has ended the watch by this time, or the connection is dead.
     until: Instant,
-    heard: bool,
+    received: bool,
 }
 
 /// Why listing all objects failed.
@@ -129,7 +129,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
                 Phase::Listing(Reading::Quorum)
             }
             Phase::Opening(version) => self.open(version).await,
-            Phase::Watching(watching) => self.hear(watching).await,
+            Phase::Watching(watching) => self.process(watching).await,
             Phase::Probing(version) => self.probe(version).await,
             Phase::Waiting { until, then } => {
                 self.wait_until(until).await;
@@ -212,14 +212,14 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
             Err(error) => return Err(error.into()),
         };
         let mut collected: BTreeMap<Key, Decoded<K>> = BTreeMap::new();
-        let patience = watching.since + self.settings.stream_within;
+        let deadline = watching.since + self.settings.stream_within;
         loop {
-            match timeout_at(patience, watching.events.next()).await {
+            match timeout_at(deadline, watching.events.next()).await {
                 Ok(Some(Ok(Event::Bookmark { version, complete: true }))) => {
                     let items: Vec<_> = collected.into_values().collect();
                     self.notice_undecodable(&items);
                     watching.at = version.clone();
-                    watching.heard = true;
+                    watching.received = true;
                     return Ok(Listed { version, items, stream: Some(watching) });
                 }
                 Ok(Some(Ok(Event::Bookmark { .. }))) => {}
@@ -265,21 +265,21 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
         };
         let events = within(self.settings.open_within, self.list_watch.watch(WatchAsk { from, lasting })).await?;
         self.shared.count(|counters| counters.watches += 1);
-        Ok(Watching { events, at, since, until: since + lasting + self.settings.watch_grace, heard: false })
+        Ok(Watching { events, at, since, until: since + lasting + self.settings.watch_grace, received: false })
     }
 
     /// Waits for one event.
-    async fn hear(&mut self, mut watching: Watching<K>) -> Phase<K> {
+    async fn process(&mut self, mut watching: Watching<K>) -> Phase<K> {
         self.shared.enter(State::Watching);
         if self.shared.refresh_is_wanted() {
             return Phase::Listing(Reading::Quorum);
         }
-        let heard = tokio::select! {
+        let received = tokio::select! {
             biased;
             _ = self.wanted.changed() => return Phase::Watching(watching),
-            heard = timeout_at(watching.until, watching.events.next()) => heard,
+            received = timeout_at(watching.until, watching.events.next()) => received,
         };
-        let event = match heard {
+        let event = match received {
             Ok(Some(Ok(event))) => event,
             Ok(Some(Err(ListWatchError::Gone))) => return self.expired(),
             Ok(Some(Err(error @ ListWatchError::Unreachable(_)))) => {
@@ -296,7 +296,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
                 return self.go_on_after(watching);
             }
         };
-        watching.heard = true;
+        watching.received = true;
         self.recovered();
         match self.take(event) {
             (Freshness::Taken, version) => {
@@ -332,9 +332,9 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
     /// Resumes after a watch that ended without an error. If it ended before its time, the server may have restarted
     /// with an older etcd, so it is probed first.
     fn go_on_after(&mut self, watching: Watching<K>) -> Phase<K> {
-        let Watching { at, since, until, heard, .. } = watching;
+        let Watching { at, since, until, received, .. } = watching;
         let early = self.clock.instant() + self.settings.watch_grace + PUNCTUAL_WITHIN < until;
-        if heard {
+        if received {
             return if early { Phase::Probing(at) } else { Phase::Opening(at) };
         }
         if self.clock.instant() >= since + TOO_SHORT {
@@ -411,7 +411,7 @@ impl<K: Cached, S: ListWatch<K>> Protocol<K, S> {
     }
 
     fn answered(&mut self) {
-        self.shared.heard(self.clock.now());
+        self.shared.responded(self.clock.now());
         if self.was_cut_off() {
             self.retry_signal.answered();
         }

@@ -223,7 +223,7 @@ impl<K: Cached> Shared<K> {
     }
 
     /// The API server sent something.
-    pub(super) fn heard(&self, now: Timestamp) {
+    pub(super) fn responded(&self, now: Timestamp) {
         let before = {
             let mut activity = self.activity.lock();
             activity.last_heard = Some(now);

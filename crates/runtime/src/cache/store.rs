@@ -1,15 +1,15 @@
-//! The objects of one kind, and the rules by which lists, events and our own writes change them.
+//! The objects of one kind, and the rules by which lists, events and own writes change them.
 //!
 //! Three sources report the same objects and are not ordered: lists (complete, possibly old), the watch (in order, but
-//! delayed) and the responses to our writes (new, but only for single objects). These rules compare the resourceVersion
+//! delayed) and the responses to own writes (new, but only for single objects). These rules compare the resourceVersion
 //! within the kind:
 //!
-//! - The response to our write is applied immediately if it is newer. Older data does not revert it
+//! - The response to an own write is applied immediately if it is newer. Older data does not revert it
 //!   ([`floors`](super::floors)).
 //! - The watch and each object only move forward. If an event or a list is older than what was already seen, or a list
 //!   contains an older object, the API server has lost history (a restored etcd). Nothing of it is applied, all floors
 //!   are removed, and the next quorum list is applied regardless of its version.
-//! - An object that a list does not contain has *vanished*, unless we wrote it after the list was created.
+//! - An object that a list does not contain has *vanished*, unless it was written by this process after the list was created.
 //!
 //! No clock, no I/O: the tests cover every rule with a table of cases.
 
@@ -56,7 +56,7 @@ pub(super) struct Store<K> {
     catalogues: Vec<Catalogue<K>>,
     floors: Floors,
     vanished: Vanished<K>,
-    /// The version up to which lists and the watch have reported. Our own writes do not count, because they do not
+    /// The version up to which lists and the watch have reported. Own writes do not count, because they do not
     /// cover the other objects.
     position: Option<u64>,
     doubt: Doubt,
@@ -196,8 +196,8 @@ impl<K: Cached> Store<K> {
         if self.floors.judge_end(&key, last.uid(), at) == Ruling::Fair {
             self.floors.reached(&key);
             self.ends.note(&key, last.uid());
-            let told = self.held.get(&key).is_some_and(|held| held.uid() == last.uid()).then_some(last);
-            self.remove(&key, told, Removal::Deleted, deltas);
+            let last_state = self.held.get(&key).is_some_and(|held| held.uid() == last.uid()).then_some(last);
+            self.remove(&key, last_state, Removal::Deleted, deltas);
         }
         Freshness::Taken
     }
@@ -269,7 +269,7 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    /// Applies the response to one of our writes.
+    /// Applies the response to an own write.
     pub(super) fn wrote(&mut self, object: K, deltas: &mut Deltas<K>) {
         let key = key_of(&object);
         let Some(at) = number(object.resource_version()) else {
@@ -282,7 +282,7 @@ impl<K: Cached> Store<K> {
         let overtaken = match (self.doubt, self.held.get(&key)) {
             (Doubt::Yes, _) => false,
             (Doubt::No | Doubt::Possible, Some(held)) => number(held.version()).is_none_or(|held| held >= at),
-            // The watch is newer and the object does not exist: it was deleted before our response arrived.
+            // The watch is newer and the object does not exist: it was deleted before the response arrived.
             (Doubt::No | Doubt::Possible, None) => self.position.is_some_and(|position| position >= at),
         };
         if overtaken || self.floors.judge(&key, &uid, Some(at)) == Ruling::Stale {
@@ -329,7 +329,7 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    /// One of our delete requests removed this object.
+    /// An own delete request removed this object.
     pub(super) fn deleted(&mut self, key: &Key, uid: &str, deltas: &mut Deltas<K>) {
         let Some(held) = self.held.get(key).filter(|held| held.uid() == uid) else {
             return; // the watch was faster, or another object of that name already exists
@@ -357,7 +357,7 @@ impl<K: Cached> Store<K> {
         self.doubt = Doubt::Yes;
     }
 
-    /// The API server did not respond for a while, and everything is listed with quorum next. That list contains our
+    /// The API server did not respond for a while, and everything is listed with quorum next. That list contains
     /// own writes, and possibly reveals that the server was restored from a backup.
     pub(super) fn cut_off(&mut self) {
         self.floors.forget();
@@ -366,7 +366,7 @@ impl<K: Cached> Store<K> {
         }
     }
 
-    /// Returns whether a list of version `list` contains an older state of an object than we have seen. The list is
+    /// Returns whether a list of version `list` contains an older state of an object than the cache. The list is
     /// later than that change, so it is from another history.
     fn has_gone_back(&self, key: &Key, item: &Decoded<K>, list: Option<u64>) -> bool {
         let Some(held) = self.held.get(key).filter(|held| held.uid() == item.uid()) else { return false };
@@ -390,7 +390,7 @@ impl<K: Cached> Store<K> {
         let known = self.held.get_key_value(&key);
         // Otherwise the same version may be from another history.
         if self.doubt == Doubt::No && known.is_some_and(|(_, held)| held.is_same_as(&fresh)) {
-            return; // reported by the watch after our own write, or unchanged in a relist
+            return; // reported by the watch after an own write, or unchanged in a relist
         }
         let key = match known {
             Some((known, _)) => known.clone(),
@@ -425,14 +425,14 @@ impl<K: Cached> Store<K> {
         deltas.push((key, delta));
     }
 
-    /// Removes the object under `key`. `told` is its last state, if the API server sent it.
-    fn remove(&mut self, key: &Key, told: Option<Decoded<K>>, how: Removal, deltas: &mut Deltas<K>) {
+    /// Removes the object under `key`. `last_state` is its last state, if the API server sent it.
+    fn remove(&mut self, key: &Key, last_state: Option<Decoded<K>>, how: Removal, deltas: &mut Deltas<K>) {
         self.withdraw(key);
         let Some((key, held)) = self.held.remove_entry(key) else { return };
         let delta = match held {
             Held::Whole(held) => {
-                let last = match told {
-                    Some(Decoded::Whole(told)) => Arc::new(told),
+                let last = match last_state {
+                    Some(Decoded::Whole(last_state)) => Arc::new(last_state),
                     Some(Decoded::Undecodable(_)) | None => held,
                 };
                 Delta::Removed { last, how }

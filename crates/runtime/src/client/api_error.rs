@@ -113,9 +113,10 @@ impl ApiError {
                 );
                 Self { class: ErrorClass::Undecodable, sentence: what }
             }
-            kube::Error::FromUtf8(_) | kube::Error::LinesCodecMaxLineLengthExceeded => {
-                Self { class: ErrorClass::Undecodable, sentence: "the response of the API server is not UTF-8 text".to_owned() }
-            }
+            kube::Error::FromUtf8(_) | kube::Error::LinesCodecMaxLineLengthExceeded => Self {
+                class: ErrorClass::Undecodable,
+                sentence: "the response of the API server is not UTF-8 text".to_owned(),
+            },
             kube::Error::BuildRequest(why) => {
                 Self { class: ErrorClass::Invalid, sentence: format!("failed to build the request: {why}") }
             }
@@ -196,8 +197,8 @@ fn class_of(status: &Status) -> ErrorClass {
         "Forbidden" => return ErrorClass::Forbidden,
         "Unauthorized" => return ErrorClass::Unauthorized,
         "Invalid" | "BadRequest" => return ErrorClass::Invalid,
-        "TooManyRequests" => return ErrorClass::Throttled { after: patience(status) },
-        "InternalError" | "ServiceUnavailable" | "Timeout" | "ServerTimeout" if patience(status).is_none() => {
+        "TooManyRequests" => return ErrorClass::Throttled { after: retry_after(status) },
+        "InternalError" | "ServiceUnavailable" | "Timeout" | "ServerTimeout" if retry_after(status).is_none() => {
             return ErrorClass::Transient;
         }
         _ => {}
@@ -208,14 +209,14 @@ fn class_of(status: &Status) -> ErrorClass {
         404 => ErrorClass::NotFound,
         409 => ErrorClass::Conflict,
         410 => ErrorClass::Gone,
-        429 => ErrorClass::Throttled { after: patience(status) },
-        503 | 504 if patience(status).is_some() => ErrorClass::Throttled { after: patience(status) },
+        429 => ErrorClass::Throttled { after: retry_after(status) },
+        503 | 504 if retry_after(status).is_some() => ErrorClass::Throttled { after: retry_after(status) },
         400..500 => ErrorClass::Invalid,
         _ => ErrorClass::Transient,
     }
 }
 
-fn patience(status: &Status) -> Option<Duration> {
+fn retry_after(status: &Status) -> Option<Duration> {
     let seconds = status.details.as_ref()?.retry_after_seconds;
     (seconds > 0).then(|| Duration::from_secs(u64::from(seconds)))
 }
@@ -234,7 +235,9 @@ pub(crate) fn without_output(error: &AuthError) -> String {
         AuthError::AuthExecStart(why) => format!("the exec plugin failed to start ({why})"),
         AuthError::AuthExecRun { out, .. } => format!("the exec plugin failed ({})", out.status),
         AuthError::AuthExecParse(_) => "the exec plugin printed no valid credential".to_owned(),
-        AuthError::InvalidBasicAuth(_) => "the user name or password contains characters that are not valid in a header".to_owned(),
+        AuthError::InvalidBasicAuth(_) => {
+            "the user name or password contains characters that are not valid in a header".to_owned()
+        }
         AuthError::InvalidBearerToken(_) => "the token contains characters that are not valid in a header".to_owned(),
         other => other.to_string(),
     }

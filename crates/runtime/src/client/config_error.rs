@@ -149,7 +149,9 @@ impl ConfigProblem {
             Self::Server { server } => {
                 format!("has an invalid server {server:?}; use a URL like https://host:443")
             }
-            Self::Base64 { field } => format!("has a {field} that is not base64; encode it, or reference a file instead"),
+            Self::Base64 { field } => {
+                format!("has a {field} that is not base64; encode it, or reference a file instead")
+            }
             Self::File(why) | Self::Tls(TlsError::File(why)) => format!("needs {}", file_advice(why)),
             Self::Tls(TlsError::Authority { what }) => {
                 format!(
@@ -170,8 +172,7 @@ impl ConfigProblem {
             }
             Self::Credentials { what } => format!("has credentials that cannot be used ({what}); check its user"),
             Self::ExecCertificate => {
-                "has an exec plugin that returns a client certificate; use one that returns a token"
-                    .to_owned()
+                "has an exec plugin that returns a client certificate; use one that returns a token".to_owned()
             }
             Self::Token { what } => format!("has a token that cannot be used: {what}; replace it"),
             Self::Moved { what } => {
@@ -179,7 +180,9 @@ impl ConfigProblem {
             }
             Self::Anonymous => "has no credentials any more; add a token or a client certificate".to_owned(),
             Self::Reaches { field } => {
-                format!("references a file or program on this host ({field}); embed certificates, keys and tokens instead")
+                format!(
+                    "references a file or program on this host ({field}); embed certificates, keys and tokens instead"
+                )
             }
             Self::Proxy => "has a proxy-url, which is not supported; remove it".to_owned(),
             Self::NotInCluster { variable } => {

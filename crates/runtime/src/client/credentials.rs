@@ -47,7 +47,7 @@ struct Kept {
     /// A server rejected them: they are read again at the next use, changed or not.
     doubted: bool,
     /// The last warning about files that cannot be used.
-    complaint: Option<String>,
+    logged_error: Option<String>,
 }
 
 /// Credentials that were valid when they were read.
@@ -75,7 +75,7 @@ impl Credentials {
                 "insecure-skip-tls-verify is set: the server is not verified, and any host at its address receives the credentials; set certificate-authority instead"
             );
         }
-        let kept = Kept { valid, files, doubted: false, complaint: None };
+        let kept = Kept { valid, files, doubted: false, logged_error: None };
         Ok(Self { source: source.clone(), address, kept: Mutex::new(kept) })
     }
 
@@ -91,18 +91,18 @@ impl Credentials {
         match read.and_then(|settings| self.follow(settings, &kept.valid)) {
             Ok(next) => {
                 let renewed = next.differs_from(&kept.valid);
-                if !renewed.is_empty() || kept.complaint.is_some() {
+                if !renewed.is_empty() || kept.logged_error.is_some() {
                     let what = if renewed.is_empty() { "nothing" } else { &*renewed.join(", ") };
                     tracing::info!(of = %self.source, renewed = what, "reloaded credentials; new requests use them, open watches continue");
                 }
-                (kept.valid, kept.complaint) = (Arc::new(next), None);
+                (kept.valid, kept.logged_error) = (Arc::new(next), None);
             }
             Err(problem) => {
                 let error = ConfigError { source_of: Box::new(self.source.clone()), problem: Box::new(problem) };
-                let complaint = error.sentence();
-                if kept.complaint.as_ref() != Some(&complaint) {
-                    tracing::warn!("{complaint}. The previous credentials stay in use.");
-                    kept.complaint = Some(complaint);
+                let logged_error = error.sentence();
+                if kept.logged_error.as_ref() != Some(&logged_error) {
+                    tracing::warn!("{logged_error}. The previous credentials stay in use.");
+                    kept.logged_error = Some(logged_error);
                 }
             }
         }

@@ -121,9 +121,7 @@ fn tls_sentence(server: &str, source: &io::Error) -> String {
             return format!("{server} rejected the TLS connection ({alert:?}): check the client certificate");
         }
         Some(rustls::Error::InvalidMessage(_)) => {
-            return format!(
-                "{server} does not use TLS: check the port and the scheme of the server's address"
-            );
+            return format!("{server} does not use TLS: check the port and the scheme of the server's address");
         }
         Some(other) => return format!("TLS with {server} failed: {other}"),
         None => return format!("{server} aborted the TLS handshake ({source}): check the server's address and port"),

@@ -28,7 +28,7 @@ use super::failure::Failure;
 pub(crate) const MOST_STREAMS: usize = 80;
 
 const PING_EVERY: Duration = Duration::from_secs(30);
-const PING_PATIENCE: Duration = Duration::from_secs(15);
+const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The kind of traffic on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ pub(crate) async fn open(
             let (sender, connection) = http2::Builder::new(TokioExecutor::new())
                 .timer(TokioTimer::new())
                 .keep_alive_interval(PING_EVERY)
-                .keep_alive_timeout(PING_PATIENCE)
+                .keep_alive_timeout(PING_TIMEOUT)
                 .keep_alive_while_idle(true)
                 .initial_stream_window_size(stream_window)
                 .initial_connection_window_size(connection_window)

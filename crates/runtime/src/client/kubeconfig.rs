@@ -384,7 +384,10 @@ mod tests {
         ] {
             let error = super::super::Connection::load(&text(user, cluster)).unwrap_err();
             let said = error.sentence();
-            assert!(said.starts_with("the kubeconfig in the Secret default/s references") && said.contains(field), "{said}");
+            assert!(
+                said.starts_with("the kubeconfig in the Secret default/s references") && said.contains(field),
+                "{said}"
+            );
             assert!(!format!("{error:?}").contains("hunter2"), "{error:?}");
         }
     }

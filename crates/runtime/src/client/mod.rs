@@ -2,7 +2,7 @@
 //!
 //! kube's default client uses HTTP/1.1 (one connection for every watch and every request in flight), retries after a
 //! 429, has no response timeout and no rate limit. A controller needs the opposite of each. Therefore only its upper
-//! half is used: [`kube::Client`] with our own stack below.
+//! half is used: [`kube::Client`] with an own stack below.
 //!
 //! ```text
 //! kube::Client ─► update_fallback ─► stack: bucket, user agent, deadline, metrics ─► credentials ─► connections ─► dial: TCP, TLS

@@ -1,7 +1,7 @@
 //! The rules for every request of a client, independent of the transport.
 //!
 //! They apply in this order: rate limit, user agent, leadership, timeout, metrics. The timeout starts after the rate
-//! limit, because the wait for our own limit does not indicate a server problem. It includes the body: a server that
+//! limit, because the wait for the own limit does not indicate a server problem. It includes the body: a server that
 //! sends half a list and then stops blocks a caller like one that never responds. A watch has to *start* in time; after
 //! that it may last, and keep-alive pings of its connection detect a dead peer.
 //!
@@ -194,10 +194,10 @@ impl Deadline {
 
 /// Returns the Retry-After header of the server, if there is one.
 fn retry_after(head: &http::response::Parts) -> u32 {
-    const PATIENCE: [StatusCode; 3] =
+    const RETRIABLE: [StatusCode; 3] =
         [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE, StatusCode::GATEWAY_TIMEOUT];
     let seconds = head.headers.get(RETRY_AFTER).and_then(|seconds| seconds.to_str().ok()?.trim().parse().ok());
-    if PATIENCE.contains(&head.status) { seconds.unwrap_or(0) } else { 0 }
+    if RETRIABLE.contains(&head.status) { seconds.unwrap_or(0) } else { 0 }
 }
 
 /// Adds the information of an error's headers to its status object. kube uses the body only: an overloaded API server

@@ -233,7 +233,8 @@ impl Elector {
     async fn attempt(&mut self) -> Result<Progress, AttemptError> {
         let lease = self.read().await?;
         if let Some(lease) = lease.as_ref().filter(|lease| !self.candidate.holds(lease)) {
-            self.last_renewal_by_other = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
+            self.last_renewal_by_other =
+                lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref()).map(|time| time.0);
         }
         let action = self.candidate.consider(lease, &mut self.observed, self.clock.instant(), self.clock.now());
         self.write(action).await

@@ -70,7 +70,9 @@ impl Notes {
                 Note::Set(text) if text.len() <= MAX_LENGTH => {
                     annotations.get_or_insert_default().insert((*name).to_owned(), text);
                 }
-                Note::Set(text) => tracing::error!(name, bytes = text.len(), "skipped annotation of the lease: text is too long"),
+                Note::Set(text) => {
+                    tracing::error!(name, bytes = text.len(), "skipped annotation of the lease: text is too long")
+                }
                 Note::Remove => {
                     annotations.as_mut().and_then(|annotations| annotations.remove(*name));
                 }
@@ -89,7 +91,10 @@ impl Notes {
 impl fmt::Debug for Notes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        f.debug_struct("Notes").field("received", &state.received.keys()).field("published", &state.sources.keys()).finish()
+        f.debug_struct("Notes")
+            .field("received", &state.received.keys())
+            .field("published", &state.sources.keys())
+            .finish()
     }
 }
 

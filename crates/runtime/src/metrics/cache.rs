@@ -31,7 +31,8 @@ impl CacheMetrics {
             "millwright_cache_regressions_total",
             "Lists that were older than the cache, as after a restore of etcd.",
         )?;
-        let stalls = counter("millwright_cache_stalls_total", "Watches that were restarted because they received no events.")?;
+        let stalls =
+            counter("millwright_cache_stalls_total", "Watches that were restarted because they received no events.")?;
         let handler_panics =
             counter("millwright_cache_handler_panics_total", "Panics caught in handlers of watch events.")?;
         Ok(Self {

@@ -140,7 +140,11 @@ async fn throttled_key_backs_off_exponentially() {
     let start = Instant::now();
     queue.next().await.finish(Outcome::Throttled { at_least: Duration::from_secs(1) });
     queue.next().await.finish(Outcome::Done);
-    assert_eq!(start.elapsed(), Duration::from_secs(1), "success resets the backoff, and the wait of the server applies");
+    assert_eq!(
+        start.elapsed(),
+        Duration::from_secs(1),
+        "success resets the backoff, and the wait of the server applies"
+    );
 }
 
 /// Shows MC-W25.

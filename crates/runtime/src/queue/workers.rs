@@ -48,7 +48,9 @@ where
     let free = Arc::new(Semaphore::new(workers.concurrency.max(1)));
     let owner = tasks.clone();
     let (watched, over) = (Arc::downgrade(&queue.shared), tasks.stopping());
-    tasks.watchdog().watch(move |now| if over.is_cancelled() { LoopState::Ended } else { check(&watched, workers, now) });
+    tasks
+        .watchdog()
+        .watch(move |now| if over.is_cancelled() { LoopState::Ended } else { check(&watched, workers, now) });
     tasks.spawn(queue.name(), async move {
         let stopping = owner.stopping();
         loop {
@@ -72,7 +74,9 @@ where
 pub(super) fn check<T: QueueKey>(queue: &Weak<Shared<T>>, workers: Workers, now: Instant) -> LoopState {
     let Some(queue) = queue.upgrade() else { return LoopState::Ended };
     let backlog = queue.backlog.lock();
-    if let Some((key, silent_for)) = backlog.most_silent(now).filter(|(_, silent_for)| *silent_for > workers.stuck_after) {
+    if let Some((key, silent_for)) =
+        backlog.most_silent(now).filter(|(_, silent_for)| *silent_for > workers.stuck_after)
+    {
         return LoopState::Stuck(Stuck { what: format!("reconcile of {key} in queue {}", queue.name), silent_for });
     }
     let (untaken_for, idle) = (backlog.untaken_for(now), backlog.running() < workers.concurrency);

@@ -7,8 +7,8 @@ use fake_apiserver::{Options, Server};
 use k8s_openapi::api::core::v1::{self, ObjectReference};
 use kube::Api;
 use kube::api::DeleteParams;
-use runtime::client::{ClientSpec, UserAgent, in_process};
 use meta::{Event, EventType};
+use runtime::client::{ClientSpec, UserAgent, in_process};
 use runtime::events::{EventPolicy, EventSink, EventWriter};
 use runtime::{Clock, Metrics, Random, Tasks};
 

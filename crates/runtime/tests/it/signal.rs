@@ -108,9 +108,5 @@ async fn forbidden_is_distinguished_from_unreachable() {
     tokio::time::sleep(2 * MINUTE).await;
     assert_eq!(by(&fixture), Some(DisconnectReason::Refused));
     let first = Signal::Listed(Tally { before: 0, gone: 0 });
-    assert_eq!(
-        *fixture.signals.lock(),
-        [first, Signal::Disconnected, Signal::Disconnected],
-        "one for each reason"
-    );
+    assert_eq!(*fixture.signals.lock(), [first, Signal::Disconnected, Signal::Disconnected], "one for each reason");
 }

@@ -1,20 +1,20 @@
-//! Keys of a role, from STS.
+//! Fetches temporary keys of a role from STS.
 
 use driver::{Call, Code, DriverError};
 use driver_common::codes::During;
 use secrecy::SecretString;
 
 use super::Temporary;
-use crate::ec2::{Asker, Aws};
+use crate::ec2::{Aws, RequestContext};
 use crate::endpoint::Service;
 use crate::query::Query;
 use crate::secret::Keys;
 use crate::xml::Element;
 
-/// How our sessions are called in AWS' audit log.
+/// Name of the sessions in AWS CloudTrail.
 const SESSION: &str = "millwright";
 
-/// The keys of a role that trusts whoever issued the token in this file.
+/// Exchanges the web identity token in this file for keys of a role.
 pub(super) async fn assume_role_with_web_identity(
     aws: &Aws,
     call: &Call,
@@ -35,14 +35,14 @@ pub(super) async fn assume_role_with_web_identity(
     query.set("RoleArn", role);
     query.set("RoleSessionName", SESSION);
     query.set("WebIdentityToken", token);
-    let asker = Asker { call, region, keys: None, account: role };
+    let context = RequestContext { call, region, keys: None, account: role };
     let label = "sts_assume_role_with_web_identity";
     let answer =
-        aws.ask(&asker, Service::Sts, label, &query, During::Elsewhere).await.map_err(|failed| failed.error)?;
+        aws.send(&context, Service::Sts, label, &query, During::Elsewhere).await.map_err(|failed| failed.error)?;
     credentials(&answer, "AssumeRoleWithWebIdentityResult")
 }
 
-/// The keys of a role that trusts the owner of these.
+/// Assumes a role with these keys.
 pub(super) async fn assume_role(
     aws: &Aws,
     call: &Call,
@@ -55,13 +55,13 @@ pub(super) async fn assume_role(
     query.set("RoleArn", role);
     query.set("RoleSessionName", SESSION);
     query.set_some("ExternalId", external_id);
-    let asker = Asker { call, region, keys: Some(keys), account: role };
-    let answer = aws.ask(&asker, Service::Sts, "sts_assume_role", &query, During::Elsewhere).await;
+    let context = RequestContext { call, region, keys: Some(keys), account: role };
+    let answer = aws.send(&context, Service::Sts, "sts_assume_role", &query, During::Elsewhere).await;
     credentials(&answer.map_err(|failed| failed.error)?, "AssumeRoleResult")
 }
 
 fn credentials(answer: &Element, result: &str) -> Result<Temporary<Keys>, DriverError> {
-    let incomplete = || DriverError::new(Code::Unavailable, "STS answered without credentials");
+    let incomplete = || DriverError::new(Code::Unavailable, "STS returned no credentials");
     let given = answer.at(&[result, "Credentials"]).ok_or_else(incomplete)?;
     let text = |name: &str| Some(given.text(name)).filter(|text| !text.is_empty()).ok_or_else(incomplete);
     Ok(Temporary {

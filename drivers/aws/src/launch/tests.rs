@@ -49,13 +49,13 @@ fn launch_with(changes: &Value, placement: Option<&Placement>) -> Query {
 #[case("TagSpecification.2.ResourceType", "volume")]
 #[case("TagSpecification.3.ResourceType", "network-interface")]
 #[case("TagSpecification.1.Tag.1.Key", "kubernetes.io/cluster/c")]
-fn a_plain_spec_becomes_a_plain_request(#[case] name: &str, #[case] value: &str) {
+fn minimal_spec_becomes_a_minimal_request(#[case] name: &str, #[case] value: &str) {
     assert_eq!(launch(&json!({})).get(name), Some(value));
 }
 
 /// Shows AWS-4.
 #[test]
-fn what_is_not_configured_is_not_sent() {
+fn unset_options_are_not_sent() {
     let query = launch(&json!({}));
     for absent in [
         "KeyName",
@@ -77,7 +77,7 @@ fn what_is_not_configured_is_not_sent() {
 
 /// Shows AWS-5, AWS-C8.
 #[test]
-fn no_tag_of_the_class_overrides_the_machine_s_name() {
+fn class_tag_cannot_override_the_machine_name() {
     let query = launch(&json!({}));
     for at in 1..=3 {
         assert_eq!(query.get(&format!("TagSpecification.{at}.Tag.3.Key")), Some("Name"));
@@ -88,7 +88,7 @@ fn no_tag_of_the_class_overrides_the_machine_s_name() {
 
 /// Shows AWS-5, AWS-C8.
 #[test]
-fn the_root_disk_takes_the_name_that_the_image_gives_it() {
+fn root_disk_gets_the_root_device_name_of_the_image() {
     let disk = |name: &str, kind: &str| json!({ "deviceName": name, "ebs": { "volumeSize": 1, "volumeType": kind, "iops": 100, "throughput": 125, "encrypted": true, "deleteOnTermination": false, "snapshotID": "snap-1" } });
     let query = launch(&json!({ "blockDevices": [disk("/root", "io1"), disk("/dev/sdb", "st1")] }));
     for (name, value) in [
@@ -110,7 +110,7 @@ fn the_root_disk_takes_the_name_that_the_image_gives_it() {
 }
 
 #[test]
-fn an_image_without_a_root_device_name_is_refused() {
+fn image_without_a_root_device_name_is_rejected() {
     let spec = spec(&json!({}));
     let launch = Launch { spec: &spec, machine: "m", token: "t", user_data: b"#!", root_device: "", placement: None };
     assert_eq!(run_instances(&launch).unwrap_err().code(), driver::Code::InvalidArgument);
@@ -157,7 +157,7 @@ fn every_option_of_an_interface_is_sent() {
 #[case::placement(json!({ "placement": { "tenancy": "host", "hostId": "h-1", "partitionNumber": 2, "affinity": "host", "groupId": "pg-1" } }), &[("Placement.Tenancy", Some("host")), ("Placement.HostId", Some("h-1")), ("Placement.PartitionNumber", Some("2")), ("Placement.Affinity", Some("host")), ("Placement.GroupId", Some("pg-1"))])]
 #[case::key(json!({ "keyName": "ssh" }), &[("KeyName", Some("ssh"))])]
 #[case::profile_by_arn(json!({ "iam": { "arn": "arn:aws:iam::1:instance-profile/n" } }), &[("IamInstanceProfile.Arn", Some("arn:aws:iam::1:instance-profile/n")), ("IamInstanceProfile.Name", None)])]
-fn each_option_is_sent_as_ec2_names_it(#[case] changes: Value, #[case] sent: &[(&str, Option<&str>)]) {
+fn option_is_sent_under_its_ec2_name(#[case] changes: Value, #[case] sent: &[(&str, Option<&str>)]) {
     let query = launch(&changes);
     for (name, value) in sent {
         assert_eq!(query.get(name), *value, "{name}");
@@ -166,7 +166,7 @@ fn each_option_is_sent_as_ec2_names_it(#[case] changes: Value, #[case] sent: &[(
 
 /// Shows AWS-5, AWS-C8.
 #[test]
-fn the_class_places_a_machine_before_its_annotation_does() {
+fn class_placement_takes_precedence_over_the_annotation() {
     let annotated = Placement { group_name: "by annotation".into(), ..Placement::default() };
     let query = launch_with(&json!({}), Some(&annotated));
     assert_eq!(query.get("Placement.GroupName"), Some("by annotation"));

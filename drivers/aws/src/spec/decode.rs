@@ -1,4 +1,4 @@
-//! From JSON to a spec.
+//! Decodes a `providerSpec` from JSON.
 
 use driver::{Code, DriverError};
 use driver_common::fault::Faults;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::{BlockDevice, CapacityReservation, CpuOptions, Iam, MetadataOptions, NetworkInterface, Placement, Spec};
 
-/// The spec as an object; a fault if it is none.
+/// Returns the spec as an object; adds a fault if it is not an object.
 pub(super) fn root<'a>(provider_spec: &'a Value, faults: &mut Faults) -> Object<'a> {
     Object::new(provider_spec, "providerSpec", faults)
 }
@@ -114,7 +114,8 @@ fn capacity_reservation(reservation: &Object<'_>, faults: &mut Faults) -> Capaci
     }
 }
 
-/// Where the annotation `machine.sapcloud.io/awsPlacement` of a machine's node template puts it. Nothing, `""` and `{}` are nowhere.
+/// Reads the placement from the annotation `machine.sapcloud.io/awsPlacement` of a machine's node template. An absent
+/// annotation, `""` and `{}` are no placement.
 pub(crate) fn placement_annotation(annotation: Option<&str>) -> Result<Option<Placement>, DriverError> {
     let broken = |why: &dyn std::fmt::Display| {
         DriverError::new(Code::Internal, format!("annotation {PLACEMENT_ANNOTATION} of the node template: {why}"))
@@ -135,5 +136,5 @@ pub(crate) fn placement_annotation(annotation: Option<&str>) -> Result<Option<Pl
     if faults.is_empty() { Ok(Some(read).filter(|read| *read != Placement::default())) } else { Err(broken(&faults)) }
 }
 
-/// The annotation that places a machine whose class does not.
+/// Annotation with the placement of a machine whose class has none.
 const PLACEMENT_ANNOTATION: &str = "machine.sapcloud.io/awsPlacement";

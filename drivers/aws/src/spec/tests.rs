@@ -3,7 +3,7 @@ use driver::{Code, DriverError};
 use rstest::rstest;
 use serde_json::json;
 
-/// A class as the reference's users have it.
+/// A class as users of the reference write it.
 pub(crate) fn example() -> Value {
     json!({
         "apiVersion": "mcm.gardener.cloud/v1alpha1",
@@ -38,16 +38,16 @@ fn refused(spec: &Value) -> String {
 
 /// Shows AWS-1.
 #[test]
-fn a_class_of_the_references_users_is_accepted_as_it_is() {
+fn class_of_the_reference_is_accepted_unchanged() {
     let (spec, scope) = Spec::for_create(&example(), Faults::default()).unwrap();
     assert_eq!((spec.ami.as_str(), spec.source_dest_checks), ("ami-12345678", Some(false)));
-    assert_eq!(scope.marks.cluster, "kubernetes.io/cluster/shoot");
-    assert_eq!(scope.marks.role, "kubernetes.io/role/node");
+    assert_eq!(scope.cluster_tags.cluster, "kubernetes.io/cluster/shoot");
+    assert_eq!(scope.cluster_tags.role, "kubernetes.io/role/node");
 }
 
 /// Shows AWS-1.
 #[test]
-fn keys_in_any_case_and_fields_that_are_never_sent_are_accepted() {
+fn keys_in_any_case_and_unsent_fields_are_accepted() {
     let mut spec = example();
     let fields = spec.as_object_mut().unwrap();
     let ami = fields.remove("ami").unwrap();
@@ -102,7 +102,7 @@ fn keys_in_any_case_and_fields_that_are_never_sent_are_accepted() {
 #[case("/capacityReservation", json!({ "capacityReservationPreference": "open", "capacityReservationId": "cr-1" }), "providerSpec.capacityReservation.capacityReservationPreference: Forbidden")]
 #[case("/capacityReservation", json!({ "capacityReservationId": "cr-1", "capacityReservationResourceGroupArn": "arn:x" }), "providerSpec.capacityReservation.capacityReservationResourceGroupArn: Forbidden")]
 #[case("/keyName", json!(7), "providerSpec.keyName: Invalid value: 7: must be a string")]
-fn each_fault_of_a_spec_is_named(#[case] path: &str, #[case] value: Value, #[case] beginning: &str) {
+fn fault_of_a_spec_is_named_with_its_path(#[case] path: &str, #[case] value: Value, #[case] beginning: &str) {
     let told = refused(&with(path, value));
     assert!(told.starts_with(beginning), "{told}");
 }
@@ -116,7 +116,7 @@ fn each_fault_of_a_spec_is_named(#[case] path: &str, #[case] value: Value, #[cas
 #[case("/dev/sdb1", false)]
 #[case("/dev/nvme0n1", false)]
 #[case("", false)]
-fn with_several_disks_each_has_a_name_that_linux_gives(#[case] name: &str, #[case] accepted: bool) {
+fn each_of_several_disks_needs_a_linux_device_name(#[case] name: &str, #[case] accepted: bool) {
     let disk = |name: &str| json!({ "deviceName": name, "ebs": { "volumeSize": 1, "volumeType": "gp2" } });
     let spec = with("/blockDevices", json!([disk("/root"), disk(name)]));
     assert_eq!(Spec::for_create(&spec, Faults::default()).is_ok(), accepted);
@@ -124,7 +124,7 @@ fn with_several_disks_each_has_a_name_that_linux_gives(#[case] name: &str, #[cas
 
 /// Shows AWS-2.
 #[test]
-fn several_disks_have_exactly_one_root_and_no_name_twice() {
+fn several_disks_need_one_root_and_unique_names() {
     let disk = |name: &str| json!({ "deviceName": name, "ebs": { "volumeSize": 1, "volumeType": "gp2" } });
     let told = refused(&with("/blockDevices", json!([disk("/dev/sda"), disk("/dev/sdb")])));
     assert!(told.contains("one device must be named /root"), "{told}");
@@ -134,7 +134,7 @@ fn several_disks_have_exactly_one_root_and_no_name_twice() {
 
 /// Shows AWS-2, OPR-20.
 #[test]
-fn every_fault_is_told_at_once_with_those_of_the_secret() {
+fn all_faults_of_spec_and_secret_are_in_one_error() {
     let mut secret = Faults::default();
     secret.required("secretRef.userData", "Mention userData");
     let error = Spec::for_create(&json!({}), secret).unwrap_err();
@@ -146,7 +146,7 @@ fn every_fault_is_told_at_once_with_those_of_the_secret() {
 
 /// Shows AWS-W8.
 #[test]
-fn to_find_a_vm_region_and_tags_are_enough() {
+fn lookup_needs_only_region_and_tags() {
     let spec = json!({ "region": "eu-west-1", "iam": 7, "tags": { "kubernetes.io/cluster/c": "", "kubernetes.io/role/n": "" } });
     let (_, scope) = Spec::for_lookup(&spec, Faults::default()).unwrap();
     assert_eq!(scope.region, "eu-west-1");
@@ -157,11 +157,11 @@ fn to_find_a_vm_region_and_tags_are_enough() {
 
 /// Shows AWS-W7.
 #[test]
-fn of_several_cluster_tags_the_first_in_the_alphabet_counts() {
+fn first_of_several_cluster_tags_is_used() {
     let tags = json!({ "kubernetes.io/cluster/b": "1", "kubernetes.io/cluster/a": "1", "kubernetes.io/role/z": "", "kubernetes.io/role/y": "" });
     let (_, scope) = Spec::for_create(&with("/tags", tags), Faults::default()).unwrap();
     assert_eq!(
-        (scope.marks.cluster.as_str(), scope.marks.role.as_str()),
+        (scope.cluster_tags.cluster.as_str(), scope.cluster_tags.role.as_str()),
         ("kubernetes.io/cluster/a", "kubernetes.io/role/y")
     );
 }
@@ -174,7 +174,7 @@ fn of_several_cluster_tags_the_first_in_the_alphabet_counts() {
 #[case(Some(r#"{"GROUPNAME":"g","spreadDomain":"s"}"#), Ok(Some("g")))]
 #[case(Some("not json"), Err(Code::Internal))]
 #[case(Some(r#"{"groupName":7}"#), Err(Code::Internal))]
-fn the_placement_annotation_is_read_in_any_case(
+fn placement_annotation_keys_are_case_insensitive(
     #[case] annotation: Option<&str>,
     #[case] read: Result<Option<&str>, Code>,
 ) {

@@ -1,12 +1,12 @@
-//! What must be true of a spec before a VM is made of it.
+//! Validates a spec before a VM is created.
 //!
-//! The rules and the paths are the reference's. Added are those that EC2 would refuse later and less clearly: a region that no
-//! partition has, and an ARN that is none.
+//! Rules and paths are the reference's. Two rules are added for values that EC2 would reject later and less clearly: a
+//! region that no partition has, and an invalid ARN.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use driver_common::fault::Faults;
-use driver_common::owned::{Forms, Marks};
+use driver_common::owned::{ClusterTags, TagPatterns};
 
 use super::{BlockDevice, NetworkInterface, ROOT_DEVICE, Spec};
 use crate::endpoint::Partition;
@@ -28,7 +28,7 @@ pub(super) fn spec(spec: &Spec, faults: &mut Faults) {
     iam(spec, faults);
     block_devices(&spec.block_devices, faults);
     network_interfaces(&spec.network_interfaces, faults);
-    marks(&spec.tags, faults);
+    cluster_tags(&spec.tags, faults);
     if let Some(kind) = &spec.market_type {
         one_of("providerSpec.instanceMarketOptions.marketType", kind, &MARKET_TYPES, faults);
     }
@@ -46,10 +46,10 @@ pub(super) fn region(region: &str, faults: &mut Faults) {
     }
 }
 
-/// The keys of the two tags that make a VM ours.
-pub(super) fn marks(tags: &BTreeMap<String, String>, faults: &mut Faults) -> Marks {
-    const FORMS: Forms = Forms { cluster: "kubernetes.io/cluster/", role: "kubernetes.io/role/" };
-    Marks::among(tags, &FORMS, "providerSpec.tags", faults)
+/// Returns the keys of the two tags that mark a VM as owned by the cluster.
+pub(super) fn cluster_tags(tags: &BTreeMap<String, String>, faults: &mut Faults) -> ClusterTags {
+    const PATTERNS: TagPatterns = TagPatterns { cluster: "kubernetes.io/cluster/", role: "kubernetes.io/role/" };
+    ClusterTags::among(tags, &PATTERNS, "providerSpec.tags", faults)
 }
 
 fn iam(spec: &Spec, faults: &mut Faults) {
@@ -148,7 +148,7 @@ fn network_interfaces(nics: &[NetworkInterface], faults: &mut Faults) {
 
 fn metadata_options(spec: &Spec, faults: &mut Faults) {
     let Some(options) = &spec.metadata_options else { return };
-    // The reference's path, without `Options`.
+    // Path of the reference, without `Options`.
     let field = |field: &str| format!("providerSpec.instanceMetadata.{field}");
     one_of_or_unset(&field("httpEndpoint"), &options.endpoint, &ON_OFF, faults);
     one_of_or_unset(&field("httpTokens"), &options.tokens, &["required", "optional"], faults);
@@ -209,7 +209,7 @@ fn one_of(path: &str, value: &str, supported: &[&str], faults: &mut Faults) {
     }
 }
 
-/// Go's enums of strings: an empty one was not given.
+/// Accepts an empty value: in Go enums of strings it means unset.
 fn one_of_or_unset(path: &str, value: &str, supported: &[&str], faults: &mut Faults) {
     if !value.is_empty() {
         one_of(path, value, supported, faults);

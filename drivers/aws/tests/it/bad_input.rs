@@ -1,4 +1,4 @@
-//! What a person got wrong: told in one message, field by field with what would be right, before anything is sent.
+//! Invalid input is reported in one message, field by field with the expected form, before any request is sent.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ async fn refused_by_create(request: &MachineRequest) -> String {
     let memory = Memory::new(Settings::default());
     let error = memory.driver().create(&Call::default(), request).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument, "{error}");
-    assert!(memory.asked().is_empty(), "a call has left");
+    assert!(memory.asked().is_empty(), "a request was sent");
     error.message().to_owned()
 }
 
-/// The spec without one field; `/` leads into objects and lists.
+/// Returns the spec without one field; `/` separates nested names.
 fn without(path: &str) -> Value {
     let (parent, field) = path.rsplit_once('/').unwrap();
     let mut spec = spec();
@@ -46,7 +46,7 @@ fn without(path: &str) -> Value {
 )]
 #[case("/tags", "providerSpec.tags: Required value: Tag required of the form kubernetes.io/cluster/****")]
 #[tokio::test(start_paused = true)]
-async fn each_missing_field_is_named_with_what_it_takes_and_no_call_leaves(#[case] path: &str, #[case] told: &str) {
+async fn missing_field_is_named_and_no_request_is_sent(#[case] path: &str, #[case] told: &str) {
     let said = refused_by_create(&request(without(path))).await;
     assert!(said.contains(told), "{said}");
 }
@@ -60,10 +60,7 @@ async fn each_missing_field_is_named_with_what_it_takes_and_no_call_leaves(#[cas
 #[case::zone_for_a_region(json!({ "region": "eu-west-1a" }), "providerSpec.region: Invalid value: \"eu-west-1a\"")]
 #[case::wrong_type(json!({ "ami": 7 }), "providerSpec.ami: Invalid value: 7")]
 #[tokio::test(start_paused = true)]
-async fn each_wrong_value_is_shown_with_what_would_be_right_and_no_call_leaves(
-    #[case] changes: Value,
-    #[case] told: &str,
-) {
+async fn invalid_value_is_named_and_no_request_is_sent(#[case] changes: Value, #[case] told: &str) {
     let said = refused_by_create(&request(spec_with(&changes))).await;
     assert!(said.contains(told), "{said}");
 }
@@ -75,10 +72,7 @@ async fn each_wrong_value_is_shown_with_what_would_be_right_and_no_call_leaves(
 #[case::no_user_data(&[("accessKeyID", "AKIA1"), ("secretAccessKey", "hunter2")], &["secretRef.userData: Required value"])]
 #[case::role(&[("userData", "#!"), ("accessKeyID", "AKIA1"), ("secretAccessKey", "hunter2"), ("roleARN", "admin")], &["secretRef.roleARN: Invalid value: \"admin\": must have the form arn:aws:iam::<account>:role/<name>"])]
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_lacks_something_is_told_what_and_no_call_leaves(
-    #[case] data: &[(&str, &str)],
-    #[case] told: &[&str],
-) {
+async fn missing_secret_key_is_named_and_no_request_is_sent(#[case] data: &[(&str, &str)], #[case] told: &[&str]) {
     let secret: SecretData = data.iter().map(|(key, value)| (*key, *value)).collect();
     let said = refused_by_create(&with_secret(&request(spec()), secret)).await;
     assert!(told.iter().all(|part| said.contains(part)) && !said.contains("hunter2"), "{said}");
@@ -86,7 +80,7 @@ async fn a_secret_that_lacks_something_is_told_what_and_no_call_leaves(
 
 /// Shows AWS-17.
 #[tokio::test(start_paused = true)]
-async fn everything_that_is_wrong_with_a_class_and_its_secret_is_one_message() {
+async fn all_faults_of_class_and_secret_are_one_message() {
     let spec = json!({ "region": "mars-north-1", "iam": { "arn": "nodes" }, "networkInterfaces": [{}] });
     let said = refused_by_create(&with_secret(&request(spec), SecretData::default())).await;
     for part in [
@@ -116,7 +110,7 @@ async fn everything_that_is_wrong_with_a_class_and_its_secret_is_one_message() {
 #[case::no_such_region(spec_with(&json!({ "region": "mars-north-1" })))]
 #[case::no_tags(spec_with(&json!({ "tags": {} })))]
 #[tokio::test(start_paused = true)]
-async fn a_class_that_says_not_where_to_look_is_refused_by_every_call_before_anything_is_sent(#[case] spec: Value) {
+async fn class_without_a_scope_is_rejected_by_every_call(#[case] spec: Value) {
     let memory = Memory::new(Settings::default());
     for error in every_call(&memory, &request(spec)).await {
         assert_eq!(error.code(), Code::InvalidArgument, "{error}");
@@ -126,13 +120,15 @@ async fn a_class_that_says_not_where_to_look_is_refused_by_every_call_before_any
 
 /// Shows AWS-17, AWS-C1.
 #[tokio::test(start_paused = true)]
-async fn a_class_of_another_provider_and_a_secret_without_keys_are_refused_by_every_call() {
+async fn foreign_class_and_keyless_secret_are_rejected_by_every_call() {
     let memory = Memory::new(Settings::default());
     let mut foreign = class("small", spec());
     foreign.provider = "aws".into();
     let foreign = MachineRequest { class: Arc::new(foreign), ..request(spec()) };
     let keyless = with_secret(&request(spec()), [("userData", "#!")].into_iter().collect());
-    for (request, told) in [(foreign, "this driver handles MachineClasses with provider \"AWS\""), (keyless, "accessKeyID")] {
+    for (request, told) in
+        [(foreign, "this driver handles MachineClasses with provider \"AWS\""), (keyless, "accessKeyID")]
+    {
         for error in every_call(&memory, &request).await {
             assert_eq!(error.code(), Code::InvalidArgument, "{error}");
             assert!(error.message().contains(told), "{error}");
@@ -143,9 +139,9 @@ async fn a_class_of_another_provider_and_a_secret_without_keys_are_refused_by_ev
 
 /// Shows AWS-W10.
 #[tokio::test(start_paused = true)]
-async fn user_data_beyond_what_ec2_takes_is_refused_before_anything_is_sent() {
+async fn user_data_beyond_the_ec2_limit_is_rejected() {
     let mut large = secret();
     large.insert("userData", vec![b'#'; 16385]);
     let said = refused_by_create(&with_secret(&request(spec()), large)).await;
-    assert!(said.contains("secretRef.userData: Forbidden: has 16385 bytes, and EC2 takes 16384 at most"), "{said}");
+    assert!(said.contains("secretRef.userData: Forbidden: has 16385 bytes; EC2 accepts at most 16384"), "{said}");
 }

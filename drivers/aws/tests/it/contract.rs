@@ -1,4 +1,4 @@
-//! The driver keeps the contract of all drivers.
+//! The driver contract on EC2 in memory.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,14 +24,14 @@ impl Environment {
         Self::of(Settings::default(), Timing::IMMEDIATE)
     }
 
-    /// A cloud as EC2 is on a bad day: what it did shows, and what it made is named, some time later.
+    /// A cloud that shows changes and assigns DNS names with a delay.
     fn late() -> Self {
         let (shows_after, named_after) = (Duration::from_secs(8), Duration::from_secs(12));
         let settings = Settings { shows_after, named_after, shutting_down_for: shows_after, ..Settings::default() };
         Self::of(settings, Timing { shows_within: Duration::from_secs(20), ..Timing::IMMEDIATE })
     }
 
-    /// A cloud as EC2 is on most days: RunInstances names the instance at once, and DescribeInstances shows it later.
+    /// A cloud that names the instance in RunInstances and shows it in DescribeInstances with a delay.
     fn shown_late() -> Self {
         let shows_after = Duration::from_secs(8);
         let settings = Settings { shows_after, shutting_down_for: shows_after, ..Settings::default() };
@@ -100,7 +100,7 @@ impl Bench for Environment {
 
 /// Shows AWS-14, AWS-W6.
 #[tokio::test(start_paused = true)]
-async fn the_aws_driver_keeps_the_contract_and_no_case_is_skipped() {
+async fn aws_driver_passes_every_contract_case() {
     let report = run(Environment::fresh).await;
     assert!(report.passed(), "{report}");
     assert_eq!(report.skipped(), [], "{report}");
@@ -108,7 +108,7 @@ async fn the_aws_driver_keeps_the_contract_and_no_case_is_skipped() {
 
 /// Shows AWS-14.
 #[tokio::test(start_paused = true)]
-async fn aws_driver_keeps_the_contract_if_ec2_shows_named_vms_late() {
+async fn aws_driver_passes_the_contract_if_ec2_shows_vms_late() {
     let report = run(Environment::shown_late).await;
     assert!(report.passed(), "{report}");
     assert_eq!(report.skipped(), [], "{report}");
@@ -116,7 +116,7 @@ async fn aws_driver_keeps_the_contract_if_ec2_shows_named_vms_late() {
 
 /// Shows AWS-14.
 #[tokio::test(start_paused = true)]
-async fn the_aws_driver_keeps_the_contract_on_an_ec2_that_shows_late_what_it_did() {
+async fn aws_driver_passes_the_contract_if_ec2_is_slow() {
     let report = run(Environment::late).await;
     assert!(report.passed(), "{report}");
     assert_eq!(report.skipped(), [], "{report}");

@@ -1,7 +1,7 @@
-//! The driver keeps the contract on an EC2 that we did not write, in real time.
+//! The driver contract on moto, in real time.
 //!
-//! All cases share one moto. Each has a cluster tag of its own, so none sees what another left, and a proxy of its own, which runs out of
-//! quota and stalls: moto does neither.
+//! All cases share one moto. Each case has its own cluster tag, so that it does not see the VMs of another case. Each
+//! case also has its own proxy for quota errors and stalls, which moto does not simulate.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use serde_json::{Value, json};
 use crate::memory::{class, secret};
 use crate::moto::{REGION, driver, spec};
 
-/// A create that is dropped while its request is on the way is kept from being doubled by its client token, which moto does not
-/// know. The EC2 of our own does, and is held to this case.
+/// The client token prevents a second VM after an interrupted create. moto does not implement client tokens; the EC2 in
+/// memory does and runs this case.
 const NEEDS_CLIENT_TOKENS: Case = Case::InterruptedCreateMakesOneVm;
 
 const ROLE: &str = "kubernetes.io/role/node";
@@ -98,7 +98,7 @@ impl Bench for Environment<'_> {
         self.plant(&[("kubernetes.io/cluster/theirs", "1"), role, ("Name", "their-machine")]).await;
         self.plant(&[cluster, ("Name", "of-another-role")]).await;
         self.plant(&[cluster, role]).await;
-        self.plant(&[("Name", "of-nobody")]).await;
+        self.plant(&[("Name", "of-no-cluster")]).await;
         Arranged::Done
     }
 
@@ -121,8 +121,8 @@ impl Bench for Environment<'_> {
 
 /// Shows AWS-14, AWS-C6.
 #[tokio::test]
-async fn the_aws_driver_keeps_the_contract_on_moto_in_real_time() {
-    let test = "the_aws_driver_keeps_the_contract_on_moto_in_real_time";
+async fn aws_driver_passes_the_contract_on_moto() {
+    let test = "aws_driver_passes_the_contract_on_moto";
     let Some(moto) = moto::for_test(test).await.unwrap() else { return };
     let spec = spec(&moto).await;
     for (at, case) in Case::ALL.into_iter().enumerate().filter(|(_, case)| *case != NEEDS_CLIENT_TOKENS) {

@@ -1,4 +1,4 @@
-//! One machine, one instance, few requests.
+//! Tests of create: one instance per machine, few requests.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Shows AWS-15, AWS-W5.
 #[tokio::test(start_paused = true)]
-async fn create_takes_four_requests_and_three_if_the_image_is_known() {
+async fn create_takes_four_requests_and_three_for_a_known_image() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
@@ -25,26 +25,26 @@ async fn create_takes_four_requests_and_three_if_the_image_is_known() {
     driver.create(&Call::default(), &request(spec())).await.unwrap();
     let asked = memory.asked();
     assert_eq!(asked.iter().filter(|action| *action == "DescribeImages").count(), 0);
-    assert_eq!(memory.alive(), 1, "the token of an instance that was terminated is used up");
+    assert_eq!(memory.alive(), 1, "the token of a terminated instance is used up");
 }
 
 /// Shows AWS-W5, AWS-C3.
 #[tokio::test(start_paused = true)]
-async fn a_machine_whose_instance_shows_late_gets_the_same_instance_from_the_next_process() {
+async fn create_after_a_restart_returns_the_same_instance() {
     let memory = Memory::new(Settings { shows_after: 60 * SECOND, ..Settings::default() });
     interrupted(&memory).await;
     let made = memory.driver().create(&Call::default(), &request(spec())).await.unwrap();
     assert_eq!((made.provider_id.as_str(), memory.alive()), (only_id(&memory).as_str(), 1));
 }
 
-/// A process that ends after EC2 has created the instance, and before EC2 shows it.
+/// Interrupts a create after EC2 has created the instance and before EC2 shows it.
 async fn interrupted(memory: &Memory) {
     let driver = memory.driver();
     let created = tokio::time::timeout(SECOND, driver.create(&Call::default(), &request(spec()))).await;
     assert!(created.is_err() && memory.alive() == 1);
 }
 
-/// The provider id of the only instance.
+/// Returns the provider id of the only instance.
 fn only_id(memory: &Memory) -> String {
     memory.with(|cloud, _| {
         assert_eq!(cloud.instances().len(), 1);
@@ -80,7 +80,7 @@ async fn create_fails_if_ec2_does_not_show_the_instance_in_time() {
 
 /// Shows AWS-W5.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_lost_after_the_effect_makes_no_second_instance() {
+async fn lost_response_after_the_launch_makes_no_second_instance() {
     let memory = Memory::new(Settings { shows_after: 10 * SECOND, ..Settings::default() });
     let lost = Befalls::RefusedAfterwards(Refusal::new("ServiceUnavailable", "m").with_status(503));
     memory.with(|cloud, _| cloud.script(Script::next("RunInstances", lost)));
@@ -93,7 +93,7 @@ async fn an_answer_that_is_lost_after_the_effect_makes_no_second_instance() {
 
 /// Shows AWS-W5.
 #[tokio::test(start_paused = true)]
-async fn other_user_data_for_a_token_that_is_known_finds_the_instance_that_was_made() {
+async fn changed_user_data_finds_the_instance_of_the_earlier_request() {
     let memory = Memory::new(Settings { shows_after: 10 * SECOND, ..Settings::default() });
     interrupted(&memory).await;
     let mut changed = secret();
@@ -105,7 +105,7 @@ async fn other_user_data_for_a_token_that_is_known_finds_the_instance_that_was_m
 
 /// Shows AWS-19, AWS-C8.
 #[tokio::test(start_paused = true)]
-async fn a_dns_name_that_comes_late_is_waited_for() {
+async fn create_waits_for_a_late_dns_name() {
     let memory = Memory::new(Settings { named_after: 20 * SECOND, ..Settings::default() });
     let begun = Instant::now();
     let made = memory.driver().create(&Call::default(), &request(spec())).await.unwrap();
@@ -114,7 +114,7 @@ async fn a_dns_name_that_comes_late_is_waited_for() {
 
 /// Shows AWS-19.
 #[tokio::test(start_paused = true)]
-async fn a_dns_name_that_never_comes_leaves_the_instance_for_the_next_attempt() {
+async fn create_fails_without_a_dns_name_and_keeps_the_instance() {
     let memory = Memory::new(Settings { named_after: Duration::from_hours(1), ..Settings::default() });
     let error = memory.driver().create(&Call::default(), &request(spec())).await.unwrap_err();
     assert_eq!((error.code(), memory.alive()), (Code::Internal, 1));
@@ -123,7 +123,7 @@ async fn a_dns_name_that_never_comes_leaves_the_instance_for_the_next_attempt() 
 
 /// Shows AWS-W9.
 #[tokio::test(start_paused = true)]
-async fn the_wait_for_a_dns_name_ends_when_its_call_is_canceled() {
+async fn waiting_for_a_dns_name_ends_on_cancellation() {
     let memory = Memory::new(Settings { named_after: Duration::from_hours(1), ..Settings::default() });
     let token = CancellationToken::new();
     let (driver, call, request) = (memory.driver(), Call::default().canceled_by(token.clone()), request(spec()));
@@ -136,7 +136,7 @@ async fn the_wait_for_a_dns_name_ends_when_its_call_is_canceled() {
 
 /// Shows AWS-18, AWS-C4.
 #[tokio::test(start_paused = true)]
-async fn two_instances_of_one_name_are_out_of_range_and_no_third_is_made() {
+async fn two_instances_of_one_name_are_out_of_range() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
@@ -163,7 +163,7 @@ async fn two_instances_of_one_name_are_out_of_range_and_no_third_is_made() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn disks_and_interfaces_are_made_as_the_class_says() {
+async fn disks_and_interfaces_follow_the_class() {
     let memory = Memory::new(Settings::default());
     let disk = |name: &str, kind: &str| json!({ "deviceName": name, "ebs": { "volumeSize": 7, "volumeType": kind, "iops": 300 } });
     let spec = crate::memory::spec_with(&json!({ "blockDevices": [disk("/root", "io1"), disk("/dev/sdb", "gp3")] }));

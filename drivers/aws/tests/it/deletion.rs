@@ -1,4 +1,4 @@
-//! What is deleted, and what is left alone.
+//! Tests of delete.
 
 use cloud_fakes::ec2::{Planted, Script, Settings, State};
 use driver::{Call, Code, Driver};
@@ -8,7 +8,7 @@ use crate::memory::{MACHINE, Memory, known, request, spec, with_secret, with_spe
 
 /// Shows AWS-15.
 #[tokio::test(start_paused = true)]
-async fn a_delete_takes_two_requests_and_one_when_there_is_nothing() {
+async fn delete_takes_two_requests_and_one_without_an_instance() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
@@ -56,7 +56,7 @@ async fn delete_of_a_terminated_instance_terminates_nothing() {
 
 /// Shows AWS-W8.
 #[tokio::test(start_paused = true)]
-async fn a_class_that_can_make_nothing_any_more_still_deletes() {
+async fn delete_works_with_a_class_that_is_invalid_for_create() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_class_that_can_make_nothing_any_more_still_deletes() {
 
 /// Shows AWS-20.
 #[tokio::test(start_paused = true)]
-async fn an_instance_of_another_cluster_is_not_terminated() {
+async fn instance_of_another_cluster_is_not_terminated() {
     let memory = Memory::new(Settings::default());
     let tags = [("kubernetes.io/cluster/theirs".to_owned(), "1".to_owned())].into();
     let id = memory.with(|cloud, now| cloud.plant(now, Planted { tags }));
@@ -81,7 +81,7 @@ async fn an_instance_of_another_cluster_is_not_terminated() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_provider_id_that_names_no_instance_is_refused_without_asking() {
+async fn invalid_provider_id_is_rejected_without_a_request() {
     let memory = Memory::new(Settings::default());
     let error = memory.driver().delete(&Call::default(), &known(&request(spec()), "i-1")).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
@@ -90,7 +90,7 @@ async fn a_provider_id_that_names_no_instance_is_refused_without_asking() {
 
 /// Shows AWS-29.
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_vanishes_between_the_look_and_its_termination_is_deleted() {
+async fn instance_that_vanishes_before_termination_is_deleted() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
@@ -100,7 +100,7 @@ async fn an_instance_that_vanishes_between_the_look_and_its_termination_is_delet
 
 /// Shows AWS-29.
 #[tokio::test(start_paused = true)]
-async fn of_several_instances_one_that_vanishes_does_not_hide_the_others() {
+async fn one_vanished_instance_does_not_hide_the_others() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     driver.create(&Call::default(), &request(spec())).await.unwrap();

@@ -1,4 +1,4 @@
-//! What is left to do once an instance exists.
+//! Tests of initialize.
 
 use cloud_fakes::ec2::{Script, Settings};
 use driver::{Call, Code, Driver};
@@ -24,7 +24,7 @@ fn wanting() -> Value {
 
 /// Shows AWS-W1, AWS-C8.
 #[tokio::test(start_paused = true)]
-async fn checks_and_prefixes_are_set_once_and_efa_is_left_alone() {
+async fn checks_and_prefixes_are_set_once_and_efa_is_skipped() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     let made = driver.create(&Call::default(), &request(wanting())).await.unwrap();
@@ -39,12 +39,12 @@ async fn checks_and_prefixes_are_set_once_and_efa_is_left_alone() {
     driver.status(&Call::default(), &request).await.unwrap();
     memory.asked();
     driver.initialize(&Call::default(), &request).await.unwrap();
-    assert_eq!(memory.asked(), ["DescribeInstances"], "a repeated one changes nothing");
+    assert_eq!(memory.asked(), ["DescribeInstances"], "a repeated call changes nothing");
 }
 
 /// Shows AWS-W1.
 #[tokio::test(start_paused = true)]
-async fn a_step_that_fails_does_not_keep_the_others_from_being_done() {
+async fn failed_step_does_not_prevent_the_other_steps() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     let made = driver.create(&Call::default(), &request(wanting())).await.unwrap();
@@ -59,7 +59,7 @@ async fn a_step_that_fails_does_not_keep_the_others_from_being_done() {
 
 /// Shows AWS-15.
 #[tokio::test(start_paused = true)]
-async fn a_class_that_leaves_nothing_to_do_costs_no_request() {
+async fn class_without_initialization_sends_no_request() {
     let memory = Memory::new(Settings::default());
     let request = known(&request(spec()), "aws:///eu-west-1/i-1");
     let mut machine = (*request.machine).clone();
@@ -70,7 +70,7 @@ async fn a_class_that_leaves_nothing_to_do_costs_no_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vm_that_is_not_there_is_uninitialized() {
+async fn initialize_of_a_missing_vm_is_uninitialized() {
     let memory = Memory::new(Settings::default());
     let error = memory.driver().initialize(&Call::default(), &request(wanting())).await.unwrap_err();
     assert_eq!(error.code(), Code::Uninitialized);

@@ -1,4 +1,4 @@
-//! What status and list show.
+//! Tests of status and list.
 
 use cloud_fakes::ec2::{Planted, Settings};
 use driver::{Call, Code, Driver};
@@ -7,7 +7,7 @@ use crate::memory::{MACHINE, Memory, known, listed, request, spec};
 
 /// Shows AWS-W4, AWS-C7.
 #[tokio::test(start_paused = true)]
-async fn an_instance_that_was_terminated_is_not_found_although_ec2_shows_it() {
+async fn terminated_instance_is_not_found_although_ec2_shows_it() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     let made = driver.create(&Call::default(), &request(spec())).await.unwrap();
@@ -19,7 +19,7 @@ async fn an_instance_that_was_terminated_is_not_found_although_ec2_shows_it() {
 
 /// Shows AWS-21, AWS-C7.
 #[tokio::test(start_paused = true)]
-async fn a_list_of_many_pages_is_read_to_its_end() {
+async fn list_reads_all_pages() {
     let memory = Memory::new(Settings::default());
     for at in 0..2500 {
         let tags = [
@@ -30,11 +30,11 @@ async fn a_list_of_many_pages_is_read_to_its_end() {
         memory.with(|cloud, now| cloud.plant(now, Planted { tags: tags.into() }));
     }
     assert_eq!(listed(&memory.driver()).await.len(), 2500);
-    assert_eq!(memory.asked().len(), 3, "a thousand a page");
+    assert_eq!(memory.asked().len(), 3, "a thousand per page");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vm_is_found_by_its_id_when_its_name_is_gone() {
+async fn vm_without_its_name_tag_is_found_by_id() {
     let memory = Memory::new(Settings::default());
     let tags = [("kubernetes.io/cluster/shoot".to_owned(), String::new())].into();
     let id = memory.with(|cloud, now| cloud.plant(now, Planted { tags }));

@@ -1,10 +1,10 @@
-//! The driver on an EC2 in memory, which refuses every request that AWS' own service model does not know.
+//! Tests of the driver on EC2 in memory, which rejects every request that is not in AWS's service model.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test may die of what it did not expect, and clippy does not see that its words are part of it"
+    reason = "tests panic on unexpected errors, and clippy does not recognize the helpers as test code"
 )]
 
 mod bad_input;

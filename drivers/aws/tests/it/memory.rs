@@ -1,4 +1,4 @@
-//! EC2 in memory, and a driver that reaches it without a network.
+//! EC2 in memory and a driver that reaches it without a network.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 pub(crate) const MACHINE: &str = "pool-a-7d9fc-x2x5q";
 
-/// A cloud whose answers take a moment; what they tell happens at once.
+/// A cloud with delayed responses. The effect of a request is immediate.
 #[derive(Clone)]
 pub(crate) struct Memory {
     cloud: Arc<Mutex<Cloud>>,
@@ -35,7 +35,7 @@ impl Memory {
         look(&mut self.cloud.lock(), self.begun.elapsed())
     }
 
-    /// A driver that has seen nothing yet, as after a restart.
+    /// Returns a driver without cached state, as after a restart.
     pub(crate) fn driver(&self) -> AwsDriver {
         let clock = Arc::new(|| Timestamp::from_second(1_800_000_000).unwrap());
         AwsDriver::new(Arc::new(self.clone()), Settings::default(), clock, Arc::new(|| 0.0))
@@ -45,7 +45,7 @@ impl Memory {
         self.with(|cloud, _| cloud.alive(MACHINE).len())
     }
 
-    /// The actions that were asked for since the last time.
+    /// Returns the actions requested since the last call.
     pub(crate) fn asked(&self) -> Vec<String> {
         self.with(|cloud, _| {
             let asked = cloud.calls().iter().map(|call| call.request.action().to_owned()).collect();
@@ -84,7 +84,7 @@ pub(crate) fn spec() -> Value {
     })
 }
 
-/// The spec with some fields replaced.
+/// Returns the spec with some fields replaced.
 pub(crate) fn spec_with(changes: &Value) -> Value {
     let mut spec = spec();
     spec.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
@@ -102,7 +102,7 @@ pub(crate) fn secret() -> SecretData {
     [("accessKeyID", "AKIA1"), ("secretAccessKey", "hunter2"), ("userData", "#!/bin/sh token")].into_iter().collect()
 }
 
-/// A question about a machine with a uid, as the controller asks it.
+/// Returns a request for a machine with a uid, as the controller sends it.
 pub(crate) fn request(spec: Value) -> MachineRequest {
     let mut machine = Machine::default();
     machine.metadata.name = MACHINE.into();
@@ -111,7 +111,7 @@ pub(crate) fn request(spec: Value) -> MachineRequest {
     MachineRequest { machine: Arc::new(machine), class: Arc::new(class("small", spec)), secret: Arc::new(secret()) }
 }
 
-/// The same question, with the provider id that the machine has learned.
+/// Returns the request with a provider id.
 pub(crate) fn known(request: &MachineRequest, provider_id: &str) -> MachineRequest {
     let mut machine = (*request.machine).clone();
     machine.spec.provider_id = provider_id.into();
@@ -132,7 +132,7 @@ pub(crate) async fn listed(driver: &AwsDriver) -> Vec<String> {
     owners.values().map(|name| name.as_str().to_owned()).collect()
 }
 
-/// What each call says to a request that none can answer.
+/// Returns the error of each call for an invalid request.
 pub(crate) async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverError> {
     let (driver, call) = (memory.driver(), Call::default());
     let list = ClassRequest { class: request.class.clone(), secret: request.secret.clone() };

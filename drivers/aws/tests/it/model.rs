@@ -1,4 +1,4 @@
-//! Everything that is sent and read exists in AWS' own description.
+//! Every parameter sent and every member read exists in AWS's service model.
 
 use cloud_fakes::ec2::Settings;
 use cloud_fakes::model::check_member;
@@ -9,7 +9,7 @@ use crate::memory::{Memory, request, spec_with};
 
 /// Shows AWS-16.
 #[tokio::test(start_paused = true)]
-async fn a_class_that_says_all_there_is_to_say_is_a_request_that_aws_knows() {
+async fn class_with_every_option_is_a_request_known_to_aws() {
     let disk = |name: &str, kind: &str| json!({ "deviceName": name, "ebs": { "volumeSize": 7, "volumeType": kind, "iops": 300, "throughput": 125, "encrypted": true, "deleteOnTermination": false, "snapshotID": "snap-1" } });
     let nic = |card: i32, kind: &str| json!({ "subnetID": "subnet-1", "securityGroupIDs": ["sg-1", "sg-2"], "associatePublicIPAddress": false, "deleteOnTermination": false, "description": "d", "ipv6AddressCount": 1, "primaryIpv6": true, "interfaceType": kind, "networkCardIndex": card, "deviceIndex": card });
     let spec = spec_with(&json!({
@@ -30,7 +30,7 @@ async fn a_class_that_says_all_there_is_to_say_is_a_request_that_aws_knows() {
 
 /// Shows AWS-16.
 #[test]
-fn every_member_that_is_read_exists_in_aws_s_description() {
+fn every_decoded_member_exists_in_the_model_of_aws() {
     let instance = "instancesSet.item";
     let of_an_instance = [
         "instanceId",

@@ -1,4 +1,4 @@
-//! The driver on an EC2 that we did not write, over a real connection.
+//! Tests of the driver on moto, over a real connection.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ pub(crate) fn driver(endpoint: String) -> AwsDriver {
     AwsDriver::new(Arc::new(Client::new().unwrap()), settings, clock, Arc::new(|| 0.0))
 }
 
-/// A class for the subnet and the profile that this moto has.
+/// Returns a spec with the subnet and the instance profile of this moto.
 pub(crate) async fn spec(moto: &Moto) -> Value {
     let profile = [("Action", "CreateInstanceProfile"), ("Version", "2010-05-08"), ("InstanceProfileName", "nodes")];
     assert_eq!(moto.call("iam", REGION, &profile).await.unwrap().status, 200);
@@ -33,8 +33,8 @@ pub(crate) async fn spec(moto: &Moto) -> Value {
 
 /// Shows AWS-14, AWS-C2.
 #[tokio::test]
-async fn a_machine_lives_and_dies_on_moto() {
-    let Some(moto) = moto::for_test("a_machine_lives_and_dies_on_moto").await.unwrap() else { return };
+async fn machine_life_cycle_succeeds_on_moto() {
+    let Some(moto) = moto::for_test("machine_life_cycle_succeeds_on_moto").await.unwrap() else { return };
     let (driver, call, fresh) = (driver(moto.endpoint()), Call::default(), request(spec(&moto).await));
     assert_eq!(driver.status(&call, &fresh).await.unwrap_err().code(), Code::NotFound);
     let made = driver.create(&call, &fresh).await.unwrap();
@@ -57,8 +57,8 @@ async fn a_machine_lives_and_dies_on_moto() {
 
 /// Shows AWS-14.
 #[tokio::test]
-async fn an_answer_that_is_lost_on_its_way_from_moto_leaves_one_instance() {
-    let test = "an_answer_that_is_lost_on_its_way_from_moto_leaves_one_instance";
+async fn lost_response_from_moto_leaves_one_instance() {
+    let test = "lost_response_from_moto_leaves_one_instance";
     let Some(moto) = moto::for_test(test).await.unwrap() else { return };
     let proxy = Proxy::start(moto.port()).await.unwrap();
     let (driver, call, request) = (driver(proxy.endpoint()), Call::default(), request(spec(&moto).await));
@@ -67,7 +67,7 @@ async fn an_answer_that_is_lost_on_its_way_from_moto_leaves_one_instance() {
     assert_eq!(error.code(), Code::Unavailable);
     assert!(error.message().contains("unknown"), "{error}");
     driver.create(&call, &request).await.unwrap();
-    assert_eq!(proxy.count("RunInstances"), 1, "the second create found what the first had made");
+    assert_eq!(proxy.count("RunInstances"), 1, "the second create found the instance of the first");
     assert_eq!(listed(&driver).await.len(), 1);
     moto.stop().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! A cloud that cannot be reached, over real sockets: what to do is in the error, and no secret is in anything.
+//! Network errors over real sockets: errors advise what to check and never contain secrets.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use cloud_fakes::ec2::{Befalls, Ec2, Refusal, Script, Settings as Cloud};
 use cloud_fakes::log::{self, Log};
-use driver::{Call, Code, Driver, DriverError, MeterBuffer, MachineRequest};
+use driver::{Call, Code, Driver, DriverError, MachineRequest, MeterBuffer};
 use driver_aws::{AwsDriver, Settings};
 use driver_common::http::Client;
 use jiff::Timestamp;
@@ -17,7 +17,7 @@ use crate::memory::{known, request, spec, spec_with, with_secret};
 fn driver(endpoint: &str) -> AwsDriver {
     let settings = Settings::from_environment(|name| (name == "AWS_ENDPOINT_URL").then(|| endpoint.to_owned()));
     let clock = Arc::new(|| Timestamp::from_second(1_800_000_000).unwrap());
-    AwsDriver::new(Arc::new(Client::trusting_nobody()), settings, clock, Arc::new(|| 0.0))
+    AwsDriver::new(Arc::new(Client::without_ca_certificates()), settings, clock, Arc::new(|| 0.0))
 }
 
 async fn refused(endpoint: &str) -> DriverError {
@@ -28,7 +28,7 @@ async fn refused(endpoint: &str) -> DriverError {
 
 /// Shows AWS-24.
 #[tokio::test]
-async fn a_refused_connection_is_unavailable_and_says_what_to_check() {
+async fn refused_connection_is_unavailable_with_advice() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = refused(&format!("http://{free}")).await;
     assert!(error.message().contains(&free.to_string()), "{error}");
@@ -37,10 +37,10 @@ async fn a_refused_connection_is_unavailable_and_says_what_to_check() {
 
 /// Shows AWS-24.
 #[tokio::test]
-async fn tls_that_fails_is_unavailable_and_says_what_to_check() {
+async fn failed_tls_handshake_is_unavailable_with_advice() {
     let ec2 = Ec2::start(Cloud::default()).await.unwrap();
     let error = refused(&ec2.endpoint().replace("http://", "https://")).await;
-    assert!(error.message().contains("check the endpoint and the certificate authorities"), "{error}");
+    assert!(error.message().contains("check the endpoint and the CA certificates"), "{error}");
     assert_eq!(ec2.with(|cloud, _| cloud.calls().len()), 0);
 }
 
@@ -49,7 +49,7 @@ const SESSION: &str = "canary-of-the-session-token";
 const IDENTITY: &str = "header.canary-of-the-web-identity.signature";
 const USER_DATA: &str = "#!/bin/sh canary-of-the-user-data";
 
-/// The life of a machine, and a bad day of it on which EC2 repeats what it was sent: what is told of either.
+/// Runs the life cycle of a machine and then errors in which EC2 repeats its input. Returns all texts.
 async fn told_of(ec2: &Ec2, request: &MachineRequest, sent: &str) -> String {
     let (driver, kept) = (driver(&ec2.endpoint()), Arc::new(MeterBuffer::default()));
     let call = Call::default().metered(kept.clone());
@@ -61,7 +61,7 @@ async fn told_of(ec2: &Ec2, request: &MachineRequest, sent: &str) -> String {
     told.push(format!("{:?}", driver.list(&call, &known.class_request()).await));
     told.push(format!("{:?}", driver.delete(&call, &known).await));
     let echo = format!("{sent}. The Canonical String for this request was x-amz-security-token:{SESSION}");
-    for code in ["AuthFailure", "RequestLimitExceeded", "SomethingNobodyKnows"] {
+    for code in ["AuthFailure", "RequestLimitExceeded", "SomethingUnknown"] {
         let refusal = Refusal::new(code, &echo);
         ec2.with(|cloud, _| cloud.script(Script::everything(Befalls::Refused(refusal))));
         let error = driver.create(&call, request).await.unwrap_err();
@@ -74,7 +74,7 @@ async fn told_of(ec2: &Ec2, request: &MachineRequest, sent: &str) -> String {
 
 /// Shows AWS-11.
 #[tokio::test]
-async fn no_key_token_signature_or_user_data_is_in_any_log_line_error_or_metric() {
+async fn logs_errors_and_metrics_contain_no_secret() {
     let log = Log::of_this_process().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("token");
@@ -96,7 +96,7 @@ async fn no_key_token_signature_or_user_data_is_in_any_log_line_error_or_metric(
         assert!(ec2.with(|cloud, _| cloud.count("RunInstances")) >= 1);
     }
     let logged = log.text();
-    assert!(logged.contains("signing"), "the library that signs was not heard, so this shows nothing: {logged}");
+    assert!(logged.contains("signing"), "the signing crate logged nothing, so the test is void: {logged}");
     let encoded = STANDARD.encode(USER_DATA);
     let secrets = [KEY, SESSION, IDENTITY, "canary", "Signature=", encoded.get(4..24).unwrap()];
     for text in [logged, told] {

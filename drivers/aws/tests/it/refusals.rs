@@ -1,4 +1,4 @@
-//! A cloud that says no.
+//! Tests of error responses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::memory::{Memory, every_call, known, request, spec, spec_with, with_sp
 
 /// Shows AWS-23.
 #[tokio::test(start_paused = true)]
-async fn a_zone_without_capacity_is_not_asked_again_at_once_by_its_class_but_by_others() {
+async fn no_capacity_blocks_the_subnet_for_its_class_only() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     memory.with(|cloud, _| cloud.script(Script::refuse("RunInstances", 500, "InsufficientInstanceCapacity")));
@@ -30,14 +30,14 @@ async fn a_zone_without_capacity_is_not_asked_again_at_once_by_its_class_but_by_
 
 /// Shows AWS-23, AWS-C5.
 #[tokio::test(start_paused = true)]
-async fn an_account_that_is_throttled_is_slowed_down_and_says_so() {
+async fn throttled_account_sends_fewer_requests() {
     let memory = Memory::new(Settings::default());
     let driver = memory.driver();
     for _ in 0..6 {
         memory.with(|cloud, _| cloud.script(Script::refuse("DescribeInstances", 503, "RequestLimitExceeded").times(3)));
         let error = driver.status(&Call::default(), &request(spec())).await.unwrap_err();
         assert_eq!(error.code(), Code::Unavailable);
-        assert!(error.message().contains("a second now"), "{error}");
+        assert!(error.message().contains("requests per second"), "{error}");
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
     let begun = Instant::now();
@@ -49,7 +49,7 @@ async fn an_account_that_is_throttled_is_slowed_down_and_says_so() {
 
 /// Shows AWS-23.
 #[tokio::test(start_paused = true)]
-async fn what_ec2_says_of_the_account_is_reported_for_the_metrics() {
+async fn throttling_capacity_and_quota_are_reported_for_metrics() {
     let memory = Memory::new(Settings::default());
     let (driver, kept) = (memory.driver(), Arc::new(MeterBuffer::default()));
     let call = Call::default().metered(kept.clone());
@@ -81,7 +81,7 @@ async fn what_ec2_says_of_the_account_is_reported_for_the_metrics() {
 #[case("ExpiredToken", 400, Code::Unauthenticated, "expired")]
 #[case("UnauthorizedOperation", 403, Code::PermissionDenied, "check the policies")]
 #[tokio::test(start_paused = true)]
-async fn what_an_operator_can_repair_is_told_with_what_to_do(
+async fn configuration_error_is_reported_with_advice(
     #[case] refusal: &str,
     #[case] status: u16,
     #[case] code: Code,
@@ -124,7 +124,7 @@ async fn reads_are_sent_up_to_three_times_and_writes_once(
 
 /// Shows AWS-24.
 #[tokio::test(start_paused = true)]
-async fn keys_that_ec2_does_not_know_are_unauthenticated() {
+async fn unknown_access_key_is_unauthenticated() {
     let known = Some(["AKIA2".to_owned()].into());
     let memory = Memory::new(Settings { access_keys: known, ..Settings::default() });
     let error = memory.driver().status(&Call::default(), &request(spec())).await.unwrap_err();
@@ -133,7 +133,7 @@ async fn keys_that_ec2_does_not_know_are_unauthenticated() {
 
 /// Shows AWS-11.
 #[tokio::test(start_paused = true)]
-async fn a_secret_that_a_cloud_repeats_is_not_told_on() {
+async fn secret_repeated_by_the_cloud_is_redacted() {
     let memory = Memory::new(Settings::default());
     let refusal = Refusal::new("AuthFailure", "no key hunter2 here. The Canonical String for this request was hunter2");
     memory.with(|cloud, _| cloud.script(Script::everything(Befalls::Refused(refusal))));
@@ -150,7 +150,7 @@ async fn a_secret_that_a_cloud_repeats_is_not_told_on() {
 
 /// Shows AWS-22.
 #[tokio::test(start_paused = true)]
-async fn each_request_is_counted_under_the_reference_s_words() {
+async fn requests_are_counted_under_the_labels_of_the_reference() {
     let memory = Memory::new(Settings::default());
     let (driver, kept) = (memory.driver(), Arc::new(MeterBuffer::default()));
     let call = Call::default().metered(kept.clone());

@@ -1,8 +1,8 @@
-//! The policy on the page for operators is just enough: moto wants to know who calls and whether they may, and every call works; with
-//! any one action taken away, one does not.
+//! The IAM policy in the documentation is sufficient and minimal: with it every call works on moto with IAM checks, and
+//! without any one action a call fails.
 //!
-//! moto judges actions, and of each request only the one that it names: neither resources nor conditions, nor what a request needs beside its own
-//! action. So `ec2:CreateTags` and `iam:PassRole` follow from what RunInstances is sent.
+//! moto checks only the action of each request: no resources, no conditions and no implied actions. `ec2:CreateTags`
+//! and `iam:PassRole` therefore follow from the parameters of RunInstances.
 
 use std::collections::BTreeSet;
 
@@ -17,10 +17,10 @@ use crate::moto::{REGION, driver, spec};
 
 const PAGE: &str = include_str!("../../../../docs/reference/drivers/aws.md");
 
-/// Nobody is asked for these by name, so moto cannot miss them.
+/// No request uses these actions by name, so moto does not require them.
 const IMPLIED: [&str; 2] = ["ec2:CreateTags", "iam:PassRole"];
 
-/// The policy on the page, with an account where a person writes theirs.
+/// The documented policy with an account id filled in.
 fn policy() -> Value {
     let json = PAGE.split("```json").nth(1).unwrap().split("```").next().unwrap();
     let json = json.replace("<account>", "123456789012").replace("<role of the instance profile>", "nodes");
@@ -47,7 +47,7 @@ fn without(policy: &Value, action: &str) -> Value {
     less
 }
 
-/// A user of this account, and who may look after users: moto itself, while nobody's rights are checked.
+/// A user of this account, and the moto that manages the user while IAM checks are off.
 struct User {
     moto: Moto,
     secret: SecretData,
@@ -69,7 +69,7 @@ impl User {
         Self { moto, secret: secret.into_iter().collect() }
     }
 
-    /// From now on the user may do this and nothing else.
+    /// Replaces the permissions of the user.
     async fn may(&self, policy: &Value) {
         self.moto.check_authority_after(1_000_000).await.unwrap();
         let document = policy.to_string();
@@ -85,7 +85,7 @@ async fn iam(moto: &Moto, action: &str, more: &[(&str, &str)]) -> String {
     answer.body
 }
 
-/// Every call of a driver that has seen nothing yet, to the first that fails.
+/// Runs every call of a new driver until the first failure.
 async fn every_call(endpoint: String, request: &MachineRequest) -> Result<(), DriverError> {
     let (driver, call) = (driver(endpoint), Call::default());
     let made = driver.create(&call, request).await?;
@@ -97,8 +97,8 @@ async fn every_call(endpoint: String, request: &MachineRequest) -> Result<(), Dr
 
 /// Shows AWS-28.
 #[tokio::test]
-async fn the_policy_on_the_page_is_enough_and_no_action_of_it_is_too_much() {
-    let test = "the_policy_on_the_page_is_enough_and_no_action_of_it_is_too_much";
+async fn documented_policy_is_sufficient_and_minimal() {
+    let test = "documented_policy_is_sufficient_and_minimal";
     let Some(moto) = moto::for_test(test).await.unwrap() else { return };
     let mut spec = spec(&moto).await;
     spec["networkInterfaces"][0]["ipv6PrefixCount"] = json!(1);
@@ -110,7 +110,7 @@ async fn the_policy_on_the_page_is_enough_and_no_action_of_it_is_too_much() {
     every_call(proxy.endpoint(), &request).await.unwrap();
     let asked: BTreeSet<String> = proxy.asked().iter().map(|asked| format!("ec2:{}", asked.action())).collect();
     let implied: BTreeSet<String> = IMPLIED.map(str::to_owned).into();
-    assert_eq!(actions(&policy), asked.union(&implied).cloned().collect(), "what is asked, and what that implies");
+    assert_eq!(actions(&policy), asked.union(&implied).cloned().collect(), "requested and implied actions");
     let launch = proxy.asked().into_iter().find(|asked| asked.action() == "RunInstances").unwrap().parameters();
     assert!(launch.get("TagSpecification.1.Tag.1.Key").is_some(), "hence ec2:CreateTags");
     assert!(launch.get("IamInstanceProfile.Name").is_some(), "hence iam:PassRole");
@@ -118,7 +118,7 @@ async fn the_policy_on_the_page_is_enough_and_no_action_of_it_is_too_much() {
     for action in &asked {
         user.may(&without(&policy, action)).await;
         let error = every_call(proxy.endpoint(), &request).await.expect_err(action);
-        // What an initialization lacks is told as Uninitialized, with the reason.
+        // An error during initialization is reported as Uninitialized with its cause.
         assert!(error.message().contains("AccessDenied") && error.message().contains("check the policies"), "{error}");
         user.may(&policy).await;
         every_call(proxy.endpoint(), &request).await.unwrap();

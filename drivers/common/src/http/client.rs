@@ -1,4 +1,4 @@
-//! The client: hyper's, with connections that are kept.
+//! The HTTP client: hyper's, with a connection pool.
 
 use std::error::Error;
 use std::time::Duration;
@@ -15,20 +15,21 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::{HttpError, Transport};
 
-/// How long it may take until somebody answers at the other end.
+/// Timeout for establishing a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long one request may take.
+/// Timeout for one request.
 const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// How long a connection is kept for the next request. Servers close theirs after a minute or less, and a request on a connection that is
-/// being closed is lost.
+/// Idle timeout of pooled connections. Servers close theirs after a minute or less, and a request on a closing
+/// connection is lost.
 const IDLE: Duration = Duration::from_secs(15);
 
-/// How much of an answer is read. A page of a thousand VMs is 5 MiB.
-const LARGEST_ANSWER: usize = 32 << 20;
+/// Maximum size of a response. A page of a thousand VMs is 5 MiB.
+const MAX_RESPONSE: usize = 32 << 20;
 
-/// Requests over HTTPS, and over HTTP to servers that an operator has named so. Cheap to clone; clones share connections.
+/// Sends requests over HTTPS, and over HTTP to endpoints configured that way. Cloning is cheap; clones share
+/// connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     inner: hyper_util::client::legacy::Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
@@ -37,17 +38,17 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client that trusts the authorities of the system.
+    /// Returns a client that trusts the CA certificates of the system.
     pub fn new() -> Result<Self, std::io::Error> {
         Ok(Self::with_tls(builder().with_native_roots()?.with_no_client_auth()))
     }
 
-    /// A client that trusts no authority: every server that speaks TLS is refused.
-    pub fn trusting_nobody() -> Self {
+    /// Returns a client without CA certificates: every TLS connection fails.
+    pub fn without_ca_certificates() -> Self {
         Self::with_tls(builder().with_root_certificates(RootCertStore::empty()).with_no_client_auth())
     }
 
-    /// A client that trusts whom this configuration trusts.
+    /// Returns a client with this TLS configuration.
     pub fn with_tls(tls: ClientConfig) -> Self {
         let mut connector = HttpConnector::new();
         connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
@@ -58,21 +59,21 @@ impl Client {
         let client = hyper_util::client::legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(IDLE)
-            // A request that a closed connection hands back has not been sent, but telling that apart is hyper's word, not ours.
+            // hyper would retry requests that it considers unsent; the caller decides about retries.
             .retry_canceled_requests(false)
             .build(connector);
-        Self { inner: client, timeout: REQUEST_TIMEOUT, largest: LARGEST_ANSWER }
+        Self { inner: client, timeout: REQUEST_TIMEOUT, largest: MAX_RESPONSE }
     }
 
-    /// The same client with another end for each request.
+    /// Returns the client with another request timeout.
     #[must_use]
     pub fn with_timeout(self, timeout: Duration) -> Self {
         Self { timeout, ..self }
     }
 
-    /// The same client, reading no more than this of an answer.
+    /// Returns the client with another maximum response size.
     #[must_use]
-    pub fn with_largest_answer(self, largest: usize) -> Self {
+    pub fn with_max_response_size(self, largest: usize) -> Self {
         Self { largest, ..self }
     }
 
@@ -101,11 +102,8 @@ impl Client {
 pub(super) fn builder() -> rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier> {
     let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let versions = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    #[allow(
-        clippy::expect_used,
-        reason = "ring has what TLS 1.2 and 1.3 need; a build where it has not fails its first test"
-    )]
-    versions.expect("ring speaks TLS 1.2 and 1.3")
+    #[allow(clippy::expect_used, reason = "ring supports TLS 1.2 and 1.3; otherwise the first test fails")]
+    versions.expect("ring supports TLS 1.2 and 1.3")
 }
 
 #[async_trait]
@@ -115,13 +113,13 @@ impl Transport for Client {
         let timed = async { Ok(tokio::time::timeout(self.timeout, self.exchange(request)).await) };
         match call.bound(timed).await {
             Ok(Ok(answer)) => answer,
-            Ok(Err(_)) => Err(HttpError::Silent { host, after: self.timeout }),
+            Ok(Err(_)) => Err(HttpError::TimedOut { host, after: self.timeout }),
             Err(end) => Err(HttpError::Ended(end)),
         }
     }
 }
 
-/// Host and port: what an operator has to look at, and no secret.
+/// Returns host and port, which are not secret.
 fn host(uri: &Uri) -> String {
     uri.authority().map(ToString::to_string).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Why there was no answer, and what the cloud may have done.
+//! Errors of requests without a response, and whether the request may have taken effect.
 
 use std::error::Error;
 use std::io;
@@ -6,78 +6,80 @@ use std::time::Duration;
 
 use driver::{Code, DriverError};
 
-/// A request without an answer.
+/// A request without a response.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// Nobody listens there, the name is not known, or the way is blocked.
+    /// The connection was refused, the name is unknown, or the network blocks it.
     #[error("failed to connect to {host}: {reason}")]
     Connect {
-        /// Whom we tried to reach.
+        /// The server.
         host: String,
-        /// What was in the way.
+        /// The cause.
         reason: String,
     },
-    /// The server could not prove who it is, or speaks no TLS.
-    #[error("failed to agree on TLS with {host}: {reason}")]
+    /// The server's certificate is not trusted, or it does not speak TLS.
+    #[error("failed to establish a TLS connection to {host}: {reason}")]
     Tls {
-        /// Whom we tried to reach.
+        /// The server.
         host: String,
-        /// What was wrong.
+        /// The cause.
         reason: String,
     },
-    /// The connection broke after the request was sent.
-    #[error("the connection to {host} broke before the answer was read: {reason}; what the cloud did is unknown")]
+    /// The connection was lost after the request was sent.
+    #[error(
+        "lost the connection to {host} before the response was read: {reason}; whether the request took effect is unknown"
+    )]
     Broken {
-        /// Whom we asked.
+        /// The server.
         host: String,
-        /// How.
+        /// The cause.
         reason: String,
     },
-    /// No answer in the time that one request has.
-    #[error("{host} did not answer within {} s; what the cloud did is unknown", after.as_secs())]
-    Silent {
-        /// Whom we asked.
+    /// No response within the request timeout.
+    #[error("{host} did not respond within {} s; whether the request took effect is unknown", after.as_secs())]
+    TimedOut {
+        /// The server.
         host: String,
-        /// How long we waited.
+        /// The timeout.
         after: Duration,
     },
-    /// The answer is larger than any that makes sense.
-    #[error("the answer of {host} is larger than {limit} bytes; what the cloud did is unknown")]
+    /// The response exceeds the maximum size.
+    #[error("the response of {host} exceeds {limit} bytes; whether the request took effect is unknown")]
     TooLarge {
-        /// Whom we asked.
+        /// The server.
         host: String,
-        /// How much is read.
+        /// The maximum size in bytes.
         limit: usize,
     },
-    /// The call that the request belonged to has ended.
+    /// The call of the request was canceled or reached its deadline.
     #[error(transparent)]
     Ended(DriverError),
 }
 
-/// Whether the cloud may have carried out a request that has no answer.
+/// Whether a request without a response may have taken effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// It cannot: the request never left.
+    /// The request was not sent.
     None,
-    /// Nobody knows.
+    /// The request may have been executed.
     Possible,
 }
 
 impl HttpError {
-    /// Whether the cloud may have carried it out.
+    /// Returns whether the request may have taken effect.
     pub fn effect(&self) -> Effect {
         match self {
             Self::Connect { .. } | Self::Tls { .. } => Effect::None,
-            Self::Broken { .. } | Self::Silent { .. } | Self::TooLarge { .. } | Self::Ended(_) => Effect::Possible,
+            Self::Broken { .. } | Self::TimedOut { .. } | Self::TooLarge { .. } | Self::Ended(_) => Effect::Possible,
         }
     }
 
-    /// Whether a read may be sent again at once. A server that was silent for a whole minute is not tried again within the call.
-    pub fn is_passing(&self) -> bool {
+    /// Returns whether a read may be retried immediately. After a request timeout the call is not retried.
+    pub fn is_transient(&self) -> bool {
         matches!(self, Self::Connect { .. } | Self::Broken { .. })
     }
 
-    /// What a failure to connect was.
+    /// Classifies a connect error.
     pub(super) fn of_connect(host: String, error: &(dyn Error + 'static)) -> Self {
         let causes = || std::iter::successors(Some(error), |error| (*error).source());
         let in_tls = causes().any(of_tls);
@@ -86,7 +88,7 @@ impl HttpError {
     }
 }
 
-/// rustls reports through an `io::Error`, which may be in another one and does not show what it holds as its source.
+/// rustls reports an `io::Error`, possibly nested, which does not expose its content as source.
 fn of_tls(error: &(dyn Error + 'static)) -> bool {
     let inner = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
     error.is::<rustls::Error>() || inner.is_some_and(|inner| of_tls(inner))
@@ -96,7 +98,7 @@ impl From<HttpError> for DriverError {
     fn from(error: HttpError) -> Self {
         let advice = match &error {
             HttpError::Connect { .. } => "; check the endpoint, name resolution and egress rules",
-            HttpError::Tls { .. } => "; check the endpoint and the certificate authorities that are trusted",
+            HttpError::Tls { .. } => "; check the endpoint and the CA certificates",
             _ => "",
         };
         match error {

@@ -1,4 +1,4 @@
-//! Against sockets on loopback that behave well and badly.
+//! Tests against sockets on loopback.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use super::*;
 
 const ANSWER: &str = "HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 
-/// What a server does with each request; it counts connections and requests.
+/// Behaviour of a test server.
 #[derive(Clone, Copy, Debug)]
 enum Server {
     Answers(&'static str),
@@ -65,7 +65,7 @@ async fn serve(server: Server, mut stream: TcpStream, requests: Arc<AtomicUsize>
 }
 
 fn client() -> Client {
-    Client::trusting_nobody()
+    Client::without_ca_certificates()
 }
 
 fn post(scheme: &str, address: SocketAddr) -> Request<Bytes> {
@@ -74,7 +74,7 @@ fn post(scheme: &str, address: SocketAddr) -> Request<Bytes> {
 
 /// Shows CLD-6.
 #[tokio::test]
-async fn a_connection_is_used_again() {
+async fn connection_is_reused() {
     let server = start(Server::Answers(ANSWER)).await;
     let client = client();
     for _ in 0..5 {
@@ -86,7 +86,7 @@ async fn a_connection_is_used_again() {
 
 /// Shows CLD-4, AWS-C5.
 #[tokio::test]
-async fn a_refused_connection_has_had_no_effect() {
+async fn refused_connection_has_no_effect() {
     let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
     let error = client().send(&Call::default(), post("http", address)).await.unwrap_err();
     assert!(matches!(error, HttpError::Connect { .. }), "{error:?}");
@@ -98,7 +98,7 @@ async fn a_refused_connection_has_had_no_effect() {
 
 /// Shows CLD-5.
 #[tokio::test]
-async fn a_server_that_speaks_no_tls_is_told_from_one_that_is_not_there() {
+async fn server_without_tls_is_a_tls_error() {
     let server = start(Server::Answers(ANSWER)).await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -119,7 +119,7 @@ async fn a_server_that_speaks_no_tls_is_told_from_one_that_is_not_there() {
 
 /// Shows CLD-5.
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_a_tls_error() {
+async fn untrusted_certificate_is_a_tls_error() {
     let made = rcgen::generate_simple_self_signed(["127.0.0.1".to_owned()]).unwrap();
     let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).unwrap();
     let config = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -142,7 +142,7 @@ async fn a_certificate_that_nobody_vouches_for_is_a_tls_error() {
 
 /// Shows CLD-4.
 #[tokio::test]
-async fn a_connection_that_breaks_after_the_request_may_have_had_an_effect_and_is_not_repeated() {
+async fn lost_connection_may_have_an_effect_and_is_not_retried() {
     let server = start(Server::ClosesAfterReading).await;
     let error = client().send(&Call::default(), post("http", server.address)).await.unwrap_err();
     assert!(matches!(error, HttpError::Broken { .. }), "{error:?}");
@@ -155,17 +155,17 @@ async fn a_connection_that_breaks_after_the_request_may_have_had_an_effect_and_i
 
 /// Shows CLD-4, AWS-C5.
 #[tokio::test]
-async fn a_server_that_never_answers_is_left_after_the_time_of_one_request() {
+async fn request_to_a_silent_server_times_out() {
     let server = start(Server::NeverAnswers).await;
     let client = client().with_timeout(Duration::from_millis(50));
     let error = client.send(&Call::default(), post("http", server.address)).await.unwrap_err();
-    assert!(matches!(error, HttpError::Silent { .. }), "{error:?}");
+    assert!(matches!(error, HttpError::TimedOut { .. }), "{error:?}");
     assert_eq!((error.effect(), DriverError::from(error).code()), (Effect::Possible, Code::Unavailable));
 }
 
 /// Shows CLD-4.
 #[tokio::test]
-async fn a_request_ends_with_its_call() {
+async fn request_ends_with_its_call() {
     let server = start(Server::NeverAnswers).await;
     let client = client();
     let late = client.send(&Call::within(Duration::from_millis(50)), post("http", server.address)).await.unwrap_err();
@@ -181,9 +181,9 @@ async fn a_request_ends_with_its_call() {
 
 /// Shows CLD-4.
 #[tokio::test]
-async fn an_answer_beyond_the_limit_is_not_read() {
+async fn response_beyond_the_limit_is_not_read() {
     let server = start(Server::Answers("HTTP/1.1 200 OK\r\ncontent-length: 10\r\n\r\n0123456789")).await;
-    let client = client().with_largest_answer(9);
+    let client = client().with_max_response_size(9);
     let error = client.send(&Call::default(), post("http", server.address)).await.unwrap_err();
     assert!(matches!(error, HttpError::TooLarge { limit: 9, .. }), "{error:?}");
 }

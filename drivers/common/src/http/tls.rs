@@ -1,6 +1,6 @@
-//! Whom a client trusts and who it is, where a Secret says so.
+//! TLS settings from a Secret: CA certificates and client certificate.
 //!
-//! Private clouds have authorities of their own, and some ask for a certificate of the client.
+//! Private clouds have their own CA, and some require a client certificate.
 
 use std::sync::Arc;
 
@@ -15,53 +15,53 @@ use secrecy::{ExposeSecret, SecretString};
 use super::Client;
 use super::client::builder;
 
-/// What a Secret says about TLS.
+/// TLS settings of a Secret.
 #[derive(Clone, Debug, Default)]
 pub struct Tls {
-    /// Authorities as PEM, instead of those of the system.
-    pub authorities: Option<String>,
-    /// Certificate and key of the client, both as PEM.
+    /// CA certificates as PEM, instead of those of the system.
+    pub ca_certificates: Option<String>,
+    /// Client certificate and key, both as PEM.
     pub identity: Option<(String, SecretString)>,
-    /// Whether servers have to prove who they are.
+    /// Whether server certificates are verified.
     pub servers: Servers,
 }
 
-/// Whether servers have to prove who they are.
+/// Whether server certificates are verified.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Servers {
-    /// They have.
+    /// Server certificates are verified.
     #[default]
     Verified,
-    /// Whoever answers is believed.
-    Believed,
+    /// Any server certificate is accepted.
+    Unverified,
 }
 
-/// What is wrong with it. No key is ever shown.
+/// Invalid TLS settings. Errors never contain a key.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// The authorities are no certificates in PEM.
-    #[error("holds no certificate in PEM form")]
-    Authorities,
-    /// The client's certificate is none in PEM.
-    #[error("holds no certificate in PEM form")]
+    /// The CA certificates are not valid PEM.
+    #[error("contains no PEM certificate")]
+    CaCertificates,
+    /// The client certificate is not valid PEM.
+    #[error("contains no PEM certificate")]
     Certificate,
-    /// The client's key is none in PEM, or not that of the certificate.
-    #[error("holds no private key in PEM form that fits the certificate")]
+    /// The client key is not valid PEM or does not match the certificate.
+    #[error("contains no PEM private key that matches the certificate")]
     Key,
-    /// The system's authorities could not be read.
-    #[error("failed to read the authorities of the system: {0}")]
+    /// The CA certificates of the system could not be read.
+    #[error("failed to read the CA certificates of the system: {0}")]
     System(std::io::Error),
 }
 
 impl Client {
-    /// A client that trusts whom this says, and is whom this says.
+    /// Returns a client with these TLS settings.
     pub fn of(tls: &Tls) -> Result<Self, TlsError> {
-        let trusting = match (&tls.authorities, tls.servers) {
-            (_, Servers::Believed) => {
+        let trusting = match (&tls.ca_certificates, tls.servers) {
+            (_, Servers::Unverified) => {
                 let algorithms = rustls::crypto::ring::default_provider().signature_verification_algorithms;
-                builder().dangerous().with_custom_certificate_verifier(Arc::new(Credulous(algorithms)))
+                builder().dangerous().with_custom_certificate_verifier(Arc::new(AcceptAnyCertificate(algorithms)))
             }
-            (Some(authorities), Servers::Verified) => builder().with_root_certificates(roots(authorities)?),
+            (Some(ca_certificates), Servers::Verified) => builder().with_root_certificates(roots(ca_certificates)?),
             (None, Servers::Verified) => builder().with_native_roots().map_err(TlsError::System)?,
         };
         let Some((certificate, key)) = &tls.identity else { return Ok(Self::with_tls(trusting.with_no_client_auth())) };
@@ -74,10 +74,10 @@ impl Client {
     }
 }
 
-fn roots(authorities: &str) -> Result<RootCertStore, TlsError> {
+fn roots(ca_certificates: &str) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(authorities).ok_or(TlsError::Authorities)? {
-        roots.add(certificate).map_err(|_| TlsError::Authorities)?;
+    for certificate in certificates(ca_certificates).ok_or(TlsError::CaCertificates)? {
+        roots.add(certificate).map_err(|_| TlsError::CaCertificates)?;
     }
     Ok(roots)
 }
@@ -87,11 +87,11 @@ fn certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
     read.ok().filter(|read| !read.is_empty())
 }
 
-/// Believes every certificate. That the server holds its key is checked all the same.
+/// Accepts every certificate. The handshake signature of the server is still verified.
 #[derive(Debug)]
-struct Credulous(WebPkiSupportedAlgorithms);
+struct AcceptAnyCertificate(WebPkiSupportedAlgorithms);
 
-impl ServerCertVerifier for Credulous {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _certificate: &CertificateDer<'_>,
@@ -147,7 +147,8 @@ mod tests {
         (of.cert.pem(), SecretString::from(of.signing_key.serialize_pem()))
     }
 
-    /// What a client with these settings makes of a server with this certificate, which asks for the other one if there is one.
+    /// Sends a request with these settings to a server with this certificate, which requires a client certificate if
+    /// there is one.
     async fn asked(
         server: &CertifiedKey<KeyPair>,
         asks_for: Option<&CertifiedKey<KeyPair>>,
@@ -188,27 +189,27 @@ mod tests {
 
     /// Shows OST-6.
     #[tokio::test]
-    async fn an_authority_of_the_secret_is_trusted_instead_of_those_of_the_system() {
+    async fn ca_of_the_secret_replaces_the_system_ca_certificates() {
         let (server, other) = (certificate(), certificate());
-        let trusting = |of: &CertifiedKey<KeyPair>| Tls { authorities: Some(of.cert.pem()), ..Tls::default() };
+        let trusting = |of: &CertifiedKey<KeyPair>| Tls { ca_certificates: Some(of.cert.pem()), ..Tls::default() };
         assert_eq!(asked(&server, None, &trusting(&server)).await.unwrap(), 200);
         assert!(matches!(asked(&server, None, &trusting(&other)).await, Err(HttpError::Tls { .. })));
     }
 
     /// Shows OST-6.
     #[tokio::test]
-    async fn whoever_answers_is_believed_only_where_the_secret_says_so() {
+    async fn any_server_is_accepted_only_if_the_secret_allows_it() {
         let (server, other) = (certificate(), certificate());
-        let authorities = Some(other.cert.pem());
-        let believing = Tls { authorities, servers: Servers::Believed, ..Tls::default() };
+        let ca_certificates = Some(other.cert.pem());
+        let believing = Tls { ca_certificates, servers: Servers::Unverified, ..Tls::default() };
         assert_eq!(asked(&server, None, &believing).await.unwrap(), 200);
     }
 
     /// Shows OST-6.
     #[tokio::test]
-    async fn a_server_that_asks_for_the_client_s_certificate_is_shown_it() {
+    async fn client_certificate_is_presented_to_the_server() {
         let (server, us, other) = (certificate(), certificate(), certificate());
-        let known = |identity| Tls { authorities: Some(server.cert.pem()), identity, ..Tls::default() };
+        let known = |identity| Tls { ca_certificates: Some(server.cert.pem()), identity, ..Tls::default() };
         assert_eq!(asked(&server, Some(&us), &known(Some(identity(&us)))).await.unwrap(), 200);
         assert!(asked(&server, Some(&us), &known(None)).await.is_err());
         assert!(asked(&server, Some(&us), &known(Some(identity(&other)))).await.is_err());
@@ -216,13 +217,13 @@ mod tests {
 
     /// Shows OST-6.
     #[test]
-    fn what_is_no_pem_is_named_and_never_shown() {
+    fn invalid_pem_is_named_and_never_shown() {
         let text = || Some("hunter2".to_owned());
-        let authorities = Client::of(&Tls { authorities: text(), ..Tls::default() });
-        assert!(matches!(authorities, Err(TlsError::Authorities)));
+        let ca_certificates = Client::of(&Tls { ca_certificates: text(), ..Tls::default() });
+        assert!(matches!(ca_certificates, Err(TlsError::CaCertificates)));
         let us = certificate();
         let identity = Some((us.cert.pem(), SecretString::from("hunter2")));
-        let tls = Tls { authorities: Some(us.cert.pem()), identity, ..Tls::default() };
+        let tls = Tls { ca_certificates: Some(us.cert.pem()), identity, ..Tls::default() };
         assert!(!format!("{tls:?}").contains("hunter2"));
         let key = Client::of(&tls).unwrap_err();
         assert!(matches!(key, TlsError::Key) && !key.to_string().contains("hunter2"));

@@ -1,4 +1,4 @@
-//! From JSON to a spec.
+//! Decodes a `providerSpec` from JSON.
 
 use driver_common::fault::Faults;
 use driver_common::spec::{Keys, Object};
@@ -11,7 +11,7 @@ const KIND: &str = "MachineProviderConfig";
 const BARE: &str = "providerSpec";
 const WRAPPED: &str = "providerSpec.spec";
 
-/// The object that holds the fields, and where it stands; a fault if it is none, or wrapped in something else.
+/// Returns the object with the fields and its path; adds a fault if it is not an object or its wrapper is invalid.
 pub(super) fn root<'a>(provider_spec: &'a Value, faults: &mut Faults) -> (Object<'a>, &'static str) {
     let outer = Object::read(provider_spec, BARE, Keys::Exact, faults);
     let is_wrapped = ["apiVersion", "kind", "spec"].iter().any(|key| outer.get(key).is_some());
@@ -21,13 +21,13 @@ pub(super) fn root<'a>(provider_spec: &'a Value, faults: &mut Faults) -> (Object
     for (key, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         match outer.text(key, faults) {
             None => faults.required(outer.path(key), format!("must be {expected}")),
-            Some(said) if said != expected => faults.unsupported(outer.path(key), said.as_str(), &[expected]),
+            Some(text) if text != expected => faults.unsupported(outer.path(key), text.as_str(), &[expected]),
             Some(_) => {}
         }
     }
     let inner = outer.object("spec", faults);
     if inner.is_none() {
-        faults.required(WRAPPED, "holds the fields of the class");
+        faults.required(WRAPPED, "must contain the fields of the class");
     }
     (inner.unwrap_or_else(|| Object::read(&Value::Null, WRAPPED, Keys::Exact, faults)), WRAPPED)
 }
@@ -64,7 +64,7 @@ fn network(item: &Object<'_>, faults: &mut Faults) -> Network {
     }
 }
 
-/// The value of the field that is going away and those of the one that replaces it, each once.
+/// Merges the deprecated field with the field that replaces it, without duplicates.
 fn both(old: Option<String>, new: Vec<String>) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for value in old.into_iter().chain(new).filter(|value| !value.is_empty()) {

@@ -32,18 +32,21 @@ fn told(spec: &Value) -> String {
 
 /// Shows OST-1.
 #[test]
-fn a_class_of_the_references_openstack_users_is_accepted_as_it_is() {
+fn openstack_class_of_the_reference_is_accepted_unchanged() {
     let spec = with(&json!({
         "imageName": "ubuntu", "securityGroups": ["sg"], "subnetID": "sub-1", "subnetIDs": ["sub-1", "sub-2"],
         "podNetworkCIDRs": ["100.96.0.0/11", "fd00::/64"], "rootDiskSize": 50, "rootDiskType": "ssd",
-        "useConfigDrive": true, "serverGroupID": "g-1", "nobodyReadsThis": 7,
+        "useConfigDrive": true, "serverGroupID": "g-1", "unknownField": 7,
     }));
     let (spec, scope) = Spec::for_create(&spec, Faults::default()).unwrap();
     assert_eq!(spec.subnets, ["sub-1", "sub-2"]);
     assert_eq!(spec.pod_cidrs, ["100.96.0.0/11", "fd00::/64"]);
     assert!(spec.has_own_port() && spec.has_own_volume());
     assert_eq!((spec.use_config_drive, spec.server_group_id.as_str()), (Some(true), "g-1"));
-    assert_eq!((scope.marks.cluster.as_str(), scope.region.as_str()), ("kubernetes.io-cluster-shoot", "RegionOne"));
+    assert_eq!(
+        (scope.cluster_tags.cluster.as_str(), scope.region.as_str()),
+        ("kubernetes.io-cluster-shoot", "RegionOne")
+    );
 }
 
 /// Shows OST-C1.
@@ -53,14 +56,14 @@ fn a_class_of_the_references_openstack_users_is_accepted_as_it_is() {
 #[case::old_with_an_empty_new(json!({ "subnetID": "a", "subnetIDs": [], "podNetworkCIDRs": [] }))]
 #[case::new_with_an_empty_old(json!({ "subnetID": "", "subnetIDs": ["a"], "podNetworkCidr": "", "podNetworkCIDRs": ["100.96.0.0/11"] }))]
 #[case::both_alike(json!({ "subnetID": "a", "subnetIDs": ["a"], "podNetworkCIDRs": ["100.96.0.0/11"] }))]
-fn a_field_and_the_one_that_replaced_it_mean_the_same(#[case] changes: Value) {
+fn deprecated_field_equals_its_replacement(#[case] changes: Value) {
     let (spec, _) = Spec::for_create(&with(&changes), Faults::default()).unwrap();
     assert_eq!((spec.subnets, spec.pod_cidrs), (vec!["a".to_owned()], vec!["100.96.0.0/11".to_owned()]));
 }
 
 /// Shows OST-1.
 #[test]
-fn the_fields_alone_are_read_without_their_wrapper() {
+fn fields_are_accepted_without_the_wrapper() {
     let (bare, _) = Spec::for_create(&fields(), Faults::default()).unwrap();
     let (inside, _) = Spec::for_create(&wrapped(&fields()), Faults::default()).unwrap();
     assert_eq!(Spec { path: inside.path, ..bare }, inside);
@@ -88,7 +91,7 @@ fn the_fields_alone_are_read_without_their_wrapper() {
 #[case(json!({ "securityGroups": ["a", ""] }), "providerSpec.spec.securityGroups[1]: Required value")]
 #[case(json!({ "tags": { "kubernetes.io-cluster-a": "1" } }), "providerSpec.spec.tags: Required value: Tag required of the form kubernetes.io-role-****")]
 #[case(json!({ "tags": { "kubernetes.io-role-a": "1" } }), "providerSpec.spec.tags: Required value: Tag required of the form kubernetes.io-cluster-****")]
-fn each_fault_of_an_openstack_spec_is_named(#[case] changes: Value, #[case] fault: &str) {
+fn fault_of_an_openstack_spec_is_named(#[case] changes: Value, #[case] fault: &str) {
     let told = told(&with(&changes));
     assert!(told.starts_with(&format!("error while validating ProviderSpec: {fault}")), "{told}");
 }
@@ -100,15 +103,15 @@ fn each_fault_of_an_openstack_spec_is_named(#[case] changes: Value, #[case] faul
 #[case(json!({ "apiVersion": "openstack.machine.gardener.cloud/v1alpha1", "spec": {} }), "providerSpec.kind: Required value")]
 #[case(json!({ "apiVersion": "openstack.machine.gardener.cloud/v1alpha1", "kind": "MachineProviderConfig" }), "providerSpec.spec: Required value")]
 #[case(json!("text"), "providerSpec: Invalid value: \"text\": must be an object")]
-fn a_wrapper_that_is_not_the_reference_s_is_refused_by_every_call(#[case] spec: Value, #[case] fault: &str) {
-    let looking = Spec::for_lookup(&spec, Faults::default()).unwrap_err();
-    assert_eq!(looking.code(), Code::InvalidArgument);
-    assert!(looking.message().contains(fault) && told(&spec).contains(fault), "{looking}");
+fn invalid_wrapper_is_rejected_by_every_call(#[case] spec: Value, #[case] fault: &str) {
+    let lookup = Spec::for_lookup(&spec, Faults::default()).unwrap_err();
+    assert_eq!(lookup.code(), Code::InvalidArgument);
+    assert!(lookup.message().contains(fault) && told(&spec).contains(fault), "{looking}");
 }
 
 /// Shows OST-2, OPR-20.
 #[test]
-fn every_fault_of_an_openstack_spec_is_told_at_once() {
+fn all_faults_of_an_openstack_spec_are_in_one_error() {
     let told = told(&wrapped(&json!({})));
     for field in
         ["imageName", "region", "flavorName", "availabilityZone", "keyName", "networkID", "podNetworkCIDRs", "tags"]
@@ -118,7 +121,7 @@ fn every_fault_of_an_openstack_spec_is_told_at_once() {
 }
 
 #[test]
-fn a_class_that_cannot_make_servers_any_more_still_finds_them() {
+fn class_that_is_invalid_for_create_still_finds_servers() {
     let spec = with(&json!({ "imageID": "", "flavorName": 7, "podNetworkCidr": "" }));
     assert!(Spec::for_lookup(&spec, Faults::default()).is_ok());
 }

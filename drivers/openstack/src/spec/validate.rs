@@ -1,17 +1,17 @@
-//! What must be true of a spec before a server is made of it.
+//! Validates a spec before a server is created.
 //!
-//! The rules are the reference's. Added are those that OpenStack would refuse later and less clearly: a network of pods that is no network,
-//! metadata that Nova does not take.
+//! The rules are the reference's. Two rules are added for values that OpenStack would reject later and less clearly:
+//! invalid pod networks and metadata that Nova does not accept.
 
 use std::net::IpAddr;
 
 use driver_common::fault::Faults;
-use driver_common::owned::{Forms, Marks};
+use driver_common::owned::{ClusterTags, TagPatterns};
 
-use super::{OF_A_CLUSTER, Spec};
+use super::{CLUSTER_PATTERN, Spec};
 
-/// What Nova takes as a key or a value of metadata.
-const LONGEST_METADATA: usize = 255;
+/// Maximum length of a metadata key or value in Nova.
+const MAX_METADATA: usize = 255;
 
 pub(super) fn spec(spec: &Spec, faults: &mut Faults) {
     if spec.image_id.is_empty() && spec.image_name.is_empty() {
@@ -32,15 +32,18 @@ pub(super) fn spec(spec: &Spec, faults: &mut Faults) {
     if spec.root_disk_size < 0 {
         faults.invalid(spec.field("rootDiskSize"), spec.root_disk_size, "RootDiskSize can not be negative");
     }
-    marks(spec, faults);
+    cluster_tags(spec, faults);
     for (key, value) in &spec.tags {
-        if key.len() > LONGEST_METADATA || value.len() > LONGEST_METADATA {
-            let told = format!("key and value may have {LONGEST_METADATA} characters at most");
-            faults.forbidden(format!("{}[{key}]", spec.field("tags")), told);
+        if key.len() > MAX_METADATA || value.len() > MAX_METADATA {
+            let text = format!("key and value may have at most {MAX_METADATA} characters");
+            faults.forbidden(format!("{}[{key}]", spec.field("tags")), text);
         }
     }
     if let Some(at) = spec.security_groups.iter().position(String::is_empty) {
-        faults.required(format!("{}[{at}]", spec.field("securityGroups")), "a security group has a name");
+        faults.required(
+            format!("{}[{at}]", spec.field("securityGroups")),
+            "the name of a security group cannot be empty",
+        );
     }
 }
 
@@ -51,15 +54,15 @@ pub(super) fn region(spec: &Spec, faults: &mut Faults) {
         faults.invalid(
             spec.field("region"),
             spec.region.as_str(),
-            "is a part of provider ids, so it has no slash or blank",
+            "is part of provider ids and must not contain slashes or whitespace",
         );
     }
 }
 
-/// The keys of the two tags that make a server ours.
-pub(super) fn marks(spec: &Spec, faults: &mut Faults) -> Marks {
-    const FORMS: Forms = Forms { cluster: OF_A_CLUSTER, role: "kubernetes.io-role-" };
-    Marks::among(&spec.tags, &FORMS, &spec.field("tags"), faults)
+/// Returns the keys of the two tags that mark a server as owned by the cluster.
+pub(super) fn cluster_tags(spec: &Spec, faults: &mut Faults) -> ClusterTags {
+    const PATTERNS: TagPatterns = TagPatterns { cluster: CLUSTER_PATTERN, role: "kubernetes.io-role-" };
+    ClusterTags::among(&spec.tags, &PATTERNS, &spec.field("tags"), faults)
 }
 
 fn networks(spec: &Spec, faults: &mut Faults) {
@@ -91,7 +94,7 @@ fn pod_cidrs(spec: &Spec, faults: &mut Faults) {
         faults.invalid(
             spec.field("podNetworkCIDRs"),
             cidr.as_str(),
-            "must be an address and a prefix length, as 100.96.0.0/11",
+            "must be an address with a prefix length, for example 100.96.0.0/11",
         );
     }
 }

@@ -1,4 +1,4 @@
-//! A 404 proves that something is gone only if the service itself says so of one resource.
+//! A 404 proves that a resource is gone only if the service itself reports it for that resource.
 
 use cloud_fakes::openstack::Settings;
 use cloud_fakes::proxy::{Fault, Instead, Rule};
@@ -6,15 +6,17 @@ use driver::{Call, Code, Driver, DriverError, MachineRequest};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::memory::{Memory, NOTHING, ONE_EACH, create_whole, known, own_spec, request, stub};
+use crate::memory::{
+    Memory, NOTHING, ONE_EACH, create_and_initialize, known, request, spec_with_port_and_volume, stub,
+};
 
-/// Everything below this path is answered so.
+/// Replaces all responses below this path.
 fn answers(memory: &Memory, method: &'static str, path: &'static str, instead: Instead) {
     let hit = move |asked: &cloud_fakes::proxy::Asked| asked.method == method && asked.path.contains(path);
     memory.rule(Rule::next(Fault::AnsweredBefore(instead), hit).always());
 }
 
-/// What else may stand where a service's own answer is expected.
+/// Responses that may replace those of a service.
 fn bodies() -> [(u16, String); 5] {
     let own = json!({ "itemNotFound": { "code": 404, "message": "The resource could not be found." } });
     [
@@ -36,16 +38,16 @@ async fn delete(memory: &Memory, request: &MachineRequest) -> Result<(), DriverE
 #[case::ports("/network/v2.0/ports?")]
 #[case::volumes("/volume/v3/p-1/volumes/detail")]
 #[tokio::test(start_paused = true)]
-async fn delete_is_not_done_if_a_list_is_answered_404(#[case] path: &'static str) {
+async fn delete_fails_if_a_list_is_404(#[case] path: &'static str) {
     for (status, body) in bodies() {
         let memory = Memory::new(Settings::default());
-        let request = request(own_spec());
-        let made = create_whole(&memory.driver(), &request).await.unwrap();
+        let request = request(spec_with_port_and_volume());
+        let made = create_and_initialize(&memory.driver(), &request).await.unwrap();
         for request in [request.clone(), known(&request, made.provider_id.as_str())] {
             answers(&memory, "GET", path, Instead { status, body: body.clone(), retry_after: None });
             let error = delete(&memory, &request).await.unwrap_err();
             assert_eq!(error.code(), Code::Unavailable, "{status} {body}: {error}");
-            memory.calm();
+            memory.clear_rules();
         }
         delete(&memory, &request).await.unwrap();
         assert_eq!(memory.count(), NOTHING);
@@ -58,16 +60,16 @@ async fn delete_is_not_done_if_a_list_is_answered_404(#[case] path: &'static str
 #[case::deletion_of_a_server("DELETE", "/compute/v2.1/servers/s-")]
 #[case::deletion_of_a_port("DELETE", "/network/v2.0/ports/")]
 #[tokio::test(start_paused = true)]
-async fn delete_is_not_done_if_a_gateway_answers_404(#[case] method: &'static str, #[case] path: &'static str) {
+async fn delete_fails_if_a_gateway_returns_404(#[case] method: &'static str, #[case] path: &'static str) {
     let memory = Memory::new(Settings::default());
-    let request = request(own_spec());
-    let made = create_whole(&memory.driver(), &request).await.unwrap();
+    let request = request(spec_with_port_and_volume());
+    let made = create_and_initialize(&memory.driver(), &request).await.unwrap();
     let request = known(&request, made.provider_id.as_str());
     answers(&memory, method, path, Instead::gateway(404));
     let error = delete(&memory, &request).await.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable, "{error}");
-    assert!(error.message().contains("the service itself did not answer"), "{error}");
-    memory.calm();
+    assert!(error.message().contains("the service itself did not respond"), "{error}");
+    memory.clear_rules();
     delete(&memory, &request).await.unwrap();
     assert_eq!(memory.count(), NOTHING);
 }
@@ -80,39 +82,39 @@ async fn delete_is_not_done_if_a_gateway_answers_404(#[case] method: &'static st
 #[case::glance("/image/", Code::Unavailable)]
 #[case::keystone("/identity/", Code::InvalidArgument)]
 #[tokio::test(start_paused = true)]
-async fn create_fails_and_loses_nothing_if_a_gateway_answers_404(#[case] service: &'static str, #[case] code: Code) {
+async fn create_fails_and_loses_nothing_if_a_gateway_returns_404(#[case] service: &'static str, #[case] code: Code) {
     let memory = Memory::new(Settings::default());
-    let request = request(own_spec());
+    let request = request(spec_with_port_and_volume());
     for method in ["GET", "POST"] {
         answers(&memory, method, service, Instead::gateway(404));
     }
     let error = memory.driver().create(&Call::default(), &request).await.unwrap_err();
     assert_eq!(error.code(), code, "{error}");
-    memory.calm();
-    create_whole(&memory.driver(), &request).await.unwrap();
+    memory.clear_rules();
+    create_and_initialize(&memory.driver(), &request).await.unwrap();
     assert_eq!(memory.count(), ONE_EACH);
 }
 
 /// Shows OST-15.
 #[tokio::test(start_paused = true)]
-async fn status_is_not_not_found_if_a_gateway_answers_404() {
+async fn status_is_not_not_found_if_a_gateway_returns_404() {
     let memory = Memory::new(Settings::default());
-    let request = request(own_spec());
-    let made = create_whole(&memory.driver(), &request).await.unwrap();
+    let request = request(spec_with_port_and_volume());
+    let made = create_and_initialize(&memory.driver(), &request).await.unwrap();
     let known = known(&request, made.provider_id.as_str());
     for service in ["/compute/", "/network/"] {
         answers(&memory, "GET", service, Instead::gateway(404));
         let error = memory.driver().status(&Call::default(), &known).await.unwrap_err();
         assert_eq!(error.code(), Code::Unavailable, "{error}");
-        memory.calm();
+        memory.clear_rules();
     }
 }
 
 /// Shows OST-15.
 #[tokio::test(start_paused = true)]
-async fn leftovers_stay_listed_if_a_gateway_answers_404() {
+async fn leftovers_stay_listed_if_a_gateway_returns_404() {
     let memory = Memory::new(Settings::default());
-    let request = request(own_spec());
+    let request = request(spec_with_port_and_volume());
     let lost = Fault::HangBefore;
     memory.rule(Rule::next(lost, |asked| asked.method == "POST" && asked.path.ends_with("/servers")));
     let driver = memory.driver();
@@ -131,7 +133,7 @@ async fn leftovers_stay_listed_if_a_gateway_answers_404() {
             );
             let error = delete(&memory, &stub(&request, &id)).await.unwrap_err();
             assert_eq!(error.code(), Code::Unavailable, "{error}");
-            memory.calm();
+            memory.clear_rules();
         }
     }
 }

@@ -1,16 +1,16 @@
-//! How often OpenStack is asked for a machine.
+//! The number of requests per machine.
 
 use cloud_fakes::openstack::Settings;
 use driver::{Call, Driver, Reply};
 
-use crate::memory::{Memory, create_whole, known, own_spec, request, spec};
+use crate::memory::{Memory, create_and_initialize, known, request, spec, spec_with_port_and_volume};
 
 /// Shows OST-12, OST-W11.
 #[tokio::test(start_paused = true)]
-async fn a_machine_needs_few_requests_and_names_are_asked_for_once() {
+async fn machine_needs_few_requests_and_names_are_resolved_once() {
     let memory = Memory::new(Settings::default());
     let (driver, request) = (memory.driver(), request(spec()));
-    let made = create_whole(&driver, &request).await.unwrap();
+    let made = create_and_initialize(&driver, &request).await.unwrap();
     let first = [
         "POST /identity/v3/auth/tokens",
         "GET /compute/v2.1/servers/detail",
@@ -33,7 +33,7 @@ async fn a_machine_needs_few_requests_and_names_are_asked_for_once() {
         "GET /compute/v2.1/servers/*",
     ];
     assert_eq!(memory.asked(), deletion);
-    create_whole(&driver, &request).await.unwrap();
+    create_and_initialize(&driver, &request).await.unwrap();
     let second = [
         "GET /compute/v2.1/servers/detail",
         "POST /compute/v2.1/servers",
@@ -48,13 +48,13 @@ async fn a_machine_needs_few_requests_and_names_are_asked_for_once() {
 
 /// Shows OST-12.
 #[tokio::test(start_paused = true)]
-async fn a_machine_with_a_port_and_a_volume_of_its_own_needs_a_few_more() {
+async fn machine_with_its_own_port_and_volume_needs_few_more_requests() {
     let memory = Memory::new(Settings::default());
-    let (driver, request) = (memory.driver(), request(own_spec()));
-    create_whole(&driver, &request).await.unwrap();
+    let (driver, request) = (memory.driver(), request(spec_with_port_and_volume()));
+    create_and_initialize(&driver, &request).await.unwrap();
     driver.delete(&Call::default(), &request).await.unwrap();
     memory.asked();
-    let made = create_whole(&driver, &request).await.unwrap();
+    let made = create_and_initialize(&driver, &request).await.unwrap();
     let creation = [
         "GET /compute/v2.1/servers/detail",
         "GET /network/v2.0/ports",
@@ -85,11 +85,11 @@ async fn a_machine_with_a_port_and_a_volume_of_its_own_needs_a_few_more() {
 
 /// Shows OST-12.
 #[tokio::test(start_paused = true)]
-async fn each_request_is_counted_under_its_service() {
+async fn requests_are_counted_under_their_service() {
     let memory = Memory::new(Settings::default());
     let kept = std::sync::Arc::new(driver::MeterBuffer::default());
     let call = Call::default().metered(kept.clone());
-    memory.driver().create(&call, &request(own_spec())).await.unwrap();
+    memory.driver().create(&call, &request(spec_with_port_and_volume())).await.unwrap();
     let told = kept.take();
     assert!(told.iter().all(|asked| asked.reply == Reply::Success));
     let mut services: Vec<_> = told.iter().map(|asked| asked.service.as_str()).collect();

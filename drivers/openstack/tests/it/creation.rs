@@ -1,4 +1,4 @@
-//! One machine, one server.
+//! Tests of create.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::memory::{
-    CLUSTER, Count, MACHINE, Memory, NOTHING, ONE_EACH, ROLE, UID, create_whole, fields, known, listed, on, own_spec,
-    request, secret_with, spec, spec_with, with_secret,
+    CLUSTER, Count, MACHINE, Memory, NOTHING, ONE_EACH, ROLE, UID, create_and_initialize, fields, known, listed, on,
+    request, secret_with, spec, spec_with, spec_with_port_and_volume, with_secret,
 };
 
 /// Shows OST-8.
 #[tokio::test(start_paused = true)]
-async fn a_server_has_the_machine_s_name_its_address_and_the_reference_s_provider_id() {
+async fn server_has_machine_name_address_and_provider_id() {
     let memory = Memory::new(Settings::default());
-    let made = create_whole(&memory.driver(), &request(own_spec())).await.unwrap();
+    let made = create_and_initialize(&memory.driver(), &request(spec_with_port_and_volume())).await.unwrap();
     let server = memory.with(|cloud, _| cloud.servers[0].clone());
     assert_eq!(made.provider_id.as_str(), format!("openstack:///RegionOne/{}", server.id));
     assert_eq!((made.node_name.as_str(), server.name.as_str()), (MACHINE, MACHINE));
@@ -31,12 +31,12 @@ async fn a_server_has_the_machine_s_name_its_address_and_the_reference_s_provide
 
 /// Shows OST-7.
 #[tokio::test(start_paused = true)]
-async fn fields_without_their_wrapper_and_networks_by_name_make_the_same_server() {
+async fn unwrapped_fields_and_network_names_make_the_same_server() {
     let memory = Memory::new(Settings::default());
     let mut bare = fields();
     bare.as_object_mut().unwrap().remove("networkID");
     bare["networks"] = json!([{ "name": "shoot", "podNetwork": true }]);
-    create_whole(&memory.driver(), &request(bare)).await.unwrap();
+    create_and_initialize(&memory.driver(), &request(bare)).await.unwrap();
     memory.with(|cloud, _| {
         assert_eq!(cloud.servers[0].asked["server"]["networks"], json!([{ "uuid": "net-1" }]));
         assert_eq!(cloud.ports[0].pairs.len(), 2);
@@ -45,7 +45,7 @@ async fn fields_without_their_wrapper_and_networks_by_name_make_the_same_server(
 
 /// Shows OST-W2.
 #[tokio::test(start_paused = true)]
-async fn both_networks_of_pods_are_allowed_on_the_port_in_one_update_that_keeps_what_is_there() {
+async fn missing_pod_networks_are_added_in_one_update() {
     let memory = Memory::new(Settings::default());
     let (driver, request) = (memory.driver(), request(spec()));
     let made = driver.create(&Call::default(), &request).await.unwrap();
@@ -65,10 +65,10 @@ async fn both_networks_of_pods_are_allowed_on_the_port_in_one_update_that_keeps_
 
 /// Shows OST-W6.
 #[tokio::test(start_paused = true)]
-async fn of_two_servers_that_were_made_for_one_machine_the_younger_is_removed() {
+async fn younger_of_two_servers_of_one_machine_is_deleted() {
     let memory = Memory::new(Settings { builds_for: Duration::from_secs(3), ..Settings::default() });
     let (driver, request) = (memory.driver(), request(spec()));
-    // The first request takes effect late: after the second process has looked and found nothing.
+    // The first request takes effect late: after the second process has found no server.
     memory.rule(on("POST", "/servers", Fault::Delay(Duration::from_secs(2))));
     let late = memory.driver();
     let call = Call::default();
@@ -77,35 +77,35 @@ async fn of_two_servers_that_were_made_for_one_machine_the_younger_is_removed() 
         driver.create(&call, &request).await
     });
     let (first, second) = (first.unwrap(), second.unwrap());
-    assert_eq!(first.provider_id, second.provider_id, "both agree on the older one");
+    assert_eq!(first.provider_id, second.provider_id, "both select the older one");
     assert_eq!(memory.count().servers, 1);
 }
 
-/// Clouds that changed Nova document another search than upstream has.
+/// Modified Novas document another search than upstream.
 /// Shows OST-16.
 #[rstest]
 #[case(Names::Pattern)]
 #[case(Names::Letters)]
 #[case(Names::Never)]
 #[tokio::test(start_paused = true)]
-async fn create_makes_one_server_however_nova_searches_names(#[case] names: Names) {
+async fn create_makes_one_server_with_any_name_search_of_nova(#[case] names: Names) {
     let memory = Memory::new(Settings { names, builds_for: Duration::from_secs(9), ..Settings::default() });
     memory.with(|cloud, now| cloud.plant(now, &format!("{MACHINE}-2"), &[CLUSTER, ROLE]));
-    let (driver, request) = (memory.driver(), request(own_spec()));
+    let (driver, request) = (memory.driver(), request(spec_with_port_and_volume()));
     let early = Call::within(Duration::from_secs(2));
     assert_eq!(driver.create(&early, &request).await.unwrap_err().code(), Code::DeadlineExceeded);
-    let made = create_whole(&driver, &request).await.unwrap();
-    assert_eq!(memory.count(), Count { servers: 2, ports: 1, volumes: 1 }, "one server, and the one of another name");
+    let made = create_and_initialize(&driver, &request).await.unwrap();
+    assert_eq!(memory.count(), Count { servers: 2, ports: 1, volumes: 1 }, "one server, and the one with another name");
     driver.delete(&Call::default(), &known(&request, made.provider_id.as_str())).await.unwrap();
     assert_eq!(memory.count(), Count { servers: 1, ports: 0, volumes: 0 });
 }
 
 /// Shows OST-16.
 #[tokio::test(start_paused = true)]
-async fn delete_finds_the_server_of_a_create_that_was_cut_off() {
+async fn delete_finds_the_server_of_an_interrupted_create() {
     let slow = Settings { names: Names::Never, builds_for: Duration::from_secs(9), ..Settings::default() };
     let memory = Memory::new(slow);
-    let (driver, request) = (memory.driver(), request(own_spec()));
+    let (driver, request) = (memory.driver(), request(spec_with_port_and_volume()));
     driver.create(&Call::within(Duration::from_secs(2)), &request).await.unwrap_err();
     driver.delete(&Call::default(), &request).await.unwrap();
     assert_eq!(memory.count(), NOTHING);
@@ -113,10 +113,10 @@ async fn delete_finds_the_server_of_a_create_that_was_cut_off() {
 
 /// Shows OST-18.
 #[tokio::test(start_paused = true)]
-async fn create_adopts_a_port_that_has_no_tag_of_any_cluster() {
+async fn create_adopts_a_port_without_a_cluster_tag() {
     for (tags, adopted) in [(vec![], true), (vec!["of-a-user"], true), (vec!["kubernetes.io-cluster-theirs"], false)] {
         let memory = Memory::new(Settings::default());
-        let request = request(own_spec());
+        let request = request(spec_with_port_and_volume());
         memory.rule(on("POST", "/servers", Fault::HangBefore));
         let driver = memory.driver();
         let killed = tokio::time::timeout(Duration::from_mins(1), driver.create(&Call::default(), &request)).await;
@@ -126,7 +126,7 @@ async fn create_adopts_a_port_that_has_no_tag_of_any_cluster() {
             cloud.ports[0].tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
             cloud.ports[0].id.clone()
         });
-        let made = create_whole(&memory.driver(), &request).await.unwrap();
+        let made = create_and_initialize(&memory.driver(), &request).await.unwrap();
         assert_eq!(memory.count().ports, if adopted { 1 } else { 2 }, "{tags:?}");
         memory.with(|cloud, _| {
             let used = cloud.ports.iter().find(|port| !port.device.is_empty()).unwrap();
@@ -141,31 +141,31 @@ async fn create_adopts_a_port_that_has_no_tag_of_any_cluster() {
 
 /// Shows OST-W6.
 #[tokio::test(start_paused = true)]
-async fn a_double_is_listed_for_the_collector_while_the_machine_has_its_server() {
+async fn duplicate_server_is_listed_for_orphan_deletion() {
     let memory = Memory::new(Settings::default());
     let request = request(spec());
-    let made = create_whole(&memory.driver(), &request).await.unwrap();
+    let made = create_and_initialize(&memory.driver(), &request).await.unwrap();
     tokio::time::sleep(Duration::from_secs(5)).await;
     let uid = ("millwright-machine-uid", UID);
-    let double = memory.with(|cloud, now| cloud.plant(now, MACHINE, &[CLUSTER, ROLE, uid]));
+    let duplicate = memory.with(|cloud, now| cloud.plant(now, MACHINE, &[CLUSTER, ROLE, uid]));
     let found = memory.driver().status(&Call::default(), &request).await.unwrap();
     assert_eq!(found.provider_id, made.provider_id);
     assert_eq!(listed(&memory, &request).await.len(), 2);
     let again = memory.driver().create(&Call::default(), &request).await.unwrap();
     assert_eq!(again.provider_id, made.provider_id);
-    assert!(memory.with(|cloud, _| cloud.servers.iter().all(|server| server.id != double)));
+    assert!(memory.with(|cloud, _| cloud.servers.iter().all(|server| server.id != duplicate)));
 }
 
 /// Shows OST-C5.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_no_host_has_room_for_is_resource_exhausted_and_everything_is_cleaned_up() {
+async fn server_without_a_valid_host_is_cleaned_up() {
     let slow = Settings {
         builds_for: Duration::from_secs(2),
         volume_builds_for: Duration::from_secs(1),
         ..Settings::default()
     };
     let memory = Memory::new(slow);
-    let mut huge = own_spec();
+    let mut huge = spec_with_port_and_volume();
     huge["spec"]["flavorName"] = json!(Settings::HUGE_FLAVOR);
     let (driver, request) = (memory.driver(), request(huge));
     let error = driver.create(&Call::default(), &request).await.unwrap_err();
@@ -174,14 +174,14 @@ async fn a_server_that_no_host_has_room_for_is_resource_exhausted_and_everything
     assert_eq!(memory.count(), NOTHING);
     memory.asked();
     let held = driver.create(&Call::default(), &request).await.unwrap_err();
-    assert_eq!((held.code(), memory.asked().len()), (Code::ResourceExhausted, 1), "the zone is left alone for a while");
+    assert_eq!((held.code(), memory.asked().len()), (Code::ResourceExhausted, 1), "the zone is blocked for a while");
 }
 
 /// Shows OST-W5.
 #[tokio::test(start_paused = true)]
-async fn a_server_that_failed_while_nobody_looked_is_removed_and_told() {
+async fn server_that_failed_during_a_restart_is_deleted_and_reported() {
     let memory = Memory::new(Settings { room: 0, builds_for: Duration::from_secs(2), ..Settings::default() });
-    let (driver, request) = (memory.driver(), request(own_spec()));
+    let (driver, request) = (memory.driver(), request(spec_with_port_and_volume()));
     let _dropped = tokio::time::timeout(Duration::from_millis(500), driver.create(&Call::default(), &request)).await;
     assert_eq!(memory.count(), ONE_EACH);
     tokio::time::sleep(Duration::from_secs(5)).await;
@@ -190,13 +190,13 @@ async fn a_server_that_failed_while_nobody_looked_is_removed_and_told() {
     let error = restarted.create(&Call::default(), &request).await.unwrap_err();
     assert_eq!((error.code(), memory.count()), (Code::ResourceExhausted, NOTHING));
     memory.with(|cloud, _| cloud.settings.room = 1);
-    create_whole(&memory.driver(), &request).await.unwrap();
+    create_and_initialize(&memory.driver(), &request).await.unwrap();
 }
 
 /// Shows OST-9.
 #[rstest]
 #[case(json!({ "imageName": "nope" }), Code::InvalidArgument, "spec.imageName: Invalid value: \"nope\"")]
-#[case(json!({ "imageName": "twice" }), Code::InvalidArgument, "has 2 of this name")]
+#[case(json!({ "imageName": "twice" }), Code::InvalidArgument, "has 2 resources with this name")]
 #[case(json!({ "flavorName": "nope" }), Code::ResourceExhausted, "has no flavor \"nope\"")]
 #[case(json!({ "availabilityZone": "mars" }), Code::InvalidArgument, "availability zone is not available")]
 #[case(json!({ "keyName": "nope" }), Code::InvalidArgument, "Invalid key_name")]
@@ -206,13 +206,13 @@ async fn a_server_that_failed_while_nobody_looked_is_removed_and_told() {
 #[case(json!({ "rootDiskType": "nope" }), Code::InvalidArgument, "Volume type with name nope")]
 #[case(json!({ "region": "RegionTwo" }), Code::FailedPrecondition, "it has the regions [RegionOne]")]
 #[tokio::test(start_paused = true)]
-async fn what_a_class_names_and_openstack_does_not_have_is_told_and_nothing_is_left(
+async fn unknown_resource_of_a_class_is_reported_and_cleaned_up(
     #[case] changes: Value,
     #[case] code: Code,
     #[case] told: &str,
 ) {
     let memory = Memory::new(Settings::default());
-    let mut spec = own_spec();
+    let mut spec = spec_with_port_and_volume();
     spec["spec"].as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
     let error = memory.driver().create(&Call::default(), &request(spec)).await.unwrap_err();
     assert_eq!(error.code(), code, "{error}");
@@ -222,16 +222,16 @@ async fn what_a_class_names_and_openstack_does_not_have_is_told_and_nothing_is_l
 
 /// Shows OST-W1.
 #[tokio::test(start_paused = true)]
-async fn each_quota_is_resource_exhausted_and_nothing_is_left() {
+async fn exceeded_quota_is_resource_exhausted_and_cleaned_up() {
     for (servers, ports, volumes) in [(0, 9, 9), (9, 0, 9), (9, 9, 0)] {
         let memory = Memory::new(Settings { servers, ports, volumes, ..Settings::default() });
-        let (driver, request) = (memory.driver(), request(own_spec()));
+        let (driver, request) = (memory.driver(), request(spec_with_port_and_volume()));
         let error = driver.create(&Call::default(), &request).await.unwrap_err();
         assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
         assert!(error.message().contains("quota: of the project"), "{error}");
         assert_eq!(memory.count(), NOTHING);
         memory.with(|cloud, _| cloud.settings = Settings::default());
-        create_whole(&driver, &request).await.unwrap();
+        create_and_initialize(&driver, &request).await.unwrap();
     }
 }
 
@@ -239,28 +239,28 @@ async fn each_quota_is_resource_exhausted_and_nothing_is_left() {
 #[rstest]
 #[case::credential_by_id(&[("applicationCredentialID", "ac-1"), ("applicationCredentialSecret", "mcm-secret")])]
 #[case::credential_by_name(&[("applicationCredentialName", "ac"), ("applicationCredentialSecret", "mcm-secret")])]
-#[case::project_by_id(&[("tenantID", "p-1"), ("tenantName", "nobody-reads-this")])]
-#[case::domain_by_id(&[("domainID", "default"), ("domainName", "nobody-reads-this")])]
+#[case::project_by_id(&[("tenantID", "p-1"), ("tenantName", "ignored")])]
+#[case::domain_by_id(&[("domainID", "default"), ("domainName", "ignored")])]
 #[case::user_domain(&[("userDomainName", "Default"), ("domainName", "another"), ("tenantID", "p-1")])]
 #[tokio::test(start_paused = true)]
-async fn each_way_to_say_who_asks_is_accepted(#[case] changes: &[(&'static str, &str)]) {
+async fn auth_method_is_accepted(#[case] changes: &[(&'static str, &str)]) {
     let memory = Memory::new(Settings::default());
     let request = with_secret(&request(spec()), secret_with(changes));
-    create_whole(&memory.driver(), &request).await.unwrap();
+    create_and_initialize(&memory.driver(), &request).await.unwrap();
     assert_eq!(memory.count(), Count { servers: 1, ports: 1, volumes: 0 });
 }
 
 /// Shows OST-7.
 #[tokio::test(start_paused = true)]
-async fn a_config_drive_a_server_group_and_a_disk_of_nova_s_are_asked_for() {
+async fn config_drive_server_group_and_nova_disk_are_requested() {
     let memory = Memory::new(Settings::default());
     let changes = json!({ "useConfigDrive": true, "serverGroupID": "g-1", "rootDiskSize": 20 });
-    create_whole(&memory.driver(), &request(spec_with(&changes))).await.unwrap();
+    create_and_initialize(&memory.driver(), &request(spec_with(&changes))).await.unwrap();
     let asked = memory.with(|cloud, _| cloud.servers[0].asked.clone());
     assert_eq!(
         (&asked["server"]["config_drive"], &asked["os:scheduler_hints"]["group"]),
         (&json!(true), &json!("g-1"))
     );
     assert_eq!(asked["server"]["block_device_mapping_v2"][0]["volume_size"], 20);
-    assert_eq!(memory.count().volumes, 0, "Nova makes it");
+    assert_eq!(memory.count().volumes, 0, "Nova creates the volume");
 }

@@ -1,40 +1,42 @@
-//! A process that dies between any two calls leaves nothing behind for good.
+//! A process that ends between any two requests leaves nothing behind permanently.
 
 use cloud_fakes::openstack::Settings;
 use cloud_fakes::proxy::{Fault, Rule};
 use driver::{Call, Driver};
 use tokio_util::sync::CancellationToken;
 
-use crate::memory::{Memory, NOTHING, ONE_EACH, create_whole, known, listed, own_spec, request, stub};
+use crate::memory::{
+    Memory, NOTHING, ONE_EACH, create_and_initialize, known, listed, request, spec_with_port_and_volume, stub,
+};
 
-/// How a process dies at its n-th request: before OpenStack hears of it, or after it has done what was asked.
-const DEATHS: [Fault; 2] = [Fault::HangBefore, Fault::HangAfter];
+/// How a request is interrupted: before OpenStack receives it, or after OpenStack has executed it.
+const INTERRUPTIONS: [Fault; 2] = [Fault::HangBefore, Fault::HangAfter];
 
-/// Runs until the n-th request and drops everything there; whether it came that far.
+/// Interrupts the work at the n-th request. Returns whether that request was reached.
 async fn killed(memory: &Memory, at: usize, fault: Fault, work: impl Future<Output = ()>) -> bool {
     memory.asked();
     memory.rule(Rule::next(fault, move |asked| asked.number == at));
     let ended = tokio::time::timeout(std::time::Duration::from_mins(1), work).await;
-    memory.calm();
+    memory.clear_rules();
     ended.is_err()
 }
 
 async fn created(memory: &Memory) {
-    create_whole(&memory.driver(), &request(own_spec())).await.unwrap();
+    create_and_initialize(&memory.driver(), &request(spec_with_port_and_volume())).await.unwrap();
 }
 
 /// Shows OST-W7.
 #[tokio::test(start_paused = true)]
-async fn a_create_that_is_killed_at_any_call_is_finished_by_the_next_process_with_one_of_each() {
-    for fault in DEATHS {
+async fn create_killed_at_any_request_is_finished_by_the_next_process() {
+    for fault in INTERRUPTIONS {
         for at in 0.. {
             let memory = Memory::new(Settings::default());
             if !killed(&memory, at, fault.clone(), created(&memory)).await {
-                assert!(at > 12, "{at} calls are too few to be all");
+                assert!(at > 12, "only {at} requests were interrupted");
                 break;
             }
-            let (driver, request) = (memory.driver(), request(own_spec()));
-            let made = create_whole(&driver, &request).await.unwrap();
+            let (driver, request) = (memory.driver(), request(spec_with_port_and_volume()));
+            let made = create_and_initialize(&driver, &request).await.unwrap();
             assert_eq!(memory.count(), ONE_EACH, "{fault:?} at {at}");
             driver.delete(&Call::default(), &known(&request, made.provider_id.as_str())).await.unwrap();
             assert_eq!(memory.count(), NOTHING, "{fault:?} at {at}");
@@ -44,32 +46,32 @@ async fn a_create_that_is_killed_at_any_call_is_finished_by_the_next_process_wit
 
 /// Shows OST-W7.
 #[tokio::test(start_paused = true)]
-async fn a_machine_whose_create_was_killed_at_any_call_is_deleted_without_a_rest() {
-    for fault in DEATHS {
+async fn delete_after_a_killed_create_removes_everything() {
+    for fault in INTERRUPTIONS {
         for at in 0.. {
             let memory = Memory::new(Settings::default());
             if !killed(&memory, at, fault.clone(), created(&memory)).await {
                 break;
             }
-            memory.driver().delete(&Call::default(), &request(own_spec())).await.unwrap();
+            memory.driver().delete(&Call::default(), &request(spec_with_port_and_volume())).await.unwrap();
             assert_eq!(memory.count(), NOTHING, "{fault:?} at {at}");
-            assert_eq!(listed(&memory, &request(own_spec())).await, []);
+            assert_eq!(listed(&memory, &request(spec_with_port_and_volume())).await, []);
         }
     }
 }
 
 /// Shows OST-W8.
 #[tokio::test(start_paused = true)]
-async fn what_a_killed_create_left_is_listed_and_collected_when_its_machine_is_gone() {
-    for fault in DEATHS {
+async fn leftovers_of_a_killed_create_are_listed_and_deleted() {
+    for fault in INTERRUPTIONS {
         let mut kinds = std::collections::BTreeSet::new();
         for at in 0.. {
             let memory = Memory::new(Settings::default());
             if !killed(&memory, at, fault.clone(), created(&memory)).await {
                 break;
             }
-            let request = request(own_spec());
-            // Each is listed until the one before it is gone: the port while its server is there is not.
+            let request = request(spec_with_port_and_volume());
+            // A port is listed only after its server is gone, so repeat.
             for _ in 0..3 {
                 for (id, machine) in listed(&memory, &request).await {
                     assert_eq!(machine, request.machine_name());
@@ -79,27 +81,27 @@ async fn what_a_killed_create_left_is_listed_and_collected_when_its_machine_is_g
             }
             assert_eq!(memory.count(), NOTHING, "{fault:?} at {at}");
         }
-        assert_eq!(kinds.len(), 2, "servers, and what was made for them, were listed");
+        assert_eq!(kinds.len(), 2, "servers and other resources were listed");
     }
 }
 
 /// Shows OST-W7.
 #[tokio::test(start_paused = true)]
-async fn a_delete_that_is_killed_at_any_call_is_finished_by_the_next_process() {
-    for fault in DEATHS {
+async fn delete_killed_at_any_request_is_finished_by_the_next_process() {
+    for fault in INTERRUPTIONS {
         for at in 0.. {
             let memory = Memory::new(Settings::default());
-            let request = request(own_spec());
-            let made = create_whole(&memory.driver(), &request).await.unwrap();
-            let doomed = known(&request, made.provider_id.as_str());
+            let request = request(spec_with_port_and_volume());
+            let made = create_and_initialize(&memory.driver(), &request).await.unwrap();
+            let to_delete = known(&request, made.provider_id.as_str());
             let deletion = async {
-                memory.driver().delete(&Call::default(), &doomed).await.unwrap();
+                memory.driver().delete(&Call::default(), &to_delete).await.unwrap();
             };
             if !killed(&memory, at, fault.clone(), deletion).await {
-                assert!(at > 5, "{at} calls are too few to be all");
+                assert!(at > 5, "only {at} requests were interrupted");
                 break;
             }
-            memory.driver().delete(&Call::default(), &doomed).await.unwrap();
+            memory.driver().delete(&Call::default(), &to_delete).await.unwrap();
             assert_eq!(memory.count(), NOTHING, "{fault:?} at {at}");
         }
     }
@@ -107,27 +109,27 @@ async fn a_delete_that_is_killed_at_any_call_is_finished_by_the_next_process() {
 
 /// Shows OST-W7.
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_is_lost_at_any_call_leaves_one_of_each_after_the_next_attempt() {
+async fn lost_response_leaves_one_of_each_after_the_next_attempt() {
     for at in 0.. {
         let memory = Memory::new(Settings::default());
-        let (driver, request) = (memory.driver(), request(own_spec()));
+        let (driver, request) = (memory.driver(), request(spec_with_port_and_volume()));
         memory.rule(Rule::next(Fault::ResetAfter, move |asked| asked.number == at));
-        let first = create_whole(&driver, &request).await;
-        memory.calm();
+        let first = create_and_initialize(&driver, &request).await;
+        memory.clear_rules();
         if first.is_err() {
-            create_whole(&driver, &request).await.unwrap();
+            create_and_initialize(&driver, &request).await.unwrap();
         } else if memory.asked().len() <= at {
             break;
         }
-        assert_eq!(memory.count(), ONE_EACH, "the answer to request {at} was lost");
+        assert_eq!(memory.count(), ONE_EACH, "the response to request {at} was lost");
     }
 }
 
 /// Shows OST-W5.
 #[tokio::test(start_paused = true)]
-async fn a_create_that_is_canceled_ends_at_once_and_is_taken_up_again() {
+async fn canceled_create_ends_and_is_continued_later() {
     let memory = Memory::new(Settings { builds_for: std::time::Duration::from_mins(5), ..Settings::default() });
-    let (driver, request, token) = (memory.driver(), request(own_spec()), CancellationToken::new());
+    let (driver, request, token) = (memory.driver(), request(spec_with_port_and_volume()), CancellationToken::new());
     let call = Call::default().canceled_by(token.clone());
     let (made, ()) = tokio::join!(driver.create(&call, &request), async {
         tokio::time::sleep(std::time::Duration::from_secs(30)).await;
@@ -135,7 +137,7 @@ async fn a_create_that_is_canceled_ends_at_once_and_is_taken_up_again() {
     });
     assert_eq!(made.unwrap_err().code(), driver::Code::Canceled);
     let status = driver.status(&Call::default(), &request).await.unwrap_err();
-    assert_eq!(status.code(), driver::Code::NotFound, "create is to go on: {status}");
-    create_whole(&driver, &request).await.unwrap();
+    assert_eq!(status.code(), driver::Code::NotFound, "create must continue: {status}");
+    create_and_initialize(&driver, &request).await.unwrap();
     assert_eq!(memory.count(), ONE_EACH);
 }

@@ -1,10 +1,10 @@
-//! The driver on an OpenStack in memory, and on whatever OpenStack `MILLWRIGHT_OPENSTACK` names.
+//! Tests of the driver on OpenStack in memory and on the OpenStack in `MILLWRIGHT_OPENSTACK`.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test may die of what it did not expect, and clippy does not see that its words are part of it"
+    reason = "tests panic on unexpected errors, and clippy does not recognize the helpers as test code"
 )]
 
 mod absence;

@@ -1,4 +1,4 @@
-//! OpenStack in memory, and a driver that reaches it without a network.
+//! OpenStack in memory and a driver that reaches it without a network.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub(crate) const UID: &str = "0b2bbe8b-47a1-4d9c-8d5e-1e5e6e3c5a11";
 pub(crate) const CLUSTER: (&str, &str) = ("kubernetes.io-cluster-shoot", "1");
 pub(crate) const ROLE: (&str, &str) = ("kubernetes.io-role-node", "1");
 
-/// A cloud whose answers take a moment; what they tell happens at once.
+/// A cloud with delayed responses. The effect of a request is immediate.
 #[derive(Clone)]
 pub(crate) struct Memory {
     cloud: Arc<Mutex<Cloud>>,
@@ -33,7 +33,7 @@ pub(crate) struct Memory {
     begun: Instant,
 }
 
-/// How much there is of everything.
+/// Number of resources by kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Count {
     pub(crate) servers: usize,
@@ -58,7 +58,7 @@ impl Memory {
         look(&mut self.cloud.lock(), self.begun.elapsed())
     }
 
-    /// A driver that has seen nothing yet, as after a restart.
+    /// Returns a driver without cached state, as after a restart.
     pub(crate) fn driver(&self) -> OpenStackDriver {
         let transport: Arc<dyn Transport> = Arc::new(self.clone());
         let clock = Arc::new(|| Timestamp::from_second(1_800_000_000).unwrap());
@@ -69,7 +69,7 @@ impl Memory {
         self.rules.lock().push(rule);
     }
 
-    pub(crate) fn calm(&self) {
+    pub(crate) fn clear_rules(&self) {
         self.rules.lock().clear();
     }
 
@@ -80,20 +80,20 @@ impl Memory {
         })
     }
 
-    /// What was asked since the last time: method, service and path without ids.
+    /// Returns the requests since the last call: method, service and path without ids.
     pub(crate) fn asked(&self) -> Vec<String> {
         std::mem::take(&mut *self.asked.lock())
     }
 }
 
-/// The next request of this method whose path, without its query, ends so.
+/// Returns a rule for the next request with this method and path suffix, without its query.
 pub(crate) fn on(method: &'static str, path: &'static str, fault: Fault) -> Rule {
     Rule::next(fault, move |asked| {
         asked.method == method && asked.path.split('?').next().is_some_and(|asked| asked.ends_with(path))
     })
 }
 
-/// A path with `*` for every id in it.
+/// Returns the path with `*` for each id.
 fn shape(path: &str) -> String {
     let is_id = |part: &&str| part.split_once('-').is_some_and(|(_, rest)| rest.chars().all(|c| c.is_ascii_digit()));
     let parts: Vec<&str> = path.split('?').next().unwrap_or_default().split('/').collect();
@@ -158,7 +158,7 @@ fn response(instead: Instead) -> Response<Bytes> {
     builder.body(Bytes::from(instead.body)).unwrap()
 }
 
-/// The fields of a class with Nova's port and the image's disk.
+/// Returns the fields of a class with a port and a disk created by Nova.
 pub(crate) fn fields() -> Value {
     json!({
         "imageName": Settings::IMAGE,
@@ -177,7 +177,7 @@ pub(crate) fn wrapped(fields: &Value) -> Value {
     json!({ "apiVersion": "openstack.machine.gardener.cloud/v1alpha1", "kind": "MachineProviderConfig", "spec": fields })
 }
 
-/// The spec with some fields replaced.
+/// Returns the spec with some fields replaced.
 pub(crate) fn spec_with(changes: &Value) -> Value {
     let mut fields = fields();
     fields.as_object_mut().unwrap().extend(changes.as_object().unwrap().clone());
@@ -188,8 +188,8 @@ pub(crate) fn spec() -> Value {
     spec_with(&json!({}))
 }
 
-/// A class whose port and root disk are made by the driver.
-pub(crate) fn own_spec() -> Value {
+/// Returns a class whose port and root disk are created by the driver.
+pub(crate) fn spec_with_port_and_volume() -> Value {
     spec_with(&json!({ "subnetIDs": [Settings::SUBNET], "rootDiskSize": 50, "rootDiskType": Settings::VOLUME_TYPE }))
 }
 
@@ -219,7 +219,7 @@ pub(crate) fn secret_with(changes: &[(&'static str, &str)]) -> SecretData {
     data.into_iter().collect()
 }
 
-/// A question about a machine with a uid, as the controller asks it.
+/// Returns a request for a machine with a uid, as the controller sends it.
 pub(crate) fn request(spec: Value) -> MachineRequest {
     let mut machine = Machine::default();
     machine.metadata.name = MACHINE.into();
@@ -228,14 +228,14 @@ pub(crate) fn request(spec: Value) -> MachineRequest {
     MachineRequest { machine: Arc::new(machine), class: Arc::new(class("small", spec)), secret: Arc::new(secret()) }
 }
 
-/// The same question, with the provider id that the machine has learned.
+/// Returns the request with a provider id.
 pub(crate) fn known(request: &MachineRequest, provider_id: &str) -> MachineRequest {
     let mut machine = (*request.machine).clone();
     machine.spec.provider_id = provider_id.into();
     MachineRequest { machine: Arc::new(machine), ..request.clone() }
 }
 
-/// What the collector of orphans asks: name, namespace and provider id.
+/// Returns the request of the orphan deletion: name, namespace and provider id.
 pub(crate) fn stub(request: &MachineRequest, provider_id: &str) -> MachineRequest {
     let mut machine = Machine::default();
     machine.metadata.name.clone_from(&request.machine.metadata.name);
@@ -248,14 +248,17 @@ pub(crate) fn with_secret(request: &MachineRequest, secret: SecretData) -> Machi
     MachineRequest { secret: Arc::new(secret), ..request.clone() }
 }
 
-/// Creates and initialises, as the controller does.
-pub(crate) async fn create_whole(driver: &OpenStackDriver, request: &MachineRequest) -> Result<Created, DriverError> {
+/// Creates and initializes a machine, as the controller does.
+pub(crate) async fn create_and_initialize(
+    driver: &OpenStackDriver,
+    request: &MachineRequest,
+) -> Result<Created, DriverError> {
     let made = driver.create(&Call::default(), request).await?;
     driver.initialize(&Call::default(), &known(request, made.provider_id.as_str())).await?;
     Ok(made)
 }
 
-/// Provider ids and machines that a fresh driver lists.
+/// Returns provider ids and machines as listed by a new driver.
 pub(crate) async fn listed(memory: &Memory, request: &MachineRequest) -> Vec<(String, String)> {
     let request = ClassRequest { class: request.class.clone(), secret: request.secret.clone() };
     let owners = memory.driver().list(&Call::default(), &request).await.unwrap();

@@ -1,4 +1,4 @@
-//! The driver over real connections, in real time.
+//! Tests of the driver over real connections, in real time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,42 +17,42 @@ use serde_json::{Value, json};
 use crate::memory::{class, known, request, stub, with_secret};
 use crate::target::{Target, driver};
 
-/// What befalls the next requests that create a server.
+/// The fault that affects requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Day {
+enum NetworkFault {
     #[default]
     Good,
-    /// The next one is done, and its answer is lost.
-    LosesAnAnswer,
-    /// None is answered.
+    /// The next create is executed, and its response is lost.
+    LoseResponse,
+    /// No request gets a response.
     Stalled,
-    /// The project's quota is used up.
+    /// Creates exceed the quota of the project.
     Full,
 }
 
-/// The network on a chosen day.
+/// A network with the selected fault.
 #[derive(Clone)]
 struct Network {
     client: Client,
-    day: Arc<Mutex<Day>>,
+    fault: Arc<Mutex<NetworkFault>>,
 }
 
 #[async_trait]
 impl Transport for Network {
     async fn send(&self, call: &Call, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let creates = request.method() == "POST" && request.uri().path().ends_with("/servers");
-        let day = *self.day.lock();
-        match day {
-            Day::Stalled => return call.bound(std::future::pending()).await.map_err(HttpError::Ended),
-            Day::Full if creates => {
+        let fault = *self.fault.lock();
+        match fault {
+            NetworkFault::Stalled => return call.bound(std::future::pending()).await.map_err(HttpError::Ended),
+            NetworkFault::Full if creates => {
                 let body = r#"{"forbidden": {"code": 403, "message": "Quota exceeded for instances: Requested 1, but already used 1 of 1 instances"}}"#;
                 return Ok(Response::builder().status(403).body(Bytes::from_static(body.as_bytes())).unwrap());
             }
             _ => {}
         }
         let answer = self.client.send(call, request).await;
-        if day == Day::LosesAnAnswer && creates {
-            *self.day.lock() = Day::Good;
+        if fault == NetworkFault::LoseResponse && creates {
+            *self.fault.lock() = NetworkFault::Good;
             return Err(HttpError::Broken { host: "nova".into(), reason: "by the test".into() });
         }
         answer
@@ -61,7 +61,7 @@ impl Transport for Network {
 
 struct Environment {
     driver: Arc<driver_openstack::OpenStackDriver>,
-    day: Arc<Mutex<Day>>,
+    fault: Arc<Mutex<NetworkFault>>,
     spec: Value,
     secret: SecretData,
     machine: String,
@@ -69,11 +69,11 @@ struct Environment {
 
 impl Environment {
     fn new(target: &Target, name: &str) -> Self {
-        let day = Arc::new(Mutex::new(Day::Good));
-        let shared = day.clone();
-        let driver = driver(move |client| Arc::new(Network { client, day: shared.clone() }));
+        let fault = Arc::new(Mutex::new(NetworkFault::Good));
+        let shared = fault.clone();
+        let driver = driver(move |client| Arc::new(Network { client, fault: shared.clone() }));
         let (spec, secret) = (target.spec(&format!("it-{name}")), target.secret());
-        Self { driver: Arc::new(driver), day, spec, secret, machine: format!("it-{name}-x2x5q") }
+        Self { driver: Arc::new(driver), fault, spec, secret, machine: format!("it-{name}-x2x5q") }
     }
 
     fn request(&self) -> driver::MachineRequest {
@@ -108,24 +108,24 @@ impl Bench for Environment {
     }
 
     async fn exhaust_quota(&self) -> Arranged {
-        *self.day.lock() = Day::Full;
+        *self.fault.lock() = NetworkFault::Full;
         Arranged::Done
     }
 
     async fn stall(&self) -> Arranged {
-        *self.day.lock() = Day::Stalled;
+        *self.fault.lock() = NetworkFault::Stalled;
         Arranged::Done
     }
 }
 
 /// Shows OST-C6.
 #[tokio::test]
-async fn the_openstack_driver_keeps_the_contract_over_the_network_in_real_time() {
+async fn openstack_driver_passes_the_contract_over_the_network() {
     let target = Target::find().await;
     for (at, case) in Case::ALL.into_iter().enumerate() {
         let environment = Environment::new(&target, &format!("case-{at}"));
         let result = try_case(case, &environment).await;
-        *environment.day.lock() = Day::Good;
+        *environment.fault.lock() = NetworkFault::Good;
         let names = driver::conformance::names(&environment);
         driver::conformance::sweep(&environment, &names).await.unwrap();
         let moot = matches!(case, Case::ListOmitsForeignVms | Case::SeveralVmsAreOutOfRange);
@@ -136,7 +136,7 @@ async fn the_openstack_driver_keeps_the_contract_over_the_network_in_real_time()
 
 /// Shows OST-C2.
 #[tokio::test]
-async fn a_machine_lives_and_dies_over_the_network() {
+async fn machine_life_cycle_succeeds_over_the_network() {
     let target = Target::find().await;
     let environment = Environment::new(&target, "life");
     let (driver, call, fresh) = (&environment.driver, Call::default(), environment.request());
@@ -158,9 +158,9 @@ async fn a_machine_lives_and_dies_over_the_network() {
 
 /// Shows OST-C8.
 #[tokio::test]
-async fn a_root_disk_of_its_own_is_gone_with_its_server_over_the_network() {
+async fn own_root_disk_is_deleted_with_its_server() {
     let target = Target::find().await;
-    if !target.has_volumes("a_root_disk_of_its_own_is_gone_with_its_server_over_the_network") {
+    if !target.has_volumes("own_root_disk_is_deleted_with_its_server") {
         return;
     }
     let mut environment = Environment::new(&target, "disk");
@@ -174,11 +174,11 @@ async fn a_root_disk_of_its_own_is_gone_with_its_server_over_the_network() {
 
 /// Shows OST-C3.
 #[tokio::test]
-async fn an_answer_that_is_lost_over_the_network_leaves_one_server() {
+async fn lost_response_over_the_network_leaves_one_server() {
     let target = Target::find().await;
     let environment = Environment::new(&target, "lost");
     let (driver, call, request) = (&environment.driver, Call::default(), environment.request());
-    *environment.day.lock() = Day::LosesAnAnswer;
+    *environment.fault.lock() = NetworkFault::LoseResponse;
     assert_eq!(driver.create(&call, &request).await.unwrap_err().code(), Code::Unavailable);
     driver.create(&call, &request).await.unwrap();
     assert_eq!(driver.list(&call, &request.class_request()).await.unwrap().len(), 1);
@@ -188,14 +188,14 @@ async fn an_answer_that_is_lost_over_the_network_leaves_one_server() {
 
 /// Shows OST-C5.
 #[tokio::test]
-async fn a_flavor_without_a_host_and_a_wrong_password_have_their_codes_over_the_network() {
+async fn huge_flavor_and_wrong_password_have_their_codes() {
     let target = Target::find().await;
     let mut environment = Environment::new(&target, "huge");
     environment.spec["spec"]["flavorName"] = json!(target.text("hugeFlavorName"));
     let (driver, call, request) = (&environment.driver, Call::default(), environment.request());
     let error = driver.create(&call, &request).await.unwrap_err();
     assert_eq!(error.code(), Code::ResourceExhausted, "{error}");
-    assert!(driver.list(&call, &request.class_request()).await.unwrap().is_empty(), "it was cleaned up");
+    assert!(driver.list(&call, &request.class_request()).await.unwrap().is_empty(), "the server was deleted");
     let keys = ["authURL", "username", "domainName", "tenantName"];
     let wrong: SecretData =
         keys.iter().map(|key| (*key, target.text(key))).chain([("password", "hunter2"), ("userData", "x")]).collect();
@@ -205,7 +205,7 @@ async fn a_flavor_without_a_host_and_a_wrong_password_have_their_codes_over_the_
 
 /// Shows OST-C5.
 #[tokio::test]
-async fn a_cloud_where_nobody_listens_is_unavailable_and_one_that_is_silent_ends_with_the_call() {
+async fn refused_connection_is_unavailable_and_silence_times_out() {
     let target = Target::find().await;
     let environment = Environment::new(&target, "away");
     let (driver, request) = (&environment.driver, environment.request());
@@ -220,13 +220,13 @@ async fn a_cloud_where_nobody_listens_is_unavailable_and_one_that_is_silent_ends
         .collect();
     let error = driver.create(&Call::default(), &with_secret(&request, away)).await.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable, "{error}");
-    *environment.day.lock() = Day::Stalled;
+    *environment.fault.lock() = NetworkFault::Stalled;
     let call = Call::within(Duration::from_millis(200));
     let error = driver.create(&call, &request).await.unwrap_err();
     assert_eq!(error.code(), Code::DeadlineExceeded, "{error}");
 }
 
-/// How long a call took, and how long OpenStack took to answer in it.
+/// Returns the result of a call, its number of requests, the time of their responses and the duration of the call.
 async fn timed<T>(work: impl AsyncFnOnce(&Call) -> T) -> (T, usize, Duration, Duration) {
     let kept = Arc::new(driver::MeterBuffer::default());
     let (call, begun) = (Call::default().metered(kept.clone()), tokio::time::Instant::now());
@@ -235,10 +235,10 @@ async fn timed<T>(work: impl AsyncFnOnce(&Call) -> T) -> (T, usize, Duration, Du
     (answer, asked.len(), asked.iter().map(|asked| asked.took).sum(), whole)
 }
 
-/// What is printed here is what docs/reference/drivers/openstack.md says of a real OpenStack.
+/// The output is the source of the measurements in docs/reference/drivers/openstack.md.
 #[tokio::test]
-#[allow(clippy::print_stdout, reason = "whoever measures reads it")]
-async fn the_time_of_a_machine_is_that_of_answers_and_of_pauses_between_looks() {
+#[allow(clippy::print_stdout, reason = "the output is the measurement")]
+async fn duration_of_a_call_is_that_of_responses_and_polling() {
     let target = Target::find().await;
     let mut environment = Environment::new(&target, "time");
     if target.has_volumes("the root disk of a machine that is timed") {
@@ -247,10 +247,10 @@ async fn the_time_of_a_machine_is_that_of_answers_and_of_pauses_between_looks() 
     }
     let (driver, request) = (&environment.driver, environment.request());
     let told = |what: &str, requests: usize, answers: Duration, whole: Duration| {
-        println!("{what}: {requests} requests, answered in {answers:?} of {whole:?}");
+        println!("{what}: {requests} requests, responses took {answers:?} of {whole:?}");
         assert!(requests > 0 && answers <= whole, "{what}");
     };
-    // The first one asks for a token and for the ids of what the class names.
+    // The first round also requests a token and the ids of the class's resources.
     for round in ["first", "second"] {
         let (made, requests, answers, whole) = timed(async |call| driver.create(call, &request).await).await;
         told(&format!("{round} create"), requests, answers, whole);

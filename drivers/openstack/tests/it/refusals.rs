@@ -1,18 +1,20 @@
-//! A cloud that says no.
+//! Tests of error responses.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use cloud_fakes::openstack::Settings;
 use cloud_fakes::proxy::{Fault, Instead, Rule};
-use driver::{Call, CloudPressure, Code, Driver, DriverError, MeterBuffer, MachineRequest};
+use driver::{Call, CloudPressure, Code, Driver, DriverError, MachineRequest, MeterBuffer};
 use rstest::rstest;
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::memory::{Memory, create_whole, known, on, own_spec, request, secret_with, spec, with_secret};
+use crate::memory::{
+    Memory, create_and_initialize, known, on, request, secret_with, spec, spec_with_port_and_volume, with_secret,
+};
 
-/// What each call says to a request that none can answer.
+/// Returns the error of each call for an invalid request.
 async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverError> {
     let (driver, call) = (memory.driver(), Call::default());
     let answers = [
@@ -27,7 +29,7 @@ async fn every_call(memory: &Memory, request: &MachineRequest) -> Vec<DriverErro
 
 /// Shows OST-C5.
 #[tokio::test(start_paused = true)]
-async fn a_wrong_password_is_unauthenticated_and_says_what_to_check() {
+async fn wrong_password_is_unauthenticated_with_advice() {
     let memory = Memory::new(Settings::default());
     let request = with_secret(&request(spec()), secret_with(&[("password", "hunter2")]));
     let error = memory.driver().create(&Call::default(), &request).await.unwrap_err();
@@ -37,25 +39,25 @@ async fn a_wrong_password_is_unauthenticated_and_says_what_to_check() {
 
 /// Shows OST-5.
 #[tokio::test(start_paused = true)]
-async fn a_token_that_was_revoked_is_replaced_once_and_the_request_is_sent_again() {
+async fn revoked_token_is_replaced_and_the_request_is_retried() {
     let memory = Memory::new(Settings::default());
     let (driver, request) = (memory.driver(), request(spec()));
-    create_whole(&driver, &request).await.unwrap();
+    create_and_initialize(&driver, &request).await.unwrap();
     memory.asked();
     memory.with(|cloud, _| cloud.revoke_tokens());
     driver.status(&Call::default(), &request).await.unwrap();
     let asked = memory.asked();
     assert_eq!(asked.iter().filter(|asked| asked.contains("/auth/tokens")).count(), 1, "{asked:?}");
     driver.status(&Call::default(), &request).await.unwrap();
-    assert!(memory.asked().iter().all(|asked| !asked.contains("/auth/tokens")), "the fresh one is kept");
+    assert!(memory.asked().iter().all(|asked| !asked.contains("/auth/tokens")), "the new token is cached");
 }
 
 /// Shows OST-5.
 #[tokio::test(start_paused = true)]
-async fn many_calls_that_find_their_token_revoked_fetch_one_between_them() {
+async fn concurrent_calls_with_a_revoked_token_fetch_one_token() {
     let memory = Memory::new(Settings::default());
     let (driver, request) = (memory.driver(), request(spec()));
-    create_whole(&driver, &request).await.unwrap();
+    create_and_initialize(&driver, &request).await.unwrap();
     memory.with(|cloud, _| cloud.revoke_tokens());
     memory.asked();
     let call = Call::default();
@@ -67,7 +69,7 @@ async fn many_calls_that_find_their_token_revoked_fetch_one_between_them() {
 
 /// Shows OST-5.
 #[tokio::test(start_paused = true)]
-async fn a_service_that_refuses_every_token_is_unauthenticated_after_the_second() {
+async fn service_that_rejects_every_token_is_unauthenticated() {
     let memory = Memory::new(Settings::default());
     let refused = Instead::openstack(401, "The request you have made requires authentication.");
     memory.rule(Rule::next(Fault::AnsweredBefore(refused), |asked| asked.path.contains("/compute/")).always());
@@ -108,7 +110,7 @@ async fn a_service_that_refuses_every_token_is_unauthenticated_after_the_second(
 #[case("GET", "/servers/detail", 504, "", Code::Unavailable)]
 #[case("POST", "/tokens", 500, "", Code::Unavailable)]
 #[tokio::test(start_paused = true)]
-async fn each_refusal_of_a_create_has_its_code_and_what_is_certain_is_cleaned_up(
+async fn rejected_create_has_its_code_and_is_cleaned_up(
     #[case] method: &'static str,
     #[case] path: &'static str,
     #[case] status: u16,
@@ -118,14 +120,14 @@ async fn each_refusal_of_a_create_has_its_code_and_what_is_certain_is_cleaned_up
     let memory = Memory::new(Settings::default());
     let refused = Fault::AnsweredBefore(Instead::openstack(status, message));
     memory.rule(on(method, path, refused).times(if method == "GET" { 3 } else { 1 }));
-    let (driver, request) = (memory.driver(), request(own_spec()));
+    let (driver, request) = (memory.driver(), request(spec_with_port_and_volume()));
     let error = driver.create(&Call::default(), &request).await.unwrap_err();
     assert_eq!(error.code(), code, "{error}");
     let left = memory.count();
     let transient = matches!(code, Code::Unavailable | Code::Aborted);
     assert!(transient || left == crate::memory::NOTHING, "{left:?}");
     tokio::time::sleep(Duration::from_mins(1)).await;
-    create_whole(&driver, &request).await.unwrap();
+    create_and_initialize(&driver, &request).await.unwrap();
     assert_eq!(memory.count(), crate::memory::ONE_EACH);
 }
 
@@ -134,7 +136,7 @@ async fn each_refusal_of_a_create_has_its_code_and_what_is_certain_is_cleaned_up
 #[case(429)]
 #[case(413)]
 #[tokio::test(start_paused = true)]
-async fn a_project_that_asks_too_often_is_slowed_down_and_says_so(#[case] status: u16) {
+async fn throttled_project_sends_fewer_requests(#[case] status: u16) {
     let memory = Memory::new(Settings::default());
     let (driver, kept) = (memory.driver(), Arc::new(MeterBuffer::default()));
     let call = Call::default().metered(kept.clone());
@@ -143,7 +145,7 @@ async fn a_project_that_asks_too_often_is_slowed_down_and_says_so(#[case] status
         memory.rule(on("GET", "/servers/detail", Fault::AnsweredBefore(often)).times(3));
         let error = driver.status(&call, &request(spec())).await.unwrap_err();
         assert_eq!(error.code(), Code::Unavailable);
-        assert!(error.message().contains("a second now"), "{error}");
+        assert!(error.message().contains("requests per second"), "{error}");
         tokio::time::sleep(Duration::from_secs(2)).await;
     }
     assert!(kept.take_pressure().contains(&CloudPressure::Rate(Some(16.0))));
@@ -156,7 +158,7 @@ async fn a_project_that_asks_too_often_is_slowed_down_and_says_so(#[case] status
 
 /// Shows OST-13.
 #[tokio::test(start_paused = true)]
-async fn a_nova_that_fails_for_a_while_does_not_end_a_create_that_waits_for_its_server() {
+async fn create_waits_through_an_outage_of_nova() {
     let memory = Memory::new(Settings { builds_for: Duration::from_secs(30), ..Settings::default() });
     let driver = memory.driver();
     let down = Fault::AnsweredBefore(Instead::openstack(503, ""));
@@ -168,7 +170,7 @@ async fn a_nova_that_fails_for_a_while_does_not_end_a_create_that_waits_for_its_
         })
         .always(),
     );
-    create_whole(&driver, &request(own_spec())).await.unwrap();
+    create_and_initialize(&driver, &request(spec_with_port_and_volume())).await.unwrap();
     assert_eq!(memory.count(), crate::memory::ONE_EACH);
 }
 
@@ -184,11 +186,11 @@ async fn a_nova_that_fails_for_a_while_does_not_end_a_create_that_waits_for_its_
 async fn read_is_sent_up_to_three_times(#[case] status: u16, #[case] retry_after: Option<u32>, #[case] most: u32) {
     let refused = |times: u32| {
         let memory = Memory::new(Settings::default());
-        let instead = Instead { retry_after, ..Instead::openstack(status, "away") };
+        let instead = Instead { retry_after, ..Instead::openstack(status, "unavailable") };
         memory.rule(on("GET", "/servers/detail", Fault::AnsweredBefore(instead)).times(times));
         memory
     };
-    create_whole(&refused(most - 1).driver(), &request(spec())).await.unwrap();
+    create_and_initialize(&refused(most - 1).driver(), &request(spec())).await.unwrap();
     let memory = refused(most);
     memory.driver().create(&Call::default(), &request(spec())).await.unwrap_err();
     let sent = memory.asked().iter().filter(|asked| asked.starts_with("GET")).count();
@@ -197,10 +199,10 @@ async fn read_is_sent_up_to_three_times(#[case] status: u16, #[case] retry_after
 
 /// Shows OST-22.
 #[tokio::test(start_paused = true)]
-async fn read_is_repeated_after_a_reset_and_a_write_is_not() {
+async fn read_is_retried_after_a_reset_and_a_write_is_not() {
     let memory = Memory::new(Settings::default());
     memory.rule(on("GET", "/servers/detail", Fault::ResetBefore).times(2));
-    create_whole(&memory.driver(), &request(spec())).await.unwrap();
+    create_and_initialize(&memory.driver(), &request(spec())).await.unwrap();
     let memory = Memory::new(Settings::default());
     memory.rule(on("POST", "/servers", Fault::ResetBefore));
     let error = memory.driver().create(&Call::default(), &request(spec())).await.unwrap_err();
@@ -228,7 +230,7 @@ async fn deleted_application_credential_is_unauthenticated(#[case] body: &str, #
 
 /// Shows OST-2.
 #[tokio::test(start_paused = true)]
-async fn bad_input_is_told_before_anybody_is_asked() {
+async fn invalid_input_is_rejected_before_any_request() {
     let memory = Memory::new(Settings::default());
     let good = request(spec());
     let bad_secret = with_secret(&good, secret_with(&[("password", ""), ("insecure", "maybe")]));
@@ -245,5 +247,5 @@ async fn bad_input_is_told_before_anybody_is_asked() {
     let large = "x".repeat(49150);
     let request = with_secret(&good, secret_with(&[("userData", &large)]));
     let error = memory.driver().create(&Call::default(), &request).await.unwrap_err();
-    assert!(error.message().contains("has 49150 bytes, and Nova takes 49149 at most"), "{error}");
+    assert!(error.message().contains("has 49150 bytes; Nova accepts at most 49149"), "{error}");
 }

@@ -1,7 +1,7 @@
-//! The OpenStack that is asked over the network: the one that `MILLWRIGHT_OPENSTACK` names, or our own on loopback.
+//! The OpenStack of the network tests: the one in `MILLWRIGHT_OPENSTACK`, or the fake on loopback.
 //!
-//! The value is the path of a file that says in JSON where Keystone is, who asks and what the project has. `cargo xtask openstack start`
-//! writes one; so can whoever has an OpenStack of their own.
+//! The value is the path of a JSON file with the Keystone URL, the credentials and the resources of the project. `cargo
+//! xtask openstack start` writes such a file.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use driver_openstack::OpenStackDriver;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// Where the tests run.
+/// The OpenStack of the tests.
 pub(crate) struct Target {
     facts: Value,
-    /// Ours, if no other was named.
+    /// The fake, if no other OpenStack is configured.
     _own: Option<Stack>,
 }
 
 impl Target {
     pub(crate) async fn find() -> Self {
-        #[allow(clippy::disallowed_methods, reason = "a test is told by its environment where it runs")]
+        #[allow(clippy::disallowed_methods, reason = "the environment selects the OpenStack of the test")]
         let named = std::env::var("MILLWRIGHT_OPENSTACK").ok().filter(|path| !path.is_empty());
         if let Some(path) = named {
             let facts = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
@@ -43,12 +43,12 @@ impl Target {
         self.facts[key].as_str().unwrap_or_default()
     }
 
-    /// Whether a root disk can be made from an image; says so if not.
-    #[allow(clippy::print_stdout, reason = "whoever runs the tests is to read what was not shown")]
+    /// Returns whether a root disk can be created from an image; prints a notice if not.
+    #[allow(clippy::print_stdout, reason = "the notice is for the person who runs the tests")]
     pub(crate) fn has_volumes(&self, test: &str) -> bool {
         let has = !self.text("volumeType").is_empty() && self.facts["imageToVolume"] == true;
         if !has {
-            println!("skipped: {test} needs a Cinder that makes volumes from images");
+            println!("skipped: {test} requires a Cinder that creates volumes from images");
         }
         has
     }
@@ -59,7 +59,7 @@ impl Target {
         keys.iter().map(|key| (*key, self.text(key))).chain([user_data]).collect()
     }
 
-    /// A class for this project, whose servers are told from those of others by the cluster's tag.
+    /// Returns a class for this project, with a cluster tag that separates its servers from others.
     pub(crate) fn spec(&self, cluster: &str) -> Value {
         let fields = json!({
             "imageName": self.text("imageName"), "region": self.text("region"),
@@ -73,9 +73,9 @@ impl Target {
     }
 }
 
-/// A driver that asks over the network.
+/// Returns a driver that uses the network.
 pub(crate) fn driver(through: impl Fn(Client) -> Arc<dyn Transport> + Send + Sync + 'static) -> OpenStackDriver {
-    #[allow(clippy::disallowed_methods, reason = "tokens of a real Keystone end in real time")]
+    #[allow(clippy::disallowed_methods, reason = "tokens of a real Keystone expire in real time")]
     let clock = Arc::new(Timestamp::now);
     OpenStackDriver::new(Arc::new(move |tls| Ok(through(Client::of(tls)?))), clock, Arc::new(|| 0.0))
 }

@@ -1,4 +1,4 @@
-//! The tutorial of OpenStack, as far as it goes without one: a server is made of its class and its Secret.
+//! Creates a server from the class and the Secret of the OpenStack tutorial.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use api::MachineClass;
 use cloud_fakes::openstack::Settings;
 use serde_json::Value;
 
-use crate::memory::{MACHINE, Memory, create_whole, request};
+use crate::memory::{MACHINE, Memory, create_and_initialize, request};
 
 const PAGE: &str = include_str!("../../../../docs/getting-started/openstack.md");
 
@@ -17,8 +17,8 @@ fn object(kind: &str) -> Value {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_is_made_of_the_class_and_the_secret_of_the_openstack_tutorial() {
-    // The application credential of our own OpenStack has another id.
+async fn openstack_tutorial_class_and_secret_create_a_server() {
+    // The application credential of the fake has another id.
     let mut data: BTreeMap<String, String> = serde_json::from_value(object("Secret")["stringData"].clone()).unwrap();
     data.insert("applicationCredentialID".into(), Settings::CREDENTIAL.into());
     data.insert("authURL".into(), "http://openstack.test/identity/v3".into());
@@ -28,6 +28,6 @@ async fn a_server_is_made_of_the_class_and_the_secret_of_the_openstack_tutorial(
     let mut request = request(class.provider_spec.clone());
     assert_eq!(class.provider, request.class.provider);
     request.secret = Arc::new(data.iter().map(|(key, value)| (key.clone(), value.clone())).collect());
-    let made = create_whole(&memory.driver(), &request).await.unwrap();
+    let made = create_and_initialize(&memory.driver(), &request).await.unwrap();
     assert_eq!((made.node_name.as_str(), memory.count().ports), (MACHINE, 1));
 }

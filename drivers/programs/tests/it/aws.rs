@@ -16,7 +16,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Ended with the test, whatever happens in it.
+/// A child process that is killed when it is dropped.
 struct Running(Child);
 
 impl Drop for Running {
@@ -28,7 +28,7 @@ impl Drop for Running {
 
 /// Shows AWS-25.
 #[test]
-fn the_driver_of_aws_answers_probes_on_a_socket_of_its_own_until_it_is_asked_to_end() {
+fn aws_driver_answers_probes_on_its_socket_until_sigterm() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("driver.sock");
     let (listen, probe) = (format!("--listen=unix:{}", socket.display()), format!("--probe=unix:{}", socket.display()));
@@ -38,8 +38,11 @@ fn the_driver_of_aws_answers_probes_on_a_socket_of_its_own_until_it_is_asked_to_
 
     let mut running = Running(program(&[&listen]).stderr(Stdio::piped()).spawn().unwrap());
     let mut log = BufReader::new(running.0.stderr.take().unwrap()).lines();
-    assert!(log.any(|line| line.is_ok_and(|line| line.contains("listening for controllers"))), "it ended before it listened");
-    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600, "open to its user alone");
+    assert!(
+        log.any(|line| line.is_ok_and(|line| line.contains("listening for controllers"))),
+        "the process exited before it listened"
+    );
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o600, "accessible only to its user");
     assert!(run(&[&probe]).status.success());
     let second = run(&[&listen]);
     assert!(text(&second.stderr).contains("another process already does"), "{}", text(&second.stderr));
@@ -48,12 +51,12 @@ fn the_driver_of_aws_answers_probes_on_a_socket_of_its_own_until_it_is_asked_to_
     assert!(asked.success());
     assert_eq!(log.map_while(Result::ok).filter(|line| line.contains("ERROR")).count(), 0);
     assert!(running.0.wait().unwrap().success());
-    assert!(!socket.exists(), "nothing is left behind");
+    assert!(!socket.exists(), "the socket is removed");
 }
 
 /// Shows AWS-25.
 #[test]
-fn the_driver_of_aws_says_which_version_it_is_and_what_it_needs() {
+fn aws_driver_prints_its_version_and_requires_listen() {
     let version = text(&run(&["--version"]).stdout);
     let expected = concat!("millwright-driver-aws ", env!("CARGO_PKG_VERSION"), " (");
     assert!(version.starts_with(expected), "{version}");
@@ -64,9 +67,9 @@ fn the_driver_of_aws_says_which_version_it_is_and_what_it_needs() {
 
 /// Shows AWS-25.
 #[test]
-fn the_program_of_aws_needs_no_flag_that_names_the_driver() {
+fn aws_program_needs_no_driver_endpoint_flag() {
     let output = run(&["machine-controller", "--target-kubeconfig=/none"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.contains("/none") && !said.contains("--driver-endpoint"), "it got as far as the kubeconfig: {said}");
+    assert!(said.contains("/none") && !said.contains("--driver-endpoint"), "the kubeconfig is the first error: {said}");
 }

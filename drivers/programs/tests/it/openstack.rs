@@ -1,6 +1,6 @@
 use std::process::Command;
 
-/// What the program says to these arguments, and how it ends.
+/// Returns the exit code and the output of the program.
 fn said(arguments: &[&str]) -> (Option<i32>, String) {
     let output = Command::new(env!("CARGO_BIN_EXE_millwright-driver-openstack")).args(arguments).output().unwrap();
     let text = [output.stdout, output.stderr].concat();
@@ -8,7 +8,7 @@ fn said(arguments: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn the_driver_of_openstack_says_which_version_it_is_and_what_it_needs() {
+fn openstack_driver_prints_its_version_and_requires_listen() {
     let (code, version) = said(&["--version"]);
     let expected = concat!("millwright-driver-openstack ", env!("CARGO_PKG_VERSION"), " (");
     assert!(code == Some(0) && version.starts_with(expected), "{version}");
@@ -19,8 +19,8 @@ fn the_driver_of_openstack_says_which_version_it_is_and_what_it_needs() {
 }
 
 #[test]
-fn the_program_of_openstack_needs_no_flag_that_names_the_driver() {
+fn openstack_program_needs_no_driver_endpoint_flag() {
     let (code, text) = said(&["machine-controller", "--target-kubeconfig=/none"]);
     assert_eq!(code, Some(1), "{text}");
-    assert!(text.contains("/none") && !text.contains("--driver-endpoint"), "it got as far as the kubeconfig: {text}");
+    assert!(text.contains("/none") && !text.contains("--driver-endpoint"), "the kubeconfig is the first error: {text}");
 }

@@ -1,13 +1,13 @@
-//! Answers: a VM, its end, a list, a failure.
+//! Converts results and failures between the protocol and the driver types.
 
 use api::{MachineName, NodeAddress};
 use driver::{Code, Created, Deleted, DriverError, Found, Owners};
 
 use super::{Address, Failure, Owner, Vm};
 
-/// What the other side's result is missing. The protocol is broken then, and what the cloud did is unknown.
-pub(crate) fn garbled(what: &str) -> DriverError {
-    DriverError::new(Code::Internal, format!("the driver broke the protocol: {what}"))
+/// Returns the error for an incomplete response. The effect in the cloud is unknown.
+pub(crate) fn protocol_violation(what: &str) -> DriverError {
+    DriverError::new(Code::Internal, format!("the driver violated the protocol: {what}"))
 }
 
 impl From<Found> for Vm {
@@ -21,9 +21,9 @@ impl From<Found> for Vm {
     }
 }
 
-/// A VM, from the wire. What is said of it may not be of use; whoever asked says so, because the VM exists and is paid for.
+/// Decodes a VM. Invalid names in it are checked by the caller, because the VM exists and incurs cost.
 pub(crate) fn found(vm: Option<Vm>) -> Result<Found, DriverError> {
-    let vm = vm.ok_or_else(|| garbled("it answered without a VM"))?;
+    let vm = vm.ok_or_else(|| protocol_violation("the response contains no VM"))?;
     let address = |Address { r#type, address }| NodeAddress { kind: r#type, address };
     Ok(Found {
         provider_id: vm.provider_id.into(),
@@ -39,7 +39,7 @@ impl From<Created> for super::Created {
     }
 }
 
-/// A VM that was made, from the wire.
+/// Decodes a created VM.
 pub(crate) fn created(created: super::Created) -> Result<Created, DriverError> {
     let Found { provider_id, node_name, addresses } = found(created.vm)?;
     Ok(Created { provider_id, node_name, last_known_state: created.last_known_state, addresses })
@@ -65,11 +65,11 @@ impl From<Owners> for super::Owners {
     }
 }
 
-/// A list, from the wire. A VM without a machine's name would be deleted for want of a machine, so the whole list is refused.
+/// Decodes a list. A VM without a machine name would be deleted as orphan, so the whole list is rejected.
 pub(crate) fn owners(owners: super::Owners) -> Result<Owners, DriverError> {
     let owner = |Owner { provider_id, machine_name }: Owner| match (provider_id.as_str(), machine_name.as_str()) {
-        ("", _) => Err(garbled("it listed a VM without a provider id")),
-        (_, "") => Err(garbled("it listed a VM without a machine's name")),
+        ("", _) => Err(protocol_violation("the list contains a VM without a provider id")),
+        (_, "") => Err(protocol_violation("the list contains a VM without a machine name")),
         _ => Ok((provider_id.into(), machine_name.into())),
     };
     owners.owners.into_iter().map(owner).collect()
@@ -115,7 +115,7 @@ mod tests {
 
     /// Shows REM-7.
     #[test]
-    fn every_code_keeps_its_number_and_its_name() {
+    fn every_code_keeps_its_number_and_name() {
         for code in Code::ALL.into_iter().filter(|code| *code != Code::Ok) {
             let failure = Failure::from(DriverError::new(code, "so it is"));
             let named = super::super::Code::try_from(failure.code).unwrap().as_str_name().replace("CODE_", "");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failed_call_learned_arrives_with_it() {
+    fn vm_of_a_failed_call_is_transferred() {
         let error = DriverError::new(Code::Uninitialized, "").with_found(vm()).with_last_known_state("half");
         let read = DriverError::from(Failure::from(error));
         assert_eq!((read.found(), read.last_known_state()), (Some(&vm()), Some("half")));
@@ -137,12 +137,12 @@ mod tests {
     #[rstest]
     #[case(0)]
     #[case(-1)]
-    fn a_failure_that_says_ok_is_no_success(#[case] code: i32) {
+    fn failure_with_code_ok_is_not_a_success(#[case] code: i32) {
         assert_eq!(DriverError::from(Failure { code, ..Failure::default() }).code(), Code::Internal);
     }
 
     #[test]
-    fn answers_arrive_as_they_were_sent() {
+    fn results_round_trip() {
         assert_eq!(found(Some(vm().into())).unwrap(), vm());
         let Found { provider_id, node_name, addresses } = vm();
         let made = Created { provider_id, node_name, addresses, last_known_state: Some(String::new()) };
@@ -153,7 +153,7 @@ mod tests {
 
     /// Shows REM-7.
     #[test]
-    fn an_answer_without_a_vm_is_none_and_a_vm_without_names_is_left_to_whoever_asked() {
+    fn missing_vm_is_an_error_and_invalid_names_are_passed_on() {
         assert_eq!(found(None).unwrap_err().code(), Code::Internal);
         for bad in [Vm { provider_id: String::new(), ..vm().into() }, Vm { node_name: String::new(), ..vm().into() }] {
             assert!(found(Some(bad)).is_ok(), "it exists, so it must be known");
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn any_bytes_are_an_answer_or_a_broken_protocol() {
+    fn any_bytes_are_a_result_or_a_protocol_violation() {
         use prost::Message;
         let found: super::super::Vm = vm().into();
         let made = super::super::Created { vm: Some(found.clone()), last_known_state: Some("half".into()) };
@@ -187,7 +187,7 @@ mod tests {
 
     /// Shows REM-7.
     #[test]
-    fn a_list_with_a_nameless_vm_is_refused_whole_because_it_would_be_deleted() {
+    fn list_with_a_nameless_vm_is_rejected() {
         let good = Owner { provider_id: "id-1".into(), machine_name: "m-1".into() };
         let nameless = Owner { provider_id: "id-2".into(), machine_name: String::new() };
         let listed = owners(super::super::Owners { owners: vec![good, nameless] });

@@ -1,7 +1,7 @@
-//! What a driver asked of its cloud and what the cloud said of the account, so that it is counted where the metrics are.
+//! Transfers the driver's cloud requests and pressure reports, so that the controller exports their metrics.
 //!
-//! Each word becomes a series, so the other side is not trusted with them: a word has a form, and there are few. What is beyond that is
-//! counted as `other`.
+//! Each label value becomes a time series. The driver is not trusted, so values are limited in form and number; the
+//! rest is counted as `other`.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,26 +12,27 @@ use parking_lot::Mutex;
 use super::cloud_pressure::Pressure;
 use super::{CloudPressure, CloudRequest};
 
-/// The most words of one kind of one driver; the richest of Machine Controller Manager's has eleven services.
-const MOST_WORDS: usize = 64;
+/// Maximum number of label values per kind and driver; the largest driver of Machine Controller Manager has eleven
+/// services.
+const MAX_LABEL_VALUES: usize = 64;
 
-/// The longest word.
-const LONGEST: usize = 64;
+/// Maximum length of a label value.
+const MAX_LABEL_LENGTH: usize = 64;
 
-/// What is counted under no word of its own.
+/// Label value for everything beyond the limits.
 const OTHER: &str = "other";
 
-/// An answer that may tell what was asked of the cloud.
-pub(crate) trait Tells {
-    /// Takes it out.
+/// A response that may contain reports about the cloud.
+pub(crate) trait Reports {
+    /// Takes out the cloud requests.
     fn cloud_requests(&mut self) -> Vec<CloudRequest>;
-    /// Takes out what the cloud said of the account.
+    /// Takes out the pressure reports.
     fn cloud_pressure(&mut self) -> Vec<CloudPressure>;
 }
 
-macro_rules! tells {
+macro_rules! reports {
     ($($answer:ident),*) => {
-        $(impl Tells for super::$answer {
+        $(impl Reports for super::$answer {
             fn cloud_requests(&mut self) -> Vec<CloudRequest> {
                 std::mem::take(&mut self.cloud_requests)
             }
@@ -42,11 +43,11 @@ macro_rules! tells {
     };
 }
 
-tells!(CreateResponse, DeleteResponse, InitializeResponse, StatusResponse, ListResponse);
+reports!(CreateResponse, DeleteResponse, InitializeResponse, StatusResponse, ListResponse);
 
-impl Tells for super::VolumeIdsResponse {
+impl Reports for super::VolumeIdsResponse {
     fn cloud_requests(&mut self) -> Vec<CloudRequest> {
-        Vec::new() // read off the volumes
+        Vec::new() // derived from the volumes
     }
     fn cloud_pressure(&mut self) -> Vec<CloudPressure> {
         Vec::new()
@@ -74,17 +75,17 @@ impl From<driver::CloudPressure> for CloudPressure {
     }
 }
 
-/// The words that a driver has used so far, of each kind.
+/// The label values that a driver has used, by kind.
 #[derive(Debug, Default)]
-pub(crate) struct KnownWords {
-    services: Words,
-    zones: Words,
-    quotas: Words,
+pub(crate) struct KnownLabels {
+    services: LabelValues,
+    zones: LabelValues,
+    quotas: LabelValues,
 }
 
-impl KnownWords {
-    /// Reports what an answer tells to whoever counts.
-    pub(crate) fn report(&self, call: &Call, answer: &mut impl Tells) {
+impl KnownLabels {
+    /// Reports what a response contains to the meter of the call.
+    pub(crate) fn report(&self, call: &Call, answer: &mut impl Reports) {
         for CloudRequest { service, micros, failed } in answer.cloud_requests() {
             let reply = if failed { Reply::Failure } else { Reply::Success };
             let letter = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
@@ -103,18 +104,18 @@ impl KnownWords {
     }
 }
 
-/// Words of one kind: as many as there may be series.
+/// Label values of one kind.
 #[derive(Debug, Default)]
-struct Words(Mutex<BTreeSet<String>>);
+struct LabelValues(Mutex<BTreeSet<String>>);
 
-impl Words {
-    /// The word itself, or the one for all that are too long, of a wrong form or too many.
+impl LabelValues {
+    /// Returns the value, or `other` if it is too long, has an invalid form or exceeds the number.
     fn admitted(&self, word: String, letter: impl Fn(char) -> bool) -> String {
-        if word.is_empty() || word.len() > LONGEST || !word.chars().all(letter) {
+        if word.is_empty() || word.len() > MAX_LABEL_LENGTH || !word.chars().all(letter) {
             return OTHER.to_owned();
         }
         let mut known = self.0.lock();
-        if known.contains(&word) || (known.len() < MOST_WORDS && known.insert(word.clone())) {
+        if known.contains(&word) || (known.len() < MAX_LABEL_VALUES && known.insert(word.clone())) {
             word
         } else {
             OTHER.to_owned()
@@ -129,14 +130,14 @@ mod tests {
     use super::*;
     use driver::MeterBuffer;
 
-    fn reported(words: &KnownWords, asked: Vec<CloudRequest>) -> Vec<driver::CloudRequest> {
+    fn reported(words: &KnownLabels, asked: Vec<CloudRequest>) -> Vec<driver::CloudRequest> {
         let kept = Arc::new(MeterBuffer::default());
         let mut answer = crate::messages::ListResponse { cloud_requests: asked, ..Default::default() };
         words.report(&Call::default().metered(kept.clone()), &mut answer);
         kept.take()
     }
 
-    fn pressed(words: &KnownWords, pressure: Vec<CloudPressure>) -> Vec<driver::CloudPressure> {
+    fn pressed(words: &KnownLabels, pressure: Vec<CloudPressure>) -> Vec<driver::CloudPressure> {
         let kept = Arc::new(MeterBuffer::default());
         let mut answer = crate::messages::CreateResponse { cloud_pressure: pressure, ..Default::default() };
         words.report(&Call::default().metered(kept.clone()), &mut answer);
@@ -145,9 +146,9 @@ mod tests {
 
     /// Shows CLD-12.
     #[tokio::test(start_paused = true)]
-    async fn what_a_cloud_says_of_an_account_arrives_as_it_was_and_bounded() {
+    async fn pressure_reports_round_trip_and_are_limited() {
         use driver::CloudPressure::{NoCapacity, Quota, Rate};
-        let words = KnownWords::default();
+        let words = KnownLabels::default();
         let told =
             [Rate(Some(0.5)), Rate(None), NoCapacity("eu-west-1a".into()), Quota("vCPUs of running instances".into())];
         assert_eq!(pressed(&words, told.iter().cloned().map(Into::into).collect()), told);
@@ -157,27 +158,27 @@ mod tests {
         assert_eq!(pressed(&words, odd.into()), [Rate(None), Rate(None), Quota(OTHER.into())]);
         let many = (0..90).map(|at| NoCapacity(format!("z{at}")).into()).collect();
         let zones: BTreeSet<_> = pressed(&words, many).iter().map(|told| format!("{told:?}")).collect();
-        assert_eq!(zones.len(), MOST_WORDS, "with the one for all others, and one was there before");
+        assert_eq!(zones.len(), MAX_LABEL_VALUES, "including `other`, and one existed before");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_asked_of_a_cloud_arrives_as_it_was() {
+    async fn cloud_requests_round_trip() {
         let told = driver::CloudRequest {
             service: "instance_terminate".into(),
             took: Duration::from_millis(7),
             reply: Reply::Failure,
         };
-        assert_eq!(reported(&KnownWords::default(), vec![told.clone().into()]), [told]);
+        assert_eq!(reported(&KnownLabels::default(), vec![told.clone().into()]), [told]);
     }
 
     /// Shows REM-11.
     #[tokio::test(start_paused = true)]
-    async fn a_driver_cannot_make_series_without_end() {
-        let words = KnownWords::default();
+    async fn driver_cannot_create_unlimited_time_series() {
+        let words = KnownLabels::default();
         let asked = |service: String| CloudRequest { service, micros: 1, failed: false };
         let many = (0..500).map(|at| asked(format!("s{at}"))).collect();
         let seen: BTreeSet<_> = reported(&words, many).into_iter().map(|told| told.service).collect();
-        assert_eq!(seen.len(), MOST_WORDS + 1, "with the one for all others");
+        assert_eq!(seen.len(), MAX_LABEL_VALUES + 1, "including `other`");
         for odd in ["", "i-0abc", "two words", "x\n", &"x".repeat(65), "s499"] {
             assert_eq!(reported(&words, vec![asked(odd.to_owned())])[0].service, OTHER, "{odd:?}");
         }

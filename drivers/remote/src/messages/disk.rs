@@ -1,4 +1,4 @@
-//! Volumes, by where their disks are.
+//! Converts volumes by their source.
 
 use api::TextMap;
 use api::view::{AzureDisk, CsiVolume, DiskById, DiskByName, FlexVolume, PersistentVolumeSpec};
@@ -6,7 +6,7 @@ use api::view::{AzureDisk, CsiVolume, DiskById, DiskByName, FlexVolume, Persiste
 use super::Volume;
 use super::volume::Source;
 
-/// A volume, for the wire. Kubernetes allows exactly one source.
+/// Encodes a volume. Kubernetes allows exactly one source.
 pub(crate) fn volume(spec: &PersistentVolumeSpec) -> Volume {
     let text = |text: &str| text.to_owned();
     let csi = spec
@@ -30,7 +30,7 @@ pub(crate) fn volume(spec: &PersistentVolumeSpec) -> Volume {
     Volume { source }
 }
 
-/// A volume, from the wire.
+/// Decodes a volume.
 pub(crate) fn spec(volume: Volume) -> PersistentVolumeSpec {
     let mut spec = PersistentVolumeSpec::default();
     let by_id = |id: String| Some(DiskById { volume_id: id.into() });
@@ -68,7 +68,7 @@ mod tests {
     #[case(json!({ "cinder": { "volumeID": "i" } }))]
     #[case(json!({ "flexVolume": { "driver": "alicloud/disk", "options": { "volumeId": "d-1" } } }))]
     #[case(json!({}))]
-    fn each_source_arrives_as_it_was_sent(#[case] source: Value) {
+    fn volume_source_round_trips(#[case] source: Value) {
         let sent: PersistentVolumeSpec = serde_json::from_value(source).unwrap();
         assert_eq!(json!(spec(volume(&sent))), json!(sent));
     }

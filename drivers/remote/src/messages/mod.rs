@@ -1,8 +1,8 @@
-//! Between the protocol's words and ours.
+//! Conversion between protocol messages and driver types.
 //!
-//! Out and back again must change nothing that the contract speaks of; what it does not speak of (the status of a machine, who
-//! owns it) does not travel. Whatever comes from the other side is read with suspicion: an answer without a result is no success,
-//! and a list with a nameless VM is none.
+//! Encoding and decoding preserves everything in the driver contract; other fields, such as the status and owners of a
+//! machine, are not transferred. Input is not trusted: a response without a result is an error, and so is a list with a
+//! nameless VM.
 
 pub(crate) mod answer;
 pub(crate) mod asked;
@@ -11,7 +11,7 @@ pub(crate) mod request;
 
 pub use generated::*;
 
-/// The protocol as it is generated from `proto/millwright/driver/v1/driver.proto`.
+/// Code generated from `proto/millwright/driver/v1/driver.proto`.
 #[allow(
     missing_docs,
     unreachable_pub,
@@ -37,7 +37,7 @@ mod tests {
 
     /// Shows REM-9.
     #[test]
-    fn debug_output_of_a_request_shows_no_secret() {
+    fn debug_output_of_a_request_is_redacted() {
         let secret = Secret { data: [("token".to_owned(), b"hunter2".to_vec())].into() };
         let machine_class = MachineClass { secret: Some(secret), ..MachineClass::default() };
         let shown = format!("{:?}", CreateRequest { machine: None, machine_class: Some(machine_class) });

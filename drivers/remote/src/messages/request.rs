@@ -1,4 +1,4 @@
-//! Questions: a machine, its class, its secret.
+//! Converts requests: a machine, its class and its Secret.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,31 +9,31 @@ use driver::{ClassRequest, DriverError, MachineRequest};
 
 use super::{Machine, MachineClass as Class, NodeTemplate, Secret};
 
-/// A question about a machine, for the wire.
+/// Encodes a machine request.
 pub(crate) fn about_machine(request: &MachineRequest) -> (Option<Machine>, Option<Class>) {
     (Some(machine(&request.machine)), Some(class(&request.class, &request.secret)))
 }
 
-/// A question about a class, for the wire.
+/// Encodes a class request.
 pub(crate) fn about_class(request: &ClassRequest) -> Class {
     class(&request.class, &request.secret)
 }
 
-/// A question about a machine, from the wire.
+/// Decodes a machine request.
 pub(crate) fn machine_request(machine: Option<Machine>, class: Option<Class>) -> Result<MachineRequest, DriverError> {
-    let machine = machine.ok_or_else(|| DriverError::invalid("machine: Required value: the request names none"))?;
+    let machine = machine.ok_or_else(|| DriverError::invalid("machine: Required value: missing in the request"))?;
     let ClassRequest { class, secret } = class_request(class)?;
     Ok(MachineRequest { machine: Arc::new(machine.into()), class, secret })
 }
 
-/// A question about a class, from the wire.
+/// Decodes a class request.
 pub(crate) fn class_request(class: Option<Class>) -> Result<ClassRequest, DriverError> {
-    let class = class.ok_or_else(|| DriverError::invalid("class: Required value: the request names none"))?;
+    let class = class.ok_or_else(|| DriverError::invalid("class: Required value: missing in the request"))?;
     let provider_spec = match class.provider_spec_json.as_slice() {
         [] => serde_json::Value::Null,
-        // The parser's complaint may quote the spec, and specs are not secret.
+        // The parser's error may quote the spec, which is not secret.
         json => serde_json::from_slice(json)
-            .map_err(|error| DriverError::invalid(format!("providerSpec: it is not JSON: {error}")))?,
+            .map_err(|error| DriverError::invalid(format!("providerSpec: invalid JSON: {error}")))?,
     };
     let mut read = MachineClass { provider: class.provider, provider_spec, ..MachineClass::default() };
     read.metadata.name = class.name;
@@ -123,7 +123,7 @@ impl From<NodeTemplate> for ClassNodeTemplate {
     }
 }
 
-/// An empty text on the wire is one that nobody wrote.
+/// Returns `None` for an empty string, which means unset on the wire.
 fn present(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_contract_speaks_of_arrives_as_it_was_sent() {
+    fn contract_fields_round_trip() {
         let sent = request();
         let got = over_the_wire(&sent).unwrap();
         assert_eq!(json!(*got.machine), json!(*sent.machine));
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stub_arrives_as_a_stub() {
+    fn stub_round_trips() {
         let mut machine = api::Machine::default();
         machine.metadata.name = "m".into();
         machine.metadata.namespace = "shoot".into();
@@ -191,10 +191,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_question_is_refused_as_one() {
+    fn incomplete_request_is_rejected() {
         let (machine, class) = about_machine(&request());
-        let garbled = class.clone().map(|class| Class { provider_spec_json: b"{".to_vec(), ..class });
-        for (machine, class) in [(None, class), (machine.clone(), None), (machine, garbled)] {
+        let protocol_violation = class.clone().map(|class| Class { provider_spec_json: b"{".to_vec(), ..class });
+        for (machine, class) in [(None, class), (machine.clone(), None), (machine, protocol_violation)] {
             assert_eq!(machine_request(machine, class).unwrap_err().code(), Code::InvalidArgument);
         }
     }

@@ -1,4 +1,4 @@
-//! A connection that breaks, a driver that is not there, one that is someone else.
+//! Tests of lost connections, missing drivers and wrong servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use crate::wire::{Environment, Process, caller, now, request};
 
 /// Shows REM-4.
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_dies_mid_call_leaves_the_outcome_unknown_and_the_vm_to_be_found() {
+async fn driver_death_in_a_call_leaves_the_outcome_unknown() {
     let environment = Environment::new(Config::default()).await;
     environment.cloud.inject(Script::next(Method::Create, Fault::HangAfterEffect));
     let (call, question) = (Call::default(), request("m"));
@@ -27,8 +27,8 @@ async fn a_driver_that_dies_mid_call_leaves_the_outcome_unknown_and_the_vm_to_be
     });
     let error = answer.unwrap_err();
     assert_eq!(error.code(), Code::Unavailable);
-    assert!(error.message().contains("what the cloud did is unknown"), "{error}");
-    assert_eq!(environment.cloud.count(Method::Create), 1, "nobody asks twice behind the caller's back");
+    assert!(error.message().contains("whether the request took effect is unknown"), "{error}");
+    assert_eq!(environment.cloud.count(Method::Create), 1, "the request is not retried");
 
     environment.process.restart(Arc::new(environment.cloud.clone()));
     let found = environment.driver.status(&call, &question).await.unwrap();
@@ -37,7 +37,7 @@ async fn a_driver_that_dies_mid_call_leaves_the_outcome_unknown_and_the_vm_to_be
 
 /// Shows REM-5.
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_is_not_there_is_not_hammered() {
+async fn missing_driver_is_reached_with_backoff() {
     let environment = Environment::new(Config::default()).await;
     environment.process.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;
@@ -88,14 +88,14 @@ async fn driver_that_closes_each_connection_is_reached_with_backoff() {
 
 /// Shows MC-W22.
 #[tokio::test(start_paused = true)]
-async fn another_version_at_the_other_end_is_told() {
+async fn another_driver_version_is_signaled() {
     let environment = Environment::new(Config::default()).await;
     let changes = environment.driver.changes().unwrap();
     environment.process.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;
     environment.process.restart(Arc::new(environment.cloud.clone()));
     environment.driver.status(&Call::default(), &request("m")).await.unwrap_err();
-    assert!(!changes.has_changed().unwrap(), "the same one is back");
+    assert!(!changes.has_changed().unwrap(), "the same driver is back");
     environment.process.kill();
     tokio::time::sleep(Duration::from_secs(1)).await;
     let older = Config { capabilities: Capabilities::MINIMAL, ..Config::default() };
@@ -105,7 +105,7 @@ async fn another_version_at_the_other_end_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_comes_back_is_asked_again_what_it_can_do() {
+async fn restarted_driver_reports_its_capabilities_again() {
     let environment = Environment::new(Config::default()).await;
     assert_eq!(environment.driver.capabilities().list, Support::Offered);
     environment.process.kill();
@@ -119,7 +119,7 @@ async fn a_driver_that_comes_back_is_asked_again_what_it_can_do() {
 
 /// Shows REM-5.
 #[tokio::test(start_paused = true)]
-async fn a_driver_that_is_not_there_is_waited_for_and_said_once_a_while() {
+async fn missing_driver_is_reported_at_intervals() {
     let (cloud, tasks, stop) = (VirtualCloud::new(Config::default(), now(), 1), Tasks::new(), CancellationToken::new());
     let process = Process::start(Arc::new(cloud.clone()));
     process.kill();
@@ -138,7 +138,7 @@ async fn a_driver_that_is_not_there_is_waited_for_and_said_once_a_while() {
     assert_eq!(driver.wait_until_reached(&stop, |_| {}).await, Waited::Stopped);
 }
 
-/// A gRPC server that answers every call with one status, except, perhaps, the question who it is.
+/// A gRPC server that returns one status for every call, optionally except Describe.
 struct Stranger {
     status: tonic::Code,
     introduces_itself: bool,
@@ -178,7 +178,7 @@ impl Dial for Stranger {
 
 /// Shows REM-2.
 #[tokio::test(start_paused = true)]
-async fn a_service_without_our_protocol_is_called_that() {
+async fn service_without_the_protocol_is_named() {
     let dial = Box::new(Stranger { status: tonic::Code::Unimplemented, introduces_itself: false });
     let tasks = Tasks::new();
     let obstacle = RemoteDriver::over(dial, caller(&tasks)).reach().await.unwrap_err();
@@ -186,7 +186,8 @@ async fn a_service_without_our_protocol_is_called_that() {
     assert!(obstacle.sentence().contains("millwright.driver.v1"), "{}", obstacle.sentence());
 }
 
-/// Taken at its word, NOT_FOUND and UNIMPLEMENTED would mean "there is no VM", and RESOURCE_EXHAUSTED "the quota is full".
+/// If accepted, NOT_FOUND and UNIMPLEMENTED would mean that there is no VM, and RESOURCE_EXHAUSTED that the quota is
+/// exceeded.
 /// Shows REM-2.
 #[rstest]
 #[case(tonic::Code::NotFound)]
@@ -195,7 +196,7 @@ async fn a_service_without_our_protocol_is_called_that() {
 #[case(tonic::Code::Cancelled)]
 #[case(tonic::Code::Internal)]
 #[tokio::test(start_paused = true)]
-async fn a_grpc_status_is_never_taken_for_the_word_of_a_cloud(#[case] status: tonic::Code) {
+async fn grpc_status_is_never_a_cloud_error(#[case] status: tonic::Code) {
     let tasks = Tasks::new();
     let driver = RemoteDriver::over(Box::new(Stranger { status, introduces_itself: true }), caller(&tasks));
     let error = driver.delete(&Call::default(), &request("m")).await.unwrap_err();

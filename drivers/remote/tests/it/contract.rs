@@ -1,4 +1,4 @@
-//! A driver behind the wire is as good as one without.
+//! The driver contract over the wire.
 
 use driver::conformance::{Case, Report, Timing, try_case};
 use driver::{Capabilities, Support};
@@ -20,7 +20,7 @@ async fn report(config: &Config) -> Report {
 
 /// Shows REM-1.
 #[tokio::test(start_paused = true)]
-async fn the_virtual_cloud_keeps_the_contract_over_the_wire() {
+async fn virtual_cloud_passes_the_contract_over_the_wire() {
     for initialize in [Support::Offered, Support::NotOffered] {
         let capabilities = Capabilities { initialize, ..Capabilities::ALL };
         let report = report(&Config { capabilities, ..Config::default() }).await;
@@ -32,18 +32,18 @@ async fn the_virtual_cloud_keeps_the_contract_over_the_wire() {
 
 /// Shows REM-1.
 #[tokio::test(start_paused = true)]
-async fn a_cloud_without_optional_calls_keeps_the_contract_over_the_wire_too() {
+async fn cloud_without_optional_calls_passes_over_the_wire() {
     let report = report(&Config { capabilities: Capabilities::MINIMAL, ..Config::default() }).await;
     assert!(report.passed(), "{report}");
 }
 
-/// How late the cloud is on the real clock.
+/// Lag of the cloud on the real clock.
 const LAG: Duration = Duration::from_millis(100);
 
-/// On a real socket and a real clock, by a cloud that is late: all that the tests above leave out.
+/// Covers a real socket, a real clock and a lagging cloud.
 /// Shows REM-1.
 #[tokio::test]
-async fn the_virtual_cloud_keeps_the_contract_over_a_unix_socket() {
+async fn virtual_cloud_passes_the_contract_over_a_unix_socket() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = Endpoint::Unix(folder.path().join("driver.sock"));
     let mut results = Vec::new();

@@ -1,4 +1,4 @@
-//! Who gets in: real sockets, real certificates.
+//! Authentication with real sockets and real certificates.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -25,7 +25,7 @@ impl Authority {
         Self(CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap())
     }
 
-    /// Writes the files of a side that trusts `trusted` and is called `name`.
+    /// Writes the files of a side with this name that trusts `trusted`.
     fn files(&self, folder: &Path, side: &str, name: &str, trusted: &Self) -> TlsFiles {
         let key = KeyPair::generate().unwrap();
         let certificate = CertificateParams::new([name.to_owned()]).unwrap().signed_by(&key, &self.0).unwrap();
@@ -42,7 +42,7 @@ impl Authority {
     }
 }
 
-/// A cloud that listens, until it is dropped.
+/// A listening cloud, stopped when it is dropped.
 struct Open {
     cloud: VirtualCloud,
     endpoint: Endpoint,
@@ -75,7 +75,7 @@ fn socket(folder: &TempDir) -> String {
 
 /// Shows REM-6.
 #[tokio::test]
-async fn a_unix_socket_is_open_to_its_owner_alone_and_leaves_nothing_behind() {
+async fn unix_socket_is_private_and_removed_on_shutdown() {
     let folder = tempfile::tempdir().unwrap();
     let cloud = Open::at(&socket(&folder), None).await;
     let entries: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
@@ -88,7 +88,7 @@ async fn a_unix_socket_is_open_to_its_owner_alone_and_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_socket_that_is_in_use_is_not_taken_over_and_one_left_behind_is() {
+async fn used_socket_is_kept_and_stale_socket_is_replaced() {
     let folder = tempfile::tempdir().unwrap();
     let first = Open::at(&socket(&folder), None).await;
     let refused = Listener::bind(&first.endpoint, None).await.unwrap_err();
@@ -102,7 +102,7 @@ async fn a_socket_that_is_in_use_is_not_taken_over_and_one_left_behind_is() {
 }
 
 #[tokio::test]
-async fn a_socket_that_is_not_there_is_told_with_its_path() {
+async fn missing_socket_is_reported_with_its_path() {
     let folder = tempfile::tempdir().unwrap();
     let (endpoint, tasks) = (socket(&folder), Tasks::new());
     let driver = RemoteDriver::new(&endpoint.parse().unwrap(), None, caller(&tasks)).unwrap();
@@ -112,7 +112,7 @@ async fn a_socket_that_is_not_there_is_told_with_its_path() {
 
 /// Shows REM-6.
 #[tokio::test]
-async fn tls_lets_in_whom_the_authority_vouches_for_and_no_stranger() {
+async fn tls_accepts_only_certificates_of_the_ca() {
     let folder = tempfile::tempdir().unwrap();
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let server = ours.files(folder.path(), "server", "127.0.0.1", &ours);
@@ -123,17 +123,17 @@ async fn tls_lets_in_whom_the_authority_vouches_for_and_no_stranger() {
 
     let stranger = cloud.caller(Some(&theirs.files(folder.path(), "stranger", "controller", &ours)));
     let said = stranger.reach().await.unwrap_err().sentence();
-    assert!(said.contains("refused our certificate"), "{said}");
+    assert!(said.contains("rejected the client certificate"), "{said}");
     assert!(stranger.create(&Call::default(), &request("n")).await.is_err());
 
     let wary = cloud.caller(Some(&ours.files(folder.path(), "wary", "controller", &theirs)));
     let said = wary.reach().await.unwrap_err().sentence();
-    assert!(said.contains("not issued by the authority we trust"), "{said}");
+    assert!(said.contains("not issued by the trusted CA"), "{said}");
     assert_eq!(cloud.cloud.vms().len(), 1);
 }
 
 #[tokio::test]
-async fn a_certificate_for_another_name_is_told_apart() {
+async fn certificate_for_another_name_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let ours = Authority::new("ours");
     let server = ours.files(folder.path(), "server", "elsewhere.example", &ours);
@@ -145,7 +145,7 @@ async fn a_certificate_for_another_name_is_told_apart() {
 
 /// Shows REM-6.
 #[tokio::test]
-async fn a_rotated_certificate_needs_no_restart() {
+async fn rotated_certificate_needs_no_restart() {
     let folder = tempfile::tempdir().unwrap();
     let (old, new) = (Authority::new("old"), Authority::new("new"));
     let server = old.files(folder.path(), "server", "127.0.0.1", &old);
@@ -156,7 +156,7 @@ async fn a_rotated_certificate_needs_no_restart() {
 }
 
 #[tokio::test]
-async fn a_key_that_is_missing_or_none_is_named_and_not_quoted() {
+async fn missing_or_invalid_key_is_named_and_not_quoted() {
     let folder = tempfile::tempdir().unwrap();
     let ours = Authority::new("ours");
     let files = ours.files(folder.path(), "server", "127.0.0.1", &ours);

@@ -1,4 +1,4 @@
-//! A driver process that does its worst on the wire.
+//! A driver process that sends invalid or excessive data.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -20,18 +20,18 @@ use crate::wire::{Process, caller, now, request};
 
 const MEGABYTE: usize = 1 << 20;
 
-/// What a process sends in answer to everything but `Describe`.
+/// The response of a process to every call except `Describe`.
 #[derive(Clone, Copy, Debug)]
 enum Answer {
-    /// A string that is no UTF-8.
+    /// A string that is not UTF-8.
     InvalidText,
-    /// Small messages, one after the other, without end.
+    /// An endless sequence of small messages.
     Endless,
-    /// A message that says it has four gigabytes.
+    /// A message with a declared length of four gigabytes.
     Boast,
 }
 
-/// A process that speaks gRPC by hand.
+/// A process that writes gRPC frames directly.
 #[derive(Clone)]
 struct Raw {
     answer: Answer,
@@ -63,7 +63,7 @@ impl Raw {
             Answer::Endless => {
                 let sent = self.sent.clone();
                 let piece = message(&vec![0x7a; MEGABYTE - 5], MEGABYTE - 5).into_data().unwrap();
-                // Without end as far as a client can tell; a test has to end.
+                // Endless from the client's view, but the test must end.
                 let pieces = stream::repeat(piece).take(200).map(move |piece| {
                     sent.fetch_add(piece.len(), Ordering::SeqCst);
                     Ok(Frame::data(piece))
@@ -110,15 +110,15 @@ async fn create(answer: Answer) -> (driver::DriverError, usize) {
 
 /// Shows REM-10.
 #[tokio::test(start_paused = true)]
-async fn text_that_is_no_utf_8_is_a_lost_answer_and_no_crash() {
+async fn non_utf8_text_is_a_lost_response() {
     let (error, _) = create(Answer::InvalidText).await;
     assert_eq!(error.code(), Code::Unavailable, "{error}");
-    assert!(error.message().contains("what the cloud did is unknown"), "{error}");
+    assert!(error.message().contains("whether the request took effect is unknown"), "{error}");
 }
 
 /// Shows REM-10.
 #[tokio::test(start_paused = true)]
-async fn an_answer_without_end_is_not_read_to_its_end() {
+async fn endless_response_is_not_read_to_its_end() {
     let (error, sent) = create(Answer::Endless).await;
     assert_eq!(error.code(), Code::Unavailable, "{error}");
     assert!(sent < 80 * MEGABYTE, "{} MiB were read", sent / MEGABYTE);
@@ -126,14 +126,14 @@ async fn an_answer_without_end_is_not_read_to_its_end() {
 
 /// Shows REM-10.
 #[tokio::test(start_paused = true)]
-async fn a_message_that_says_it_is_huge_is_refused_before_it_is_read() {
+async fn message_with_a_huge_length_is_rejected_before_reading() {
     let (error, _) = create(Answer::Boast).await;
     assert_eq!(error.code(), Code::Unavailable, "{error}");
 }
 
 /// Shows DRV-7.
 #[tokio::test(start_paused = true)]
-async fn the_worst_texts_arrive_as_errors_and_cost_no_more_than_their_length() {
+async fn malicious_texts_arrive_as_errors() {
     for text in texts() {
         let cloud = Arc::new(VirtualCloud::new(Config::default(), now(), 1));
         let (process, tasks) = (Process::start(Arc::new(Hostile::new(cloud, Attack::Error(text)))), Tasks::new());

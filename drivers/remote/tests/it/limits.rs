@@ -1,4 +1,4 @@
-//! Deadlines and cancellation reach the other side.
+//! Deadlines and cancellation reach the driver.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::wire::{Environment, Process, request};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// Never answers, and keeps what it was told about the limits of a call.
+/// Never responds and records the limits of a call.
 #[derive(Clone, Default)]
 struct Patient {
     told: Arc<Mutex<Option<(Duration, CancellationToken)>>>,
@@ -36,7 +36,7 @@ impl Driver for Patient {
 
 /// Shows REM-3.
 #[tokio::test(start_paused = true)]
-async fn the_deadline_of_a_call_reaches_the_driver() {
+async fn deadline_of_a_call_reaches_the_driver() {
     let (patient, tasks) = (Patient::default(), Tasks::new());
     let driver = Process::start(Arc::new(patient.clone())).caller(&tasks);
     let answer = driver.create(&Call::within(7 * MINUTE), &request("m")).await;
@@ -46,7 +46,7 @@ async fn the_deadline_of_a_call_reaches_the_driver() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_dropped_ends_at_the_driver() {
+async fn dropped_call_ends_at_the_driver() {
     let (patient, tasks) = (Patient::default(), Tasks::new());
     let driver = Process::start(Arc::new(patient.clone())).caller(&tasks);
     let (call, question) = (Call::default(), request("m"));
@@ -54,12 +54,12 @@ async fn a_call_that_is_dropped_ends_at_the_driver() {
     assert!(dropped.is_err());
     let (_, canceled) = patient.told.lock().clone().unwrap();
     let learned = tokio::time::timeout(Duration::from_secs(1), canceled.cancelled()).await;
-    assert!(learned.is_ok(), "the driver still works for a caller that is gone");
+    assert!(learned.is_ok(), "the driver still works for a disconnected caller");
 }
 
 /// Shows REM-3.
 #[tokio::test(start_paused = true)]
-async fn a_canceled_call_ends_at_the_driver() {
+async fn canceled_call_ends_at_the_driver() {
     let environment = Environment::new(Config::default()).await;
     environment.cloud.inject(Script::next(Method::Create, Fault::Hang));
     let token = CancellationToken::new();
@@ -76,7 +76,7 @@ async fn a_canceled_call_ends_at_the_driver() {
 
 /// Shows REM-3.
 #[tokio::test(start_paused = true)]
-async fn a_caller_that_dies_ends_its_calls_at_the_driver() {
+async fn disconnected_caller_ends_its_calls_at_the_driver() {
     let environment = Environment::new(Config::default()).await;
     environment.cloud.inject(Script::next(Method::Create, Fault::Hang));
     let (call, question) = (Call::default(), request("m"));

@@ -1,10 +1,10 @@
-//! The driver protocol, spoken from end to end.
+//! Tests of the driver protocol from end to end.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "a test may die of what it did not expect, and clippy does not see that its words are part of it"
+    reason = "tests panic on unexpected errors, and clippy does not recognize the helpers as test code"
 )]
 
 mod connection;

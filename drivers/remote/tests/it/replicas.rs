@@ -1,4 +1,4 @@
-//! Controllers that share a cloud over the wire, lose it, and die.
+//! Controllers that share a remote cloud, lose it and are killed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +22,7 @@ use crate::wire::Process;
 
 const NAMESPACE: &str = "pool";
 
-/// An API server, and a cloud in a process of its own that makes a second VM for whoever asks twice.
+/// An API server and a cloud in a separate process that creates a second VM for a repeated create.
 struct RemoteCloudFixture {
     server: Server,
     cloud: VirtualCloud,
@@ -68,7 +68,7 @@ impl RemoteCloudFixture {
         in_process(self.server.service(), NAMESPACE, &spec, &self.metrics.rest)
     }
 
-    /// Starts a controller that reaches the cloud over a connection of its own. Stopping the tasks kills it.
+    /// Starts a controller with its own connection to the cloud. Stopping the tasks kills it.
     async fn replica(&self, seed: u64) -> Tasks {
         let (tasks, random) = (Tasks::new(), Random::seeded(seed));
         let driver = self.process.caller(&tasks);
@@ -125,13 +125,13 @@ impl RemoteCloudFixture {
             }
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        panic!("waited an hour in vain until {what}: {:#?}", self.cloud.calls());
+        panic!("timed out after an hour waiting until {what}: {:#?}", self.cloud.calls());
     }
 }
 
 /// Shows REM-4.
 #[tokio::test(start_paused = true)]
-async fn after_a_cloud_that_went_away_mid_create_status_is_asked_before_anything_else() {
+async fn status_is_requested_first_after_a_lost_create() {
     let fixture = RemoteCloudFixture::new();
     fixture.cloud.inject(Script::next(Method::Create, Fault::HangAfterEffect));
     let _replica = fixture.replica(1).await;
@@ -152,7 +152,7 @@ async fn after_a_cloud_that_went_away_mid_create_status_is_asked_before_anything
 
 /// Shows REM-8.
 #[tokio::test(start_paused = true)]
-async fn a_replica_that_takes_over_finds_the_vms_of_the_one_that_died() {
+async fn new_replica_finds_the_vms_of_a_killed_one() {
     let fixture = RemoteCloudFixture::new();
     let names: Vec<String> = (0..10).map(|n| format!("m-{n}")).collect();
     for name in &names {
@@ -160,7 +160,7 @@ async fn a_replica_that_takes_over_finds_the_vms_of_the_one_that_died() {
     }
     let first = fixture.replica(1).await;
     fixture.until("some VMs are being made", |w| w.cloud.count(Method::Create) >= 5).await;
-    first.stop(); // without waiting, without a word: its calls are cut off
+    first.stop(); // without grace: its calls are interrupted
     drop(first);
     let _second = fixture.replica(2).await;
     fixture.until("all run", |w| names.iter().all(|name| w.runs(name))).await;

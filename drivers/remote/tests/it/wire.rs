@@ -1,4 +1,4 @@
-//! A cloud at the other end of a wire that is made of memory.
+//! A cloud behind an in-memory connection.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use api::view::SecretData;
 use api::{Machine, MachineClass};
 use async_trait::async_trait;
 use driver::conformance::{Arranged, Bench, Timing};
-use driver::{Call, Code, Driver, MeterBuffer, MachineRequest, Reply};
+use driver::{Call, Code, Driver, MachineRequest, MeterBuffer, Reply};
 use driver_remote::{About, Caller, Dial, Io, LinkError, RemoteDriver, attend};
 use driver_virtual::{Config, Fault, Now, PROVIDER, Quotas, Script, Spec, VirtualCloud};
 use futures::future::BoxFuture;
@@ -31,7 +31,7 @@ pub(crate) fn caller(tasks: &Tasks) -> Caller {
     Caller { name: "test/0".into(), random: Random::seeded(1), tasks: tasks.clone() }
 }
 
-/// A process that serves a driver, as far as its callers can tell. It can be killed and started again.
+/// A simulated process that serves a driver. It can be killed and restarted.
 #[derive(Clone)]
 pub(crate) struct Process {
     driver: Arc<Mutex<Arc<dyn Driver>>>,
@@ -45,25 +45,25 @@ impl Process {
         Self { driver: Arc::new(Mutex::new(driver)), running, dialed: Arc::default() }
     }
 
-    /// Ends it as SIGKILL does: connections break, nobody is told anything.
+    /// Kills the process like SIGKILL: connections are lost without notice.
     pub(crate) fn kill(&self) {
         if let Some(tasks) = self.running.lock().take() {
             tasks.stop();
         }
     }
 
-    /// Starts it again, perhaps as another program.
+    /// Restarts the process, possibly with another driver.
     pub(crate) fn restart(&self, driver: Arc<dyn Driver>) {
         *self.driver.lock() = driver;
         *self.running.lock() = Some(Tasks::new());
     }
 
-    /// How often someone tried to connect.
+    /// Returns the number of connection attempts.
     pub(crate) fn dialed(&self) -> usize {
         self.dialed.load(Ordering::SeqCst)
     }
 
-    /// A driver that calls this process.
+    /// Returns a driver that calls this process.
     pub(crate) fn caller(&self, tasks: &Tasks) -> RemoteDriver {
         RemoteDriver::over(Box::new(self.clone()), caller(tasks))
     }
@@ -80,7 +80,7 @@ impl Dial for Process {
             let (ours, theirs) = tokio::io::duplex(1 << 16);
             let cut = tasks.stopping();
             tasks.spawn("caller", async move {
-                // A group of its own, because stopping the one that serves would end the connection with grace.
+                // A separate group, because stopping the serving one would close the connection gracefully.
                 let graceless = Tasks::new();
                 tokio::select! {
                     biased;
@@ -97,7 +97,7 @@ impl Dial for Process {
     }
 }
 
-/// A cloud, the process that serves it, and a driver that calls it.
+/// A cloud, the process that serves it, and a driver that calls the process.
 pub(crate) struct Environment {
     pub(crate) cloud: VirtualCloud,
     pub(crate) process: Process,
@@ -176,7 +176,7 @@ impl Bench for Environment {
 
 /// Shows REM-11.
 #[tokio::test(start_paused = true)]
-async fn what_a_driver_asks_of_its_cloud_is_counted_at_the_caller() {
+async fn cloud_requests_of_a_driver_are_counted_at_the_caller() {
     let environment = Environment::new(Config::default()).await;
     let kept = Arc::new(MeterBuffer::default());
     let call = Call::default().metered(kept.clone());

@@ -1,8 +1,8 @@
-//! What a CSI attacher does: volumes of this cloud are attached to nodes and detached from them, when a VolumeAttachment asks.
+//! Simulates a CSI attacher: attaches and detaches volumes of this cloud as VolumeAttachments request.
 //!
-//! In a cluster this is a side-car of the cloud's CSI driver. Who makes and deletes VolumeAttachments is somebody else: the
-//! attach/detach controller. The attacher marks each with its finalizer, so that none disappears before the volume is off the node;
-//! it works towards the cloud, so a node that is dead does not keep it from detaching.
+//! In a real cluster the attacher is a sidecar of the CSI driver, and the attach/detach controller creates and deletes
+//! VolumeAttachments. The attacher adds its finalizer to each, so that none disappears before the volume is detached.
+//! It works on the cloud, so a dead node does not prevent detaching.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,7 +21,7 @@ use super::pods::WATCH_PATIENCE;
 use super::writes::{WriteError, Writes};
 use crate::provider::CSI_DRIVER;
 
-/// Keeps a VolumeAttachment until its volume is off the node; named as external-attacher names its own.
+/// Keeps a VolumeAttachment until its volume is detached; named like the finalizers of external-attacher.
 pub const FINALIZER: &str = "external-attacher/csi-virtual-millwright-dev";
 
 /// Something to do for an attachment.
@@ -31,7 +31,7 @@ enum AttachAction {
     Detach,
 }
 
-/// A action that is under way.
+/// An action in progress.
 #[derive(Clone, Debug)]
 struct Job {
     action: AttachAction,
@@ -40,7 +40,7 @@ struct Job {
     attachment: VolumeAttachment,
 }
 
-/// What an attachment asks for; nothing if it is not ours or has what it wants.
+/// Returns the requested action of an attachment; `None` if it belongs to another attacher or is complete.
 fn asked(attachment: &VolumeAttachment) -> Option<AttachAction> {
     let marked = attachment.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == FINALIZER);
     let attached = attachment.status.as_ref().is_some_and(|status| status.attached);
@@ -51,7 +51,7 @@ fn asked(attachment: &VolumeAttachment) -> Option<AttachAction> {
     }
 }
 
-/// The attacher and what it has under way, by the attachments' names.
+/// The attacher and its actions in progress, by attachment name.
 pub(super) struct Attacher<'a> {
     writes: &'a Writes,
     kubelets: &'a Kubelets,
@@ -65,13 +65,13 @@ impl<'a> Attacher<'a> {
         Self { writes, kubelets, life, jobs: Mutex::default(), changed: Notify::new() }
     }
 
-    /// Attaches and detaches. Ends only with the process.
+    /// Attaches and detaches. Never returns.
     pub(super) async fn work(&self, mut dice: fastrand::Rng) {
         let mut hands = dice.fork();
         tokio::join!(self.follow(&mut dice), self.attend(&mut hands));
     }
 
-    /// Keeps the jobs up to date with the attachments of the cluster; what fails is tried again, later and later.
+    /// Follows the attachments of the cluster; failures are retried with backoff.
     async fn follow(&self, dice: &mut fastrand::Rng) {
         let mut attempts = 1_u32;
         loop {
@@ -80,7 +80,7 @@ impl<'a> Attacher<'a> {
             let lasted = begun.elapsed() > self.life.lease_period;
             attempts = if lasted { 1 } else { attempts.saturating_add(1) };
             if let Err(error) = ended {
-                tracing::debug!(%error, "the watch of volume attachments ended; listing them again");
+                tracing::debug!(%error, "watch of volume attachments ended; relisting");
             }
             tokio::time::sleep(shortened(self.life.pauses().after(attempts), 0.5, 1.0 - dice.f64())).await;
         }
@@ -127,7 +127,7 @@ impl<'a> Attacher<'a> {
             AttachAction::Attach => self.life.attach,
             AttachAction::Detach => self.life.detach,
         };
-        // Seeing it again does not put it off.
+        // A repeated event does not postpone the action.
         let (due, failures) = before.map_or((Instant::now() + latency, 0), |job| (job.due, job.failures));
         jobs.insert(name, Job { action, due, failures, attachment });
         self.changed.notify_one();
@@ -140,7 +140,7 @@ impl<'a> Attacher<'a> {
         }
     }
 
-    /// Does what is due, whenever it is.
+    /// Executes due actions.
     async fn attend(&self, dice: &mut fastrand::Rng) {
         loop {
             let next =
@@ -148,7 +148,7 @@ impl<'a> Attacher<'a> {
             match next {
                 Some((name, job)) if job.due <= Instant::now() => self.carry_out(&name, job, dice).await,
                 Some((_, job)) => {
-                    let _ = tokio::time::timeout_at(job.due, self.changed.notified()).await; // either way it is time to look again
+                    let _ = tokio::time::timeout_at(job.due, self.changed.notified()).await; // check again in both cases
                 }
                 None => self.changed.notified().await,
             }
@@ -165,7 +165,7 @@ impl<'a> Attacher<'a> {
             Ok(()) => drop(jobs.remove(name)),
             Err(error) => {
                 let wait = self.life.pauses().after(job.failures.saturating_add(1));
-                tracing::debug!(attachment = name, ?error, ?wait, "an attacher's request failed; trying again");
+                tracing::debug!(attachment = name, ?error, ?wait, "request of the attacher failed; retrying");
                 if let Some(job) = jobs.get_mut(name) {
                     job.failures = job.failures.saturating_add(1);
                     job.due = Instant::now() + shortened(wait, 0.5, 1.0 - dice.f64()).max(Duration::from_millis(1));

@@ -1,8 +1,8 @@
-//! One kubelet: the life of one node, from the VM that boots to the silence after it.
+//! Simulates one kubelet: the life of a node from the boot of its VM to its end.
 //!
-//! It works in reconciles. Each reconcile looks at the VM and at the clock, does whatever is due, and computes the next instant at
-//! which something will be; between reconciles it sleeps until then, or until it is notified. What fails is due again after a
-//! wait that doubles. Nothing is remembered that a restarted kubelet would miss.
+//! Each reconcile checks the VM and the clock, does what is due, and returns the next due instant. Between reconciles
+//! it sleeps until then or until it is notified. Failures are retried with exponential backoff. No state is needed
+//! after a restart of the kubelet.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use super::{Monitor, NodeLife};
 use crate::cloud::VirtualCloud;
 use crate::vm::{State, Vm, VmId};
 
-/// How long after its registration a node is ready.
+/// Delay between the registration and the readiness of a node.
 const FIRST_READY: Duration = Duration::from_millis(300);
 
 pub(super) struct Kubelet<'a> {
@@ -57,24 +57,24 @@ enum Lease {
     Held,
 }
 
-/// How the cluster thinks of the node, as far as we had a part in it.
+/// The last writer of the node's conditions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// The kubelet spoke last.
+    /// The kubelet.
     Heard,
-    /// The VM has fallen silent.
+    /// The VM is silent.
     Silent,
-    /// The monitor has said so.
+    /// The monitor set the conditions to Unknown.
     GivenUp,
 }
 
-/// What a reconcile came to.
+/// The result of a reconcile.
 enum Next {
-    /// Something is due at this instant.
+    /// The next reconcile is due at this instant.
     At(Instant),
-    /// Nothing is due until it is notified.
+    /// The next reconcile is due after a notification.
     Notification,
-    /// The VM is gone and everything has been said.
+    /// The VM is gone and nothing is left to do.
     Finished,
 }
 
@@ -103,7 +103,7 @@ impl<'a> Kubelet<'a> {
         }
     }
 
-    /// Lives until the VM is gone; its id, so that its place can be given to another.
+    /// Runs until the VM is gone. Returns its id, so that its place can be reused.
     pub(super) async fn live(mut self) -> VmId {
         loop {
             let next = match self.reconcile().await {
@@ -138,7 +138,7 @@ impl<'a> Kubelet<'a> {
         match joins {
             Some(joins) if joins <= now => self.work(&vm, now).await,
             _ => {
-                // Off, hung, leaving or not up yet: silence, until the kubelet starts or the VM is gone.
+                // Off, hung, deleting or not booted yet: silent until the kubelet starts or the VM is gone.
                 let silence = self.mind_silence(now).await?;
                 let gone = vm.leaving.map(|leaving| leaving.gone);
                 Ok([joins, gone, silence].into_iter().flatten().min().map_or(Next::Notification, Next::At))
@@ -146,7 +146,7 @@ impl<'a> Kubelet<'a> {
         }
     }
 
-    /// Everything a kubelet does while its VM is up.
+    /// The work of a kubelet while its VM is running.
     async fn work(&mut self, vm: &Vm, now: Instant) -> Result<Next, WriteError> {
         let word = Word::of(vm);
         let at = self.cloud.time().1;
@@ -168,7 +168,7 @@ impl<'a> Kubelet<'a> {
         let (lease_period, status_period) =
             (self.jittered(self.life.lease_period), self.jittered(self.life.status_period));
         let Some(known) = self.registered.as_mut() else { return Ok(Next::Notification) };
-        // After a silence the others may have given the node up: speak at once.
+        // After a silence the node may be marked Unknown: write the status immediately.
         let overdue = known.heard != Standing::Heard || known.last_renewal + self.life.lease_duration <= now;
         if overdue || known.status_due <= now {
             self.writes.say(&self.node, word, at).await?;
@@ -190,7 +190,7 @@ impl<'a> Kubelet<'a> {
         Ok(Next::At(pods_due.map_or(due, |pods| pods.min(due))))
     }
 
-    /// Starts and removes the pods whose time has come; when the next one's will.
+    /// Starts and removes the pods that are due. Returns the next due instant.
     async fn mind_pods(&mut self, vm: &Vm, now: Instant) -> Result<Option<Instant>, WriteError> {
         let pods = self.kubelets.pods(&self.node);
         let mut failed = self.mind_mounts(&pods).await.err();
@@ -201,14 +201,14 @@ impl<'a> Kubelet<'a> {
                 break;
             }
             if chore == Chore::Start && !self.is_mountable(pod) {
-                continue; // the attachment will ring
+                continue; // the attachment notifies the kubelet
             }
             let at = self.cloud.time().1;
             let outcome = match chore {
                 Chore::Start => self.writes.start(key, pod, vm, at).await,
                 Chore::Remove => self.writes.remove(key, pod, at).await,
             };
-            // One pod that cannot be written must not keep the others from ending.
+            // A failed write for one pod must not prevent the others from ending.
             match outcome {
                 Ok(()) => {
                     self.done.note(&pod.uid, chore);
@@ -225,7 +225,7 @@ impl<'a> Kubelet<'a> {
         failed.map_or(Ok(next), Err)
     }
 
-    /// Learns which volumes the pods use and says so, before they are used.
+    /// Resolves the volumes of the pods and reports them before they are used.
     async fn mind_mounts(&mut self, pods: &BTreeMap<PodKey, KubeletPod>) -> Result<(), WriteError> {
         let mut failed = None;
         for (key, pod) in self.mounts.update(pods) {
@@ -249,7 +249,7 @@ impl<'a> Kubelet<'a> {
         Ok(())
     }
 
-    /// Whether all volumes of a pod are attached.
+    /// Returns whether all volumes of a pod are attached.
     fn is_mountable(&self, pod: &KubeletPod) -> bool {
         let attached = |volume: &str| self.kubelets.is_attached(&self.node, volume);
         pod.claims.is_empty()
@@ -258,7 +258,7 @@ impl<'a> Kubelet<'a> {
             })
     }
 
-    /// What the monitor does about a node that has fallen silent; when it looks again, if it has anything left to do.
+    /// Acts as the monitor for a silent node. Returns when to check again, if necessary.
     async fn mind_silence(&mut self, now: Instant) -> Result<Option<Instant>, WriteError> {
         let Some(known) = self.registered.as_mut().filter(|known| known.heard != Standing::GivenUp) else {
             return Ok(None);
@@ -273,7 +273,7 @@ impl<'a> Kubelet<'a> {
         Ok(None)
     }
 
-    /// A period, a little longer each time by chance, so that nodes that began together do not stay in step.
+    /// Returns the period with a small random extension, so that nodes that started together do not stay in step.
     fn jittered(&mut self, period: Duration) -> Duration {
         period.mul_f64(1.0 + 0.04 * self.dice.f64())
     }
@@ -281,7 +281,7 @@ impl<'a> Kubelet<'a> {
     fn try_again_after(&mut self, error: &WriteError) -> Instant {
         self.failures = self.failures.saturating_add(1);
         let wait = shortened(self.life.pauses().after(self.failures), 0.5, 1.0 - self.dice.f64());
-        tracing::debug!(node = self.node, ?error, ?wait, "a kubelet's request failed; trying again");
+        tracing::debug!(node = self.node, ?error, ?wait, "request of a kubelet failed; retrying");
         Instant::now() + wait
     }
 }

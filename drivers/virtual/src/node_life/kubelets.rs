@@ -1,4 +1,4 @@
-//! What kubelets are told: the pods of each node and their volumes, with a notification for each VM.
+//! The input of the kubelets: the pods of each node and their volumes, with a notification for each VM.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use tokio::sync::Notify;
 use super::pods::{KubeletPod, PodKey};
 use crate::vm::VmId;
 
-/// All kubelets. A notification that comes while nobody waits is had by the next who does.
+/// All kubelets. A notification without a waiter is kept for the next one.
 #[derive(Debug, Default)]
 pub(super) struct Kubelets(Mutex<Inner>);
 
 #[derive(Debug, Default)]
 struct Inner {
     notifies: BTreeMap<VmId, Arc<Notify>>,
-    // Usually one; two when a machine was given two VMs and both register under its name.
+    // Usually one; two if a machine has two VMs and both register under its name.
     kubelets: BTreeMap<String, BTreeSet<VmId>>,
     pods: PodsByNode,
-    // Node and volume of each attachment that is done, by the attachment's name.
+    // Node and volume of each completed attachment, by attachment name.
     attached: BTreeMap<String, (String, String)>,
 }
 
@@ -27,7 +27,7 @@ struct Inner {
 pub(super) type PodsByNode = BTreeMap<String, BTreeMap<PodKey, KubeletPod>>;
 
 impl Kubelets {
-    /// Adds a kubelet; the notification that wakes it.
+    /// Adds a kubelet. Returns its notification.
     pub(super) fn open(&self, vm: &VmId, node: &str) -> Arc<Notify> {
         let mut inner = self.0.lock();
         inner.kubelets.entry(node.to_owned()).or_default().insert(vm.clone());
@@ -61,7 +61,7 @@ impl Kubelets {
         self.0.lock().pods.get(node).cloned().unwrap_or_default()
     }
 
-    /// Adds a pod to its node, made from what was there before.
+    /// Adds a pod to its node, based on its previous state.
     pub(super) fn put(&self, node: &str, key: PodKey, seen: impl FnOnce(Option<&KubeletPod>) -> KubeletPod) {
         let mut inner = self.0.lock();
         let pods = inner.pods.entry(node.to_owned()).or_default();
@@ -81,14 +81,14 @@ impl Kubelets {
         inner.notify(node);
     }
 
-    /// A volume is attached to a node.
+    /// Records that a volume is attached to a node.
     pub(super) fn attached(&self, attachment: &str, node: &str, volume: &str) {
         let mut inner = self.0.lock();
         inner.attached.insert(attachment.to_owned(), (node.to_owned(), volume.to_owned()));
         inner.notify(node);
     }
 
-    /// What an attachment stood for is over.
+    /// Records that an attachment has ended.
     pub(super) fn detached(&self, attachment: &str) {
         self.0.lock().attached.remove(attachment);
     }
@@ -98,12 +98,12 @@ impl Kubelets {
         self.0.lock().attached.retain(|attachment, _| there.contains(attachment));
     }
 
-    /// Whether a volume is attached to a node.
+    /// Returns whether a volume is attached to a node.
     pub(super) fn is_attached(&self, node: &str, volume: &str) -> bool {
         self.0.lock().attached.values().any(|(to, what)| to == node && what == volume)
     }
 
-    /// Keeps only these pods: the others vanished while nobody was watching.
+    /// Keeps only these pods: the others disappeared while the watch was down.
     pub(super) fn retain(&self, there: &BTreeSet<(String, PodKey)>) {
         let mut inner = self.0.lock();
         inner.pods.retain(|node, pods| {
@@ -128,7 +128,7 @@ mod tests {
     use tokio::time::Instant;
 
     #[tokio::test(start_paused = true)]
-    async fn a_pod_that_vanished_unseen_leaves_its_kubelet() {
+    async fn pod_that_disappeared_unseen_leaves_its_kubelet() {
         let kubelets = Kubelets::default();
         let time = (Instant::now(), Timestamp::UNIX_EPOCH);
         let pod = KubeletPod::see(&k8s_openapi::api::core::v1::Pod::default(), None, &NodeLife::default(), time);
@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn both_vms_that_share_a_node_name_hear_of_its_pods() {
+    async fn both_vms_with_the_same_node_name_are_notified_of_its_pods() {
         let kubelets = Kubelets::default();
         let notifies = ["a", "b"].map(|vm| kubelets.open(&VmId(vm.into()), "n"));
         let elsewhere = kubelets.open(&VmId("c".into()), "another");
@@ -149,12 +149,12 @@ mod tests {
             tokio::time::timeout(std::time::Duration::from_secs(1), notify.notified()).await.is_ok()
         };
         for notify in &notifies {
-            assert!(!is_woken(notify).await, "a notification comes before anything has happened");
+            assert!(!is_woken(notify).await, "notified before any change");
         }
         kubelets.remove("n", &("default".to_owned(), "p".to_owned()));
         for (notify, vm) in notifies.iter().zip(["a", "b"]) {
-            assert!(is_woken(notify).await, "{vm} did not hear of it");
+            assert!(is_woken(notify).await, "{vm} was not notified");
         }
-        assert!(!is_woken(&elsewhere).await, "whose node it is not heard of it");
+        assert!(!is_woken(&elsewhere).await, "the VM of another node was notified");
     }
 }

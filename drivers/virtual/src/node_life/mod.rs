@@ -1,8 +1,8 @@
-//! What kubelets do: nodes register, stay alive, run pods, and fall silent with their VMs.
+//! Simulates kubelets: nodes register, renew their leases, run pods, and become silent with their VMs.
 //!
-//! A VM that is up gets a kubelet; it writes the Node, renews the Lease and takes care of the pods bound to it. A
-//! VM that dies or hangs simply stops doing so: saying that a node is `Unknown` is somebody else's part, in a cluster the
-//! node-lifecycle controller's. Where there is none (in memory), the [`Monitor`] plays it.
+//! A running VM has a kubelet, which writes the Node, renews the Lease and handles the pods bound to it. The kubelet of a
+//! dead or hung VM stops writing. Setting the conditions of a node to `Unknown` is the task of the node lifecycle
+//! controller; if there is none (in memory), the [`Monitor`] does it.
 //!
 //! Nothing polls. A change in the cloud wakes the kubelet of that VM, an event of a pod wakes the kubelet of its node, and
 //! each kubelet knows the next instant at which it has something to do.
@@ -35,40 +35,41 @@ use writes::Writes;
 pub use attacher::FINALIZER as ATTACHER_FINALIZER;
 pub use pods::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
 
-/// How nodes live. The defaults are the kubelet's.
+/// Settings of simulated nodes. The defaults are the kubelet's.
 #[derive(Clone, Debug)]
 pub struct NodeLife {
-    /// How often a lease is renewed.
+    /// Interval of lease renewals.
     pub lease_period: Duration,
-    /// For how long a lease says it is good.
+    /// Duration of a lease.
     pub lease_duration: Duration,
-    /// How often a status is written that has not changed.
+    /// Interval of writes of an unchanged status.
     pub status_period: Duration,
-    /// Who notices that a node has fallen silent.
+    /// Which component detects silent nodes.
     pub monitor: Monitor,
-    /// How long a pod takes to start.
+    /// Start time of a pod.
     pub pod_start: Duration,
-    /// How long a pod takes to end once it is told to, at most its grace period; [`RUNDOWN_ANNOTATION`] says otherwise for a pod.
+    /// Duration until a deleted pod ends, at most its grace period; [`RUNDOWN_ANNOTATION`] overrides it per pod.
     pub pod_rundown: Duration,
-    /// How long it takes to attach a volume to a node.
+    /// Duration of attaching a volume to a node.
     pub attach: Duration,
-    /// How long it takes to detach one.
+    /// Duration of detaching a volume.
     pub detach: Duration,
-    /// How many writes may be under way at once, over all nodes.
+    /// Maximum number of concurrent writes, over all nodes.
     pub writes_at_once: usize,
-    /// How long one request may take.
+    /// Timeout of a request.
     pub request_timeout: Duration,
-    /// The first wait after a failed request; it doubles up to the lease period.
+    /// First delay after a failed request; it doubles up to the lease period.
     pub retry: Duration,
 }
 
-/// Who notices that a node has fallen silent. One of three, never two: a real controller manager, the simulated kube-controllers for it (its part
-/// `Silence`, which looks at leases and so serves any node), or, where there is neither, this monitor for the nodes of this cloud.
+/// Which component detects silent nodes. Exactly one of three: a real controller manager, the simulated
+/// kube-controllers (their part `Silence`, which checks leases and serves any node), or this monitor for the nodes of
+/// this cloud.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Monitor {
-    /// Someone else: there is a real controller manager, or the simulator of it.
+    /// Another component: a real controller manager or its simulator.
     Absent,
-    /// We do, and set its conditions to `Unknown` once its lease has not been renewed for this long.
+    /// This cloud sets the conditions to `Unknown` once the lease has not been renewed for this long.
     Grace(Duration),
 }
 
@@ -97,8 +98,8 @@ impl Default for NodeLife {
 }
 
 impl VirtualCloud {
-    /// Plays the kubelets of all VMs towards this API server, until `stop`. Run it once per cloud, beside the controllers; it
-    /// can be stopped and run again, and then goes on with what it finds.
+    /// Simulates the kubelets of all VMs against this API server until `stop`. Run it once per cloud. It can be stopped
+    /// and run again, and then continues with the existing state.
     pub async fn run_nodes(&self, client: kube::Client, stop: CancellationToken) {
         let life = &self.shared.config.node_life;
         let writes = Writes::new(client, life);
@@ -115,7 +116,7 @@ impl VirtualCloud {
         }
     }
 
-    /// Starts a kubelet for every VM that will ever join, and wakes it when something is done to its VM.
+    /// Starts a kubelet for every VM that will join, and notifies it when its VM changes.
     async fn keep_kubelets(&self, writes: &Writes, kubelets: &Kubelets, dice: &mut fastrand::Rng) {
         let mut changes = self.changes();
         let mut at_work = BTreeSet::new();

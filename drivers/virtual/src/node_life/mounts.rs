@@ -1,7 +1,8 @@
-//! The volumes a kubelet uses for its pods.
+//! The volumes that a kubelet uses for its pods.
 //!
-//! A kubelet says in its node's `volumesInUse` which volumes it uses, before it uses them and until it has let go: that is what keeps
-//! a volume from being detached under a running pod. It starts a pod only when all its volumes are attached. What each pod uses is
+//! A kubelet reports in `volumesInUse` of its node which volumes it uses, before it uses them and until it has released
+//! them. This prevents detaching a volume from a running pod. A pod starts only when all its volumes are attached. The
+//! volumes of each pod are resolved once; pods without claims need no request.
 //! looked up once; pods without claims cost nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,35 +14,35 @@ use super::pods::{KubeletPod, PodKey};
 pub(super) struct Mount {
     /// The PersistentVolume's name.
     pub(super) volume: String,
-    /// How the node's status calls it.
+    /// The name in the node's status.
     pub(super) unique: String,
     pub(super) attaching: Attaching,
 }
 
-/// Whether a volume has to be attached before it can be used.
+/// Whether a volume must be attached before it can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Attaching {
-    /// By us: it is one of this cloud's.
+    /// It belongs to this cloud's attacher.
     Needed,
-    /// Not by us, and not waited for.
+    /// It belongs to another attacher and is not awaited.
     Foreign,
 }
 
-/// All that one kubelet uses, by the uids of its pods.
+/// The volumes that one kubelet uses, by the uids of its pods.
 #[derive(Debug, Default)]
 pub(super) struct Mounts {
     known: BTreeMap<String, Vec<Mount>>,
-    /// What the node's status says.
+    /// The volumes in the node's status.
     said: BTreeSet<String>,
 }
 
 impl Mounts {
-    /// Takes over what the node's status says, from before we began.
+    /// Takes over the node's status from an earlier run.
     pub(super) fn begin(&mut self, said: BTreeSet<String>) {
         self.said = said;
     }
 
-    /// Forgets pods that are gone; those whose volumes must be looked up.
+    /// Drops pods that are gone. Returns those whose volumes must be resolved.
     pub(super) fn update<'a>(&mut self, pods: &'a BTreeMap<PodKey, KubeletPod>) -> Vec<(&'a PodKey, &'a KubeletPod)> {
         self.known.retain(|uid, _| pods.values().any(|pod| pod.uid == *uid));
         let unknown =
@@ -49,28 +50,28 @@ impl Mounts {
         pods.iter().filter(|(_, pod)| unknown(pod)).collect()
     }
 
-    /// A pod uses these.
+    /// Records the volumes of a pod.
     pub(super) fn learn(&mut self, uid: &str, mounts: Vec<Mount>) {
         self.known.insert(uid.to_owned(), mounts);
     }
 
-    /// A pod has let go of its volumes.
+    /// Releases the volumes of a pod.
     pub(super) fn release(&mut self, uid: &str) {
         self.known.remove(uid);
     }
 
-    /// The volumes of a pod, if they have been looked up.
+    /// Returns the volumes of a pod, if they are resolved.
     pub(super) fn of(&self, uid: &str) -> Option<&[Mount]> {
         self.known.get(uid).map(Vec::as_slice)
     }
 
-    /// What the node's status should say, if it says something else.
+    /// Returns the new content of the node's status, if it differs.
     pub(super) fn to_say(&self) -> Option<BTreeSet<String>> {
         let used: BTreeSet<String> = self.known.values().flatten().map(|mount| mount.unique.clone()).collect();
         (used != self.said).then_some(used)
     }
 
-    /// It has been said.
+    /// Records the content of the node's status.
     pub(super) fn note_said(&mut self, said: BTreeSet<String>) {
         self.said = said;
     }
@@ -101,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_said_before_we_began_is_taken_back_if_nobody_uses_it() {
+    fn volume_in_use_of_an_earlier_run_is_removed_if_unused() {
         let mut mounts = Mounts::default();
         mounts.begin(BTreeSet::from(["u/old".to_owned()]));
         assert_eq!(mounts.to_say(), Some(BTreeSet::new()));

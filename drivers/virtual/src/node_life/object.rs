@@ -1,7 +1,7 @@
-//! What a node's objects look like: the Node a kubelet registers, its conditions, its Lease, the status of its pods.
+//! Builds the objects of a node: the Node, its conditions, its Lease, and the status of its pods.
 //!
-//! JSON rather than typed structs, because conditions are rewritten as a list and what others put there (with whatever keys)
-//! must survive.
+//! They are JSON instead of typed structs, because conditions are rewritten as a list and entries of other writers must
+//! be preserved with unknown keys.
 
 use std::time::Duration;
 
@@ -12,21 +12,21 @@ use super::pods::{Container, End, KubeletPod};
 use crate::spec::Join;
 use crate::vm::Vm;
 
-/// What a kubelet, or the monitor in its absence, says of a node.
+/// The state that a kubelet, or the monitor in its absence, reports for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Word {
-    /// The kubelet: all is well.
+    /// Kubelet: ready.
     Ready,
-    /// The kubelet: I am here, but I cannot run pods.
+    /// Kubelet: not ready, cannot run pods.
     NotReady,
-    /// The kubelet: I have only just started. The first that a cluster hears of a node.
+    /// Kubelet: just started. The first reported state of a node.
     Starting,
-    /// The monitor: nobody has heard of it.
+    /// Monitor: the node is silent.
     Unknown,
 }
 
 impl Word {
-    /// What the kubelet of this VM says of itself.
+    /// Returns the state that the kubelet of this VM reports.
     pub(super) fn of(vm: &Vm) -> Self {
         match vm.spec.join {
             Join::Hangs => Self::NotReady,
@@ -34,7 +34,7 @@ impl Word {
         }
     }
 
-    /// What a kubelet registers its node with, if this is what it has to say.
+    /// Returns the state with which the kubelet registers its node.
     pub(super) fn at_first(self) -> Self {
         match self {
             Self::Ready => Self::Starting,
@@ -43,7 +43,7 @@ impl Word {
     }
 }
 
-/// A time as Kubernetes writes it.
+/// Formats a time like Kubernetes.
 pub(super) fn seconds(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
@@ -52,7 +52,7 @@ fn micros(at: Timestamp) -> String {
     at.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }
 
-/// The Node as its kubelet registers it.
+/// Returns the Node as its kubelet registers it.
 pub(super) fn node(vm: &Vm, word: Word, at: Timestamp) -> Value {
     json!({
         "apiVersion": "v1",
@@ -63,13 +63,13 @@ pub(super) fn node(vm: &Vm, word: Word, at: Timestamp) -> Value {
     })
 }
 
-/// The annotations a kubelet keeps on its node: that volumes are attached by the control plane. Without it a real attach/detach
-/// controller leaves the node alone.
+/// Returns the annotations that a kubelet keeps on its node: volumes are attached by the control plane. Without it a
+/// real attach/detach controller ignores the node.
 pub(super) fn annotations() -> Value {
     json!({ "volumes.kubernetes.io/controller-managed-attach-detach": "true" })
 }
 
-/// The labels a kubelet keeps on its node.
+/// Returns the labels that a kubelet keeps on its node.
 pub(super) fn labels(vm: &Vm) -> Value {
     let well_known = [
         ("kubernetes.io/hostname", vm.node_name.as_str()),
@@ -96,7 +96,7 @@ fn taints(vm: &Vm) -> Value {
     vm.spec.taints.iter().map(taint).collect()
 }
 
-/// The whole status of a node that has these conditions so far.
+/// Returns the status of a node with these existing conditions.
 pub(super) fn status(vm: &Vm, present: &[Value], word: Word, at: Timestamp) -> Value {
     json!({
         "capacity": vm.spec.capacity,
@@ -121,19 +121,19 @@ pub(super) fn status(vm: &Vm, present: &[Value], word: Word, at: Timestamp) -> V
     })
 }
 
-/// What tells one boot of a VM from the next.
+/// Returns the id of a boot of a VM.
 pub(super) fn boot_id(vm: &Vm) -> String {
     format!("{}-{}", vm.id, vm.boots)
 }
 
-/// Whether the conditions of a node say this already, whenever it was said.
+/// Returns whether the conditions of a node already have this state.
 pub(super) fn is_said(present: &[Value], word: Word) -> bool {
     let has = |kind, status| present.iter().any(|condition| condition["type"] == kind && condition["status"] == status);
     said(word).into_iter().all(|(kind, status, ..)| has(kind, status))
 }
 
-/// The conditions of a node after this word, made from those it has: foreign ones are kept as they are, and a condition whose
-/// status does not change keeps the time of its last change.
+/// Returns the conditions of a node after this report. Foreign conditions are kept, and a condition whose status does
+/// not change keeps its transition time.
 pub(super) fn conditions(present: &[Value], word: Word, at: Timestamp) -> Vec<Value> {
     let mut all = present.to_vec();
     for (kind, status, reason, message) in said(word) {
@@ -141,7 +141,7 @@ pub(super) fn conditions(present: &[Value], word: Word, at: Timestamp) -> Vec<Va
         let before = place.and_then(|place| all.get(place));
         let unchanged = before.filter(|before| before["status"] == status);
         let since = unchanged.and_then(|before| before["lastTransitionTime"].as_str()).map(str::to_owned);
-        // The kubelet's heartbeat stays where it was when someone else speaks of the node.
+        // Reports by others keep the kubelet's heartbeat.
         let heartbeat = match (word, before.and_then(|before| before["lastHeartbeatTime"].as_str())) {
             (Word::Unknown, Some(heard)) => heard.to_owned(),
             _ => seconds(at),
@@ -170,7 +170,9 @@ fn said(word: Word) -> [(&'static str, &'static str, &'static str, &'static str)
     let ready = match word {
         Word::Ready => ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
         Word::Starting => ("Ready", "False", "KubeletNotReady", "CSINode is not yet initialized"),
-        Word::NotReady | Word::Unknown => ("Ready", "False", "KubeletNotReady", "the virtual node was told to hang"),
+        Word::NotReady | Word::Unknown => {
+            ("Ready", "False", "KubeletNotReady", "the virtual node is configured to hang")
+        }
     };
     [
         ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
@@ -180,7 +182,7 @@ fn said(word: Word) -> [(&'static str, &'static str, &'static str, &'static str)
     ]
 }
 
-/// The Lease of a node, owned by it so that it goes when the node goes.
+/// Returns the Lease of a node, owned by the node so that it is garbage-collected with it.
 pub(super) fn lease(node: &str, node_uid: &str, duration: Duration, at: Timestamp) -> Value {
     json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -198,14 +200,14 @@ pub(super) fn lease(node: &str, node_uid: &str, duration: Duration, at: Timestam
     })
 }
 
-/// Where nodes keep their leases.
+/// Namespace of node leases.
 pub(super) const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 fn owners(node: &str, uid: &str) -> Value {
     json!([{ "apiVersion": "v1", "kind": "Node", "name": node, "uid": uid }])
 }
 
-/// A renewal of a lease that another node of this name took out, as a merge patch.
+/// Returns a merge patch that takes over the lease of an earlier node with this name.
 pub(super) fn takeover(node: &str, node_uid: &str, at: Timestamp) -> Value {
     json!({
         "metadata": { "ownerReferences": owners(node, node_uid) },
@@ -213,12 +215,12 @@ pub(super) fn takeover(node: &str, node_uid: &str, at: Timestamp) -> Value {
     })
 }
 
-/// A renewal, as a merge patch.
+/// Returns a merge patch that renews a lease.
 pub(super) fn renewal(node: &str, at: Timestamp) -> Value {
     json!({ "spec": { "holderIdentity": node, "renewTime": micros(at) } })
 }
 
-/// The status of a pod that runs, as a merge patch bound to the pod of this uid.
+/// Returns the status of a running pod, as a merge patch bound to this uid.
 pub(super) fn running(pod: &KubeletPod, host: &str, at: Timestamp) -> Value {
     let at = seconds(at);
     let ready = pod.readiness.word();
@@ -242,7 +244,7 @@ pub(super) fn running(pod: &KubeletPod, host: &str, at: Timestamp) -> Value {
     })
 }
 
-/// The last status of a pod that is told to go, as a merge patch bound to the pod of this uid: its containers have ended.
+/// Returns the final status of a deleted pod whose containers have ended, as a merge patch bound to this uid.
 pub(super) fn ended(pod: &KubeletPod, end: End, at: Timestamp) -> Value {
     let at = seconds(at);
     let (phase, reason, exit_code) = match end {
@@ -281,13 +283,13 @@ mod tests {
     }
 
     #[test]
-    fn a_foreign_condition_survives_with_keys_nobody_knows() {
+    fn foreign_condition_with_unknown_keys_is_preserved() {
         let foreign = json!({ "type": "Terminating", "status": "True", "colour": "blue" });
         assert!(conditions(std::slice::from_ref(&foreign), Word::Ready, at(0)).contains(&foreign));
     }
 
     #[test]
-    fn a_heartbeat_does_not_change_the_time_of_the_last_change() {
+    fn heartbeat_keeps_the_transition_time() {
         let first = conditions(&[], Word::Ready, at(0));
         let second = conditions(&first, Word::Ready, at(300));
         let ready = condition(&second, "Ready");
@@ -306,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_as_kubernetes_writes_them() {
+    fn times_are_formatted_like_kubernetes() {
         let at: Timestamp = "2026-01-02T03:04:05.678901Z".parse().unwrap();
         assert_eq!(seconds(at), "2026-01-02T03:04:05Z");
         assert_eq!(renewal("n", at)["spec"]["renewTime"], "2026-01-02T03:04:05.678901Z");

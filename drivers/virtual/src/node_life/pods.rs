@@ -1,7 +1,7 @@
-//! The pods of a node: what is to be done with each, and when.
+//! The pods of a node: the next action for each and its time.
 //!
-//! A pod that is bound to a node is started by its kubelet, and one that is told to go runs down within its grace period and
-//! is then removed. Its volumes must be attached before it starts, and are let go of when it is removed (see `mounts`).
+//! A kubelet starts the pods bound to its node. A deleted pod ends within its grace period and is then removed. Its
+//! volumes must be attached before it starts, and are released when it is removed (see `mounts`).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -18,14 +18,14 @@ use super::kubelets::Kubelets;
 use super::writes::{WriteError, Writes};
 use crate::cloud::Now;
 
-/// On a pod: how long it takes to end, as a Go duration. A pod that outlasts its grace period is ended by it. `never` is one whose
-/// containers cannot be ended, as with a process that hangs in the kernel.
+/// Pod annotation: duration until the pod ends, as a Go duration, limited by the grace period. `never` is a pod whose
+/// containers cannot be killed, as with a process that hangs in the kernel.
 pub const RUNDOWN_ANNOTATION: &str = "virtual.millwright.dev/rundown";
 
-/// On a pod: `false` for one that runs but is never ready.
+/// Pod annotation: `false` for a pod that runs but is never ready.
 pub const READY_ANNOTATION: &str = "virtual.millwright.dev/ready";
 
-/// How long a watch may be silent. A server ends a healthy one before that, so a longer silence is a dead connection.
+/// Maximum silence of a watch. A server ends a healthy watch earlier, so a longer silence is a dead connection.
 pub(super) const WATCH_PATIENCE: Duration = Duration::from_mins(5);
 
 /// Namespace and name of a pod.
@@ -42,7 +42,7 @@ pub(super) struct KubeletPod {
     stage: Stage,
 }
 
-/// Whether a pod that runs serves anyone.
+/// Whether a running pod is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Readiness {
     Ready,
@@ -50,7 +50,7 @@ pub(super) enum Readiness {
 }
 
 impl Readiness {
-    /// As a condition says it.
+    /// Returns the value of the condition.
     pub(super) fn word(self) -> &'static str {
         match self {
             Self::Ready => "True",
@@ -59,7 +59,7 @@ impl Readiness {
     }
 }
 
-/// What a pod's status says of a container.
+/// A container in a pod's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Container {
     pub(super) name: String,
@@ -73,23 +73,23 @@ enum Stage {
     },
     Running,
     Finished,
-    /// Its containers end then; how, unless its status says so already.
+    /// The containers end at this instant. `end` is set unless the status already contains their end.
     Ending {
         ends: Instant,
         end: Option<End>,
     },
 }
 
-/// How the containers of a pod end that is told to go.
+/// How the containers of a deleted pod end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// By themselves, within the grace period.
     Itself,
-    /// With the grace period.
+    /// Killed after the grace period.
     Killed,
 }
 
-/// Something to do for a pod.
+/// An action for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Chore {
     /// Report it as running.
@@ -99,7 +99,7 @@ pub(super) enum Chore {
 }
 
 impl KubeletPod {
-    /// What a pod looks like now, given how it looked before.
+    /// Returns the current state of a pod, given its previous state.
     pub(super) fn see(pod: &Pod, before: Option<&Self>, life: &NodeLife, (now, at): (Instant, Timestamp)) -> Self {
         let uid = pod.metadata.uid.clone().unwrap_or_default();
         let before = before.filter(|before| before.uid == uid).map(|before| before.stage);
@@ -115,7 +115,7 @@ impl KubeletPod {
             Some(deadline) => {
                 let killed = now + Duration::try_from(deadline.0.duration_since(at)).unwrap_or_default();
                 let (ends, end) = match before {
-                    // A second deletion may shorten the end that was set, never put it off.
+                    // A second deletion may shorten the grace period, never extend it.
                     Some(Stage::Ending { ends, end }) => (ends, end),
                     _ => (now + rundown(pod, life), Some(End::Itself)),
                 };
@@ -126,7 +126,7 @@ impl KubeletPod {
                 }
             }
             None if finished => Stage::Finished,
-            // Whoever gave the node up has said of its pods that they are not ready; the kubelet knows better.
+            // A node marked Unknown has its pods marked not ready; the kubelet overrides that.
             None if phase == "Running" && is_said(pod, readiness) => Stage::Running,
             None => match before {
                 Some(waiting @ Stage::Waiting { .. }) => waiting,
@@ -144,12 +144,12 @@ impl KubeletPod {
         Self { uid, containers: containers.map(container).collect(), readiness, claims, stage }
     }
 
-    /// Whether its containers have ended and nobody has told it to go: it uses nothing.
+    /// Returns whether its containers have ended without a deletion: it uses nothing.
     pub(super) fn is_finished(&self) -> bool {
         self.stage == Stage::Finished
     }
 
-    /// What comes next for it, and when.
+    /// Returns the next action and its time.
     pub(super) fn next(&self) -> Option<(Instant, Chore)> {
         match self.stage {
             Stage::Waiting { starts } => Some((starts, Chore::Start)),
@@ -158,7 +158,7 @@ impl KubeletPod {
         }
     }
 
-    /// How it ends, if that is still to be said.
+    /// Returns how it ends, if that is not reported yet.
     pub(super) fn end(&self) -> Option<End> {
         match self.stage {
             Stage::Ending { end, .. } => end,
@@ -181,17 +181,16 @@ fn rundown(pod: &Pod, life: &NodeLife) -> Duration {
     asked.map_or(life.pod_rundown, api::GoDuration::to_std)
 }
 
-/// Keeps the kubelets up to date with the pods of the cluster. Ends only with the process: what fails is tried again, later and
-/// later.
+/// Follows the pods of the cluster. Never returns: failures are retried with backoff.
 pub(super) async fn follow(writes: &Writes, kubelets: &Kubelets, life: &NodeLife, mut dice: fastrand::Rng, now: &Now) {
     let mut attempts = 1_u32;
     loop {
         let begun = Instant::now();
         let ended = list_and_watch(writes, kubelets, life, now).await;
-        // A watch that lasted was a good one: the next begins at once and with fresh patience.
+        // A watch that lasted resets the backoff.
         attempts = if begun.elapsed() > life.lease_period { 1 } else { attempts.saturating_add(1) };
         if let Err(error) = ended {
-            tracing::debug!(%error, "the watch of pods ended; listing them again");
+            tracing::debug!(%error, "watch of pods ended; relisting");
         }
         tokio::time::sleep(shortened(life.pauses().after(attempts), 0.5, 1.0 - dice.f64())).await;
     }
@@ -223,13 +222,13 @@ async fn list_and_watch(writes: &Writes, kubelets: &Kubelets, life: &NodeLife, n
     Ok(())
 }
 
-/// The node a pod is bound to, and its key there.
+/// Returns the node to which a pod is bound, and its key.
 fn place(pod: &Pod) -> Option<(String, PodKey)> {
     let node = pod.spec.as_ref()?.node_name.clone().filter(|node| !node.is_empty())?;
     Some((node, (pod.metadata.namespace.clone().unwrap_or_default(), pod.metadata.name.clone()?)))
 }
 
-/// What has been done for which pod, so that nothing is done twice while the watch has not caught up.
+/// The completed actions by pod, so that none is repeated while the watch lags.
 #[derive(Debug, Default)]
 pub(super) struct Done(BTreeMap<String, Chore>);
 
@@ -238,17 +237,17 @@ impl Done {
         self.0.insert(uid.to_owned(), chore);
     }
 
-    /// Whether a pod has been removed, though the watch may not have shown it yet.
+    /// Returns whether a pod was removed, even if the watch has not shown it yet.
     pub(super) fn is_removed(&self, uid: &str) -> bool {
         self.0.get(uid) == Some(&Chore::Remove)
     }
 
-    /// What is left to do, soonest first.
+    /// Returns the pending actions, soonest first.
     pub(super) fn left<'a>(
         &mut self,
         pods: &'a BTreeMap<PodKey, KubeletPod>,
     ) -> Vec<(Instant, Chore, &'a PodKey, &'a KubeletPod)> {
-        // Forgotten once the watch shows it done: if somebody undoes it later, it is to be done again.
+        // Dropped once the watch shows the result: if it is reverted later, the action is repeated.
         let under_way: BTreeSet<&str> =
             pods.values().filter(|pod| pod.next().is_some()).map(|pod| pod.uid.as_str()).collect();
         self.0.retain(|uid, _| under_way.contains(uid.as_str()));
@@ -293,7 +292,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_new_pod_starts_after_its_start_time_however_often_it_is_seen() {
+    async fn new_pod_starts_once_after_its_start_time() {
         let now = Instant::now();
         let first = KubeletPod::see(&pod(json!({})), None, &life(), (now, Timestamp::UNIX_EPOCH));
         let again = KubeletPod::see(&pod(json!({})), Some(&first), &life(), (now + SECOND / 2, Timestamp::UNIX_EPOCH));
@@ -304,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_pod_ends_after_its_rundown_but_not_after_its_grace() {
+    async fn pod_ends_after_its_rundown_within_its_grace_period() {
         let now = Instant::now();
         let told = at("2026-01-01T00:00:00Z");
         let ends = |deadline: &str, rundown: Option<&str>| {
@@ -319,7 +318,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_second_deletion_shortens_the_end_and_never_puts_it_off() {
+    async fn second_deletion_can_only_shorten_the_grace_period() {
         let now = Instant::now();
         let told = at("2026-01-01T00:00:00Z");
         let dying = |deadline: &str| pod(json!({ "metadata": { "deletionTimestamp": deadline } }));
@@ -331,7 +330,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_done_is_not_done_again_but_a_started_pod_can_still_be_removed() {
+    async fn completed_actions_are_not_repeated() {
         let now = Instant::now();
         let mut done = Done::default();
         let key = ("default".to_owned(), "p".to_owned());

@@ -1,4 +1,4 @@
-//! The requests kubelets make, each within a time limit and not too many at once.
+//! The requests of the kubelets, with a timeout and limited concurrency.
 
 use std::collections::BTreeSet;
 use std::future::Future;
@@ -31,15 +31,15 @@ use crate::vm::Vm;
 /// Why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum WriteError {
-    #[error("failed to hear from the API server")]
+    #[error("request to the API server failed")]
     Api(#[from] kube::Error),
-    #[error("failed to hear from the API server in time")]
+    #[error("request to the API server timed out")]
     Late,
-    #[error("failed to take part: the gate for requests is closed")]
+    #[error("failed to send the request: the concurrency limit is closed")]
     Closed,
-    #[error("failed to find the volume of a claim: it is not bound")]
+    #[error("failed to resolve the volume of a claim: the claim is not bound")]
     Unbound,
-    #[error("failed to write a status without running into other writers")]
+    #[error("failed to write a status: too many conflicts")]
     Crowded,
 }
 
@@ -64,7 +64,7 @@ impl WriteError {
     }
 }
 
-/// The API server, as kubelets use it.
+/// The API server client of the kubelets.
 pub(super) struct Writes {
     nodes: Api<DynamicObject>,
     leases: Api<DynamicObject>,
@@ -73,7 +73,7 @@ pub(super) struct Writes {
     timeout: Duration,
 }
 
-/// Whether a word about a node found the node.
+/// Whether a report found its node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Heard {
     /// It is written.
@@ -85,9 +85,9 @@ pub(super) enum Heard {
 /// A node that has been registered.
 pub(super) struct Joined {
     pub(super) uid: String,
-    /// What was said of it. A node registers before it is ready.
+    /// The state at registration. A node registers before it is ready.
     pub(super) said: Word,
-    /// The volumes its status says it uses.
+    /// The volumes in use in its status.
     pub(super) in_use: BTreeSet<String>,
 }
 
@@ -102,14 +102,14 @@ impl Writes {
         }
     }
 
-    /// One request, when it is its turn and within the time limit.
+    /// Sends one request, with limited concurrency and a timeout.
     async fn send<T>(&self, request: impl Future<Output = Result<T, kube::Error>>) -> Result<T, WriteError> {
         let _turn = self.gate.acquire().await.map_err(|_| WriteError::Closed)?;
         tokio::time::timeout(self.timeout, request.map_err(WriteError::Api)).await.map_err(|_| WriteError::Late)?
     }
 
-    /// Registers a node with its status; the uid it is known by and the volumes it says it uses. A node of that name is taken over, as a kubelet does that
-    /// starts again: its labels are brought up to date, what others set stays.
+    /// Registers a node with its status. Returns its uid and volumes in use. An existing node with this name is taken
+    /// over, as by a restarted kubelet: its labels are updated, other fields are kept.
     pub(super) async fn register(&self, vm: &Vm, word: Word, at: Timestamp) -> Result<Joined, WriteError> {
         let name = vm.node_name.as_str();
         let wanted = decoded(object::node(vm, word.at_first(), at))?;
@@ -127,8 +127,8 @@ impl Writes {
             }
             Err(error) => return Err(error),
         };
-        // Some servers keep the status of a Node that is created, some want it said separately; and a node that is taken over
-        // may have been given up in the meantime.
+        // Some servers keep the status of a created Node, others need a separate write; and a node that is taken over
+        // may be marked Unknown.
         let present = listed(&node.data, "/status/conditions");
         let boot = node.data.pointer("/status/nodeInfo/bootID");
         if boot.is_none_or(|id| *id != object::boot_id(vm)) || !object::is_said(present, said) {
@@ -141,8 +141,8 @@ impl Writes {
         Ok(Joined { uid: node.metadata.uid.unwrap_or_default(), said, in_use })
     }
 
-    /// Writes what is said of a node into its conditions, beside those of others. The list is rewritten whole, so it is read
-    /// first and the write is bound to what was read.
+    /// Writes the state of a node into its conditions, next to foreign ones. The list is replaced, so it is read first
+    /// and the write is bound to that version.
     pub(super) async fn say(&self, node: &str, word: Word, at: Timestamp) -> Result<Heard, WriteError> {
         for _ in 0..5 {
             let present = match self.send(self.nodes.get(node)).await {
@@ -165,7 +165,7 @@ impl Writes {
         Err(WriteError::Crowded)
     }
 
-    /// Takes out the lease of a node that has just registered, or goes on with the one that is there.
+    /// Creates the lease of a registered node or continues with the existing one.
     pub(super) async fn take_out(
         &self,
         node: &str,
@@ -176,13 +176,13 @@ impl Writes {
         let lease = decoded(object::lease(node, uid, duration, at))?;
         match self.send(self.leases.create(&PostParams::default(), &lease)).await {
             Ok(_) => Ok(()),
-            // An older node's lease: it must become this node's, or it goes when that node's remains are collected.
+            // The lease of an older node must be taken over, or it is garbage-collected with that node.
             Err(error) if error.is_taken() => self.patch_lease(node, object::takeover(node, uid, at)).await,
             Err(error) => Err(error),
         }
     }
 
-    /// Renews a node's lease; one that was deleted is taken out again.
+    /// Renews a node's lease; a deleted lease is created again.
     pub(super) async fn renew(
         &self,
         node: &str,
@@ -200,7 +200,7 @@ impl Writes {
         self.send(self.leases.patch(node, &PatchParams::default(), &Patch::Merge(patch))).await.map(drop)
     }
 
-    /// Reports a pod as running. A pod that is gone or was replaced by another is none of our business any more.
+    /// Reports a pod as running. A missing or replaced pod is ignored.
     pub(super) async fn start(
         &self,
         (namespace, name): &PodKey,
@@ -213,7 +213,7 @@ impl Writes {
         settled(self.send(pods.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await)
     }
 
-    /// Says how a pod has ended, and removes it.
+    /// Reports the end of a pod and removes it.
     pub(super) async fn remove(
         &self,
         (namespace, name): &PodKey,
@@ -233,8 +233,7 @@ impl Writes {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// The volumes that a pod's claims stand for. A claim that is gone stands for none; one that has no volume yet is an error, to be
-    /// tried again.
+    /// Returns the volumes of a pod's claims. A missing claim has none; an unbound claim is an error, to be retried.
     pub(super) async fn mounts(&self, namespace: &str, claims: &[String]) -> Result<Vec<Mount>, WriteError> {
         let api: Api<PersistentVolumeClaim> = Api::namespaced(self.client.clone(), namespace);
         let volumes: Api<PersistentVolume> = Api::all(self.client.clone());
@@ -251,13 +250,13 @@ impl Writes {
         Ok(mounts)
     }
 
-    /// Says which volumes a node uses. The list is the kubelet's own, so it is simply written.
+    /// Reports the volumes in use of a node. Only the kubelet writes this list.
     pub(super) async fn say_in_use(&self, node: &str, in_use: &BTreeSet<String>) -> Result<(), WriteError> {
         let patch = json!({ "status": { "volumesInUse": Some(in_use).filter(|in_use| !in_use.is_empty()) } });
         settled(self.send(self.nodes.patch_status(node, &PatchParams::default(), &Patch::Merge(patch))).await)
     }
 
-    /// Marks an attachment as ours to undo, and says that it is done.
+    /// Adds the finalizer to an attachment and reports it as attached.
     pub(super) async fn attach(&self, attachment: &VolumeAttachment) -> Result<(), WriteError> {
         self.mark(attachment, |finalizers| {
             if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
@@ -271,7 +270,7 @@ impl Writes {
         gone_is_fine(self.send(api.patch_status(name, &PatchParams::default(), &Patch::Merge(status))).await)
     }
 
-    /// Lets an attachment go.
+    /// Removes the finalizer from an attachment.
     pub(super) async fn detach(&self, attachment: &VolumeAttachment) -> Result<(), WriteError> {
         self.mark(attachment, |finalizers| finalizers.retain(|finalizer| finalizer != FINALIZER)).await
     }
@@ -294,13 +293,13 @@ impl Writes {
         gone_is_fine(self.send(api.patch(name, &PatchParams::default(), &Patch::Merge(patch))).await)
     }
 
-    /// All objects of a kind, and the version of the list.
+    /// Lists all objects of a kind, with the version of the list.
     pub(super) async fn list<K: Listed>(&self) -> Result<(Vec<K>, String), WriteError> {
         let all = self.send(Api::<K>::all(self.client.clone()).list(&ListParams::default())).await?;
         Ok((all.items, all.metadata.resource_version.unwrap_or_default()))
     }
 
-    /// Not through the gate: a watch stays open.
+    /// Not limited by the concurrency: a watch stays open.
     pub(super) async fn watch<K: Listed>(
         &self,
         version: &str,
@@ -351,7 +350,7 @@ mod tests {
     #[case("Conflict", 409, true)]
     #[case("InternalError", 500, false)]
     #[case("Forbidden", 403, false)]
-    fn a_pod_that_is_gone_or_replaced_is_settled(#[case] reason: &str, #[case] code: u16, #[case] done: bool) {
+    fn missing_or_replaced_pod_is_ignored(#[case] reason: &str, #[case] code: u16, #[case] done: bool) {
         let status = kube::core::Status { reason: reason.into(), code, ..kube::core::Status::default() };
         let answer: Result<(), _> = Err(WriteError::Api(kube::Error::Api(Box::new(status))));
         assert_eq!(settled(answer).is_ok(), done);

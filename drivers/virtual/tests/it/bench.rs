@@ -1,4 +1,4 @@
-//! A cloud, a class and short words to ask with.
+//! A cloud, a class and helpers for calls.
 
 use std::sync::Arc;
 use std::time::Duration;

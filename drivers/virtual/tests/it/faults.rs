@@ -1,4 +1,4 @@
-//! Calls that go wrong on demand, and what the cloud did in spite of it.
+//! Tests of injected faults and of the effects of the faulty calls.
 
 use driver::{Call, Code, Driver, Method};
 use driver_virtual::{CallEnd, Config, Doubles, Fault, Quotas, Script};
@@ -9,7 +9,7 @@ use crate::bench::{Environment, SECOND};
 
 /// Shows VIR-4.
 #[tokio::test(start_paused = true)]
-async fn the_next_creates_fail_as_told_and_make_nothing() {
+async fn next_creates_fail_as_scripted_and_create_nothing() {
     let environment = Environment::new(Config::default());
     environment.cloud.inject(Script::next(Method::Create, Fault::Fail(Code::ResourceExhausted)).times(2));
     for _ in 0..2 {
@@ -25,10 +25,7 @@ async fn the_next_creates_fail_as_told_and_make_nothing() {
 #[case(Doubles::Prevented, 1)]
 #[case(Doubles::Allowed, 2)]
 #[tokio::test(start_paused = true)]
-async fn a_lost_answer_leaves_a_vm_behind_and_creating_again_shows_who_prevents_doubles(
-    #[case] doubles: Doubles,
-    #[case] vms: usize,
-) {
+async fn lost_response_leaves_a_vm_and_shows_duplicate_handling(#[case] doubles: Doubles, #[case] vms: usize) {
     let environment = Environment::new(Config { doubles, ..Config::default() });
     environment.cloud.inject(Script::next(Method::Create, Fault::LoseAnswer(Code::Unavailable)));
     assert_eq!(environment.create("m").await.unwrap_err().code(), Code::Unavailable);
@@ -60,7 +57,7 @@ async fn a_delayed_call_takes_that_much_longer() {
 
 /// Shows VIR-4.
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_gives_the_same_day() {
+async fn same_seed_has_the_same_result() {
     let day = || async {
         let environment = Environment::new(Config::default());
         environment.cloud.inject(Script::always(Fault::Fail(Code::Internal)).with_chance(0.5));
@@ -77,11 +74,11 @@ async fn the_same_seed_gives_the_same_day() {
 
 /// Shows VIR-3.
 #[tokio::test(start_paused = true)]
-async fn a_class_has_a_quota_of_its_own_and_leaves_room_for_others() {
+async fn class_quota_leaves_capacity_for_other_classes() {
     let environment = Environment::new(Config::default()).with_spec(serde_json::json!({ "quota": 1 }));
     environment.create("a").await.unwrap();
     assert_eq!(environment.create("b").await.unwrap_err().code(), Code::ResourceExhausted);
-    environment.create("a").await.expect("a machine that has its VM does not need room for it");
+    environment.create("a").await.expect("a machine with a VM needs no quota");
 
     let environment = environment.with_spec(serde_json::json!({}));
     environment.create("b").await.unwrap();

@@ -1,4 +1,4 @@
-//! A cloud and a cluster in memory, with the kubelets between them at work.
+//! A cloud and an in-memory cluster with simulated kubelets.
 
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -25,7 +25,7 @@ pub(crate) struct NodeFixture {
 }
 
 impl NodeFixture {
-    /// Its kubelets are at work.
+    /// Creates the fixture with running kubelets.
     pub(crate) fn new(spec: Value, node_life: NodeLife) -> Self {
         let environment = Environment::new(Config { node_life, ..Config::default() }).with_spec(spec);
         let server = Server::new(Options::new(now(), 1));
@@ -35,13 +35,13 @@ impl NodeFixture {
         fixture
     }
 
-    /// Lets the kubelets work.
+    /// Starts the kubelets.
     pub(crate) fn start(&self) {
         let (cloud, client, stop) = (self.environment.cloud.clone(), self.client.clone(), self.stop.child_token());
         self.tasks.spawn(async move { cloud.run_nodes(client, stop).await });
     }
 
-    /// Lets them stop, and waits until they have.
+    /// Stops the kubelets and waits until they have stopped.
     pub(crate) async fn stop(&mut self) {
         self.stop.cancel();
         self.tasks.close();
@@ -53,7 +53,7 @@ impl NodeFixture {
         tokio::time::sleep(Duration::from_secs(seconds)).await;
     }
 
-    /// What a watch of a kind shows, in words, each as long as it is another than the one before it.
+    /// Returns the distinct consecutive texts that a watch of a kind shows.
     pub(crate) fn watch<K>(&self, word: impl Fn(&K) -> Option<String> + Send + 'static) -> Arc<Mutex<Vec<String>>>
     where
         K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + 'static,
@@ -74,7 +74,7 @@ impl NodeFixture {
         words
     }
 
-    /// Makes the VM of a machine and waits until its node is there.
+    /// Creates the VM of a machine and waits until its node exists.
     pub(crate) async fn join(&self, machine: &str) -> Vm {
         self.environment.create(machine).await.unwrap();
         self.pass(2).await;
@@ -136,7 +136,7 @@ impl NodeFixture {
         found.and_then(|condition| condition["status"].as_str()).unwrap_or_default().to_owned()
     }
 
-    /// Says of a pod what is said of the pods of a node that was marked Failed.
+    /// Marks a pod not ready, as done for the pods of a node marked Unknown.
     pub(crate) async fn say_pod_not_ready(&self, name: &str) {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         let patch = json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } });
@@ -148,13 +148,13 @@ impl NodeFixture {
         pods.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// Removes a pod at once, as an impatient user does.
+    /// Removes a pod immediately, like a forced deletion by a user.
     pub(crate) async fn force_delete_pod(&self, name: &str) {
         let pods: Api<Pod> = Api::default_namespaced(self.client.clone());
         pods.delete(name, &DeleteParams::default().grace_period(0)).await.unwrap();
     }
 
-    /// Changes a node as someone else would.
+    /// Changes a node like another client.
     pub(crate) async fn patch_node(&self, name: &str, patch: Value) {
         let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(self.client.clone());
         let (patch, params) = (Patch::Merge(patch), PatchParams::default());
@@ -171,7 +171,7 @@ impl NodeFixture {
         nodes.delete(name, &DeleteParams::default()).await.unwrap();
     }
 
-    /// How many requests of this kind the server has answered, whatever the answer.
+    /// Returns the number of requests of this kind, whatever their response.
     pub(crate) fn requests(&self, verb: &str, resource: &str) -> usize {
         let requests = self.server.requests();
         requests.iter().filter(|entry| entry.tally.verb == verb && entry.tally.resource == resource).count()

@@ -1,4 +1,4 @@
-//! A cloud whose readers look at the past, and one that does not prevent doubles.
+//! Tests of lagging reads, and of a cloud that allows duplicates.
 
 use driver::Code;
 use driver_virtual::{Config, Doubles};
@@ -38,7 +38,7 @@ async fn a_create_is_not_fooled_by_the_lag() {
 
 /// Shows VIR-6, MC-W49.
 #[tokio::test(start_paused = true)]
-async fn where_doubles_are_possible_status_shows_them_at_once() {
+async fn duplicates_are_visible_in_status_immediately() {
     let config = Config { doubles: Doubles::Allowed, status_lag: 60 * SECOND, ..Config::default() };
     let environment = Environment::new(config);
     let first = environment.create("m").await.unwrap();
@@ -48,5 +48,5 @@ async fn where_doubles_are_possible_status_shows_them_at_once() {
     assert_eq!(environment.status("m").await.unwrap_err().code(), Code::OutOfRange);
     assert_eq!(environment.list().await.unwrap().len(), 2);
     environment.delete("m").await.unwrap();
-    assert!(environment.cloud.vms().is_empty(), "a deletion by name takes all of them");
+    assert!(environment.cloud.vms().is_empty(), "a deletion by name deletes all of them");
 }

@@ -1,4 +1,4 @@
-//! VMs that boot, die, hang, come back and go.
+//! Tests of VMs that boot, fail, hang, recover and are deleted.
 
 use api::view::PersistentVolumeSpec;
 use driver::{Call, Code, Driver, MachineRequest};
@@ -38,7 +38,7 @@ async fn a_vm_takes_its_time_to_come_and_to_go() {
 
 /// Shows VIR-2.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_goes_on_when_its_caller_does_not_wait() {
+async fn deletion_continues_after_its_caller_ends() {
     let environment = Environment::new(Config::default()).with_spec(json!({ "deleteLatency": "10s" }));
     environment.create("m").await.unwrap();
     let _dropped = tokio::time::timeout(SECOND, environment.delete("m")).await;
@@ -46,7 +46,7 @@ async fn a_deletion_goes_on_when_its_caller_does_not_wait() {
     assert_eq!(
         environment.status("m").await.unwrap_err().code(),
         Code::NotFound,
-        "a VM on its way out must not be adopted"
+        "a VM that is being deleted must not be adopted"
     );
     assert_eq!(environment.create("m").await.unwrap_err().code(), Code::Aborted);
     tokio::time::sleep(9 * SECOND).await;
@@ -56,14 +56,14 @@ async fn a_deletion_goes_on_when_its_caller_does_not_wait() {
 
 /// Shows VIR-7.
 #[tokio::test(start_paused = true)]
-async fn a_dead_vm_is_still_there_until_it_is_revived_and_boots_again() {
+async fn vm_without_power_exists_and_boots_when_revived() {
     let environment = Environment::new(Config::default()).with_spec(json!({ "bootLatency": "30s" }));
     environment.create("m").await.unwrap();
     tokio::time::sleep(30 * SECOND).await;
     let vm = only_vm(&environment);
     environment.cloud.kill(&vm.id);
     assert_eq!(state(&environment), State::Off);
-    environment.status("m").await.expect("it is still paid for");
+    environment.status("m").await.expect("it still incurs cost");
     environment.cloud.revive(&vm.id);
     assert_eq!((state(&environment), only_vm(&environment).boots), (State::Booting, 2));
     tokio::time::sleep(30 * SECOND).await;
@@ -72,7 +72,7 @@ async fn a_dead_vm_is_still_there_until_it_is_revived_and_boots_again() {
 
 /// Shows VIR-7.
 #[tokio::test(start_paused = true)]
-async fn a_vm_that_hung_goes_on_where_it_stood() {
+async fn revived_hung_vm_continues() {
     let environment = Environment::new(Config::default());
     environment.create("m").await.unwrap();
     tokio::time::sleep(SECOND).await;
@@ -94,7 +94,7 @@ async fn a_reclaimed_vm_is_gone_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_machine_whose_vm_is_of_another_kind_is_told_so() {
+async fn create_with_another_vm_type_is_rejected() {
     let environment = Environment::new(Config::default());
     environment.create("m").await.unwrap();
     let environment = environment.with_spec(json!({ "cluster": "ours", "instanceType": "huge" }));

@@ -1,9 +1,9 @@
-//! The virtual cloud, seen from outside.
+//! Tests of the virtual cloud through its public API.
 
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "a test may die of what it did not expect, and clippy does not see that its words are part of it"
+    reason = "tests panic on unexpected errors, and clippy does not recognize the helpers as test code"
 )]
 
 mod bench;
@@ -45,7 +45,7 @@ async fn a_cloud_that_shows_late_what_it_did_keeps_the_contract() {
     let config =
         Config { capabilities: Capabilities::ALL, status_lag: 5 * SECOND, list_lag: 20 * SECOND, ..Config::default() };
     let at_once = conformance::run(|| Environment::new(config.clone())).await;
-    assert!(!at_once.passed(), "it does not show at once what it did:\n{at_once}");
+    assert!(!at_once.passed(), "changes are visible with a delay:\n{at_once}");
     let timing = Timing { shows_within: 30 * SECOND, ..Timing::IMMEDIATE };
     let report = conformance::run(|| Environment { timing, ..Environment::new(config.clone()) }).await;
     assert!(report.passed(), "{report}");

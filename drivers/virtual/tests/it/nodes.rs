@@ -1,4 +1,4 @@
-//! Node life, against the API server in memory.
+//! Tests of simulated nodes with the in-memory API server.
 
 use driver_virtual::node_life::{READY_ANNOTATION, RUNDOWN_ANNOTATION};
 use driver_virtual::{Monitor, NodeLife, State};
@@ -38,7 +38,7 @@ async fn a_vm_that_has_booted_is_a_ready_node_with_a_lease() {
 
 /// Shows VIR-12.
 #[tokio::test(start_paused = true)]
-async fn a_node_registers_before_it_is_ready_as_with_a_real_kubelet() {
+async fn node_registers_before_it_is_ready() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     let words = fixture.watch::<Node>(|node| {
         let mut conditions = node.status.iter().flat_map(|status| status.conditions.iter().flatten());
@@ -51,7 +51,7 @@ async fn a_node_registers_before_it_is_ready_as_with_a_real_kubelet() {
 
 /// Shows VIR-12.
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_has_ended_says_how_before_it_is_gone_as_with_a_real_kubelet() {
+async fn ended_pod_reports_its_exit_code_before_removal() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     fixture.join("m").await;
     fixture.bind("quick", "m", &json!({}));
@@ -90,7 +90,7 @@ async fn a_vm_may_never_join_or_never_be_ready() {
 
 /// Shows VIR-8.
 #[tokio::test(start_paused = true)]
-async fn an_hour_of_a_healthy_node_is_leases_and_a_few_heartbeats() {
+async fn healthy_node_writes_leases_and_a_few_heartbeats() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     fixture.join("m").await;
     assert!(fixture.requests("create", "nodes") == 1 && fixture.requests("create", "leases") == 1);
@@ -106,17 +106,17 @@ async fn an_hour_of_a_healthy_node_is_leases_and_a_few_heartbeats() {
 
 /// Shows VIR-8.
 #[tokio::test(start_paused = true)]
-async fn a_dead_vm_falls_silent_is_marked_failed_after_the_grace_and_comes_back() {
+async fn dead_vm_becomes_unknown_after_the_grace_period_and_recovers() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     let vm = fixture.join("m").await;
     fixture.environment.cloud.kill(&vm.id);
     fixture.pass(27).await;
-    assert_eq!(fixture.ready("m"), "True", "nobody has noticed yet");
+    assert_eq!(fixture.ready("m"), "True", "the grace period has not ended");
     fixture.server.forget_requests();
     fixture.pass(300).await;
     assert_eq!(fixture.requests("patch", "leases"), 0);
     assert_eq!((fixture.ready("m"), fixture.condition("m", "DiskPressure")), ("Unknown".into(), "Unknown".into()));
-    assert_eq!(fixture.requests("patch", "nodes/status"), 1, "it is said once");
+    assert_eq!(fixture.requests("patch", "nodes/status"), 1, "written once");
 
     fixture.environment.cloud.revive(&vm.id);
     fixture.pass(2).await;
@@ -125,7 +125,7 @@ async fn a_dead_vm_falls_silent_is_marked_failed_after_the_grace_and_comes_back(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_vm_that_hung_speaks_at_once_when_it_goes_on() {
+async fn revived_hung_vm_reports_immediately() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     let vm = fixture.join("m").await;
     fixture.environment.cloud.hang(&vm.id);
@@ -139,7 +139,7 @@ async fn a_vm_that_hung_speaks_at_once_when_it_goes_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_a_monitor_a_silent_node_keeps_its_last_word() {
+async fn silent_node_without_a_monitor_keeps_its_conditions() {
     let fixture = NodeFixture::new(json!({}), NodeLife { monitor: Monitor::Absent, ..NodeLife::default() });
     let vm = fixture.join("m").await;
     fixture.environment.cloud.kill(&vm.id);
@@ -148,7 +148,7 @@ async fn without_a_monitor_a_silent_node_keeps_its_last_word() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deleted_vm_is_silent_from_the_beginning_and_its_node_is_left_to_others() {
+async fn deleted_vm_is_silent_and_its_node_is_kept() {
     let fixture = NodeFixture::new(json!({ "deleteLatency": "1m" }), NodeLife::default());
     fixture.join("m").await;
     let stop = tokio::time::timeout(SECOND, fixture.environment.delete("m")).await;
@@ -158,11 +158,11 @@ async fn a_deleted_vm_is_silent_from_the_beginning_and_its_node_is_left_to_other
     fixture.pass(300).await;
     assert!(fixture.environment.cloud.vms().is_empty());
     assert_eq!(fixture.requests("patch", "leases"), 0);
-    assert_eq!(fixture.ready("m"), "Unknown", "the node object is not the kubelet's to delete");
+    assert_eq!(fixture.ready("m"), "Unknown", "the kubelet does not delete its Node");
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_others_write_on_a_node_survives_heartbeats_and_reboots() {
+async fn foreign_fields_of_a_node_survive_heartbeats_and_reboots() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     let vm = fixture.join("m").await;
     fixture
@@ -229,7 +229,7 @@ async fn a_pod_starts_on_its_node_and_ends_within_its_grace() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_has_the_last_word_on_whether_its_pods_are_ready() {
+async fn kubelet_overrides_the_readiness_of_its_pods() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     let vm = fixture.join("m").await;
     fixture.bind("p", "m", &json!({}));
@@ -242,7 +242,7 @@ async fn a_kubelet_has_the_last_word_on_whether_its_pods_are_ready() {
     fixture.pass(60).await;
     fixture.say_pod_not_ready("p").await; // as the node-lifecycle controller does
     fixture.pass(60).await;
-    assert_eq!(fixture.pod_ready("p"), "False", "a silent kubelet says nothing");
+    assert_eq!(fixture.pod_ready("p"), "False", "a silent kubelet does not write");
     fixture.environment.cloud.revive(&vm.id);
     fixture.pass(1).await;
     assert_eq!(fixture.pod_ready("p"), "True");
@@ -265,7 +265,7 @@ async fn the_pods_of_a_dead_vm_stay_until_it_is_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_a_finalizer_is_ended_once_and_left_to_whoever_holds_it() {
+async fn pod_with_a_finalizer_is_ended_once_and_kept() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     fixture.join("m").await;
     fixture.bind("p", "m", &json!({ "finalizers": ["example.com/hold"] }));
@@ -278,7 +278,7 @@ async fn a_pod_with_a_finalizer_is_ended_once_and_left_to_whoever_holds_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kubelets_outlast_a_bad_api_server() {
+async fn kubelets_survive_api_server_errors() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     let faults = fixture.server.faults();
     faults.on(Verb::WRITES).times(7).fail();
@@ -299,7 +299,7 @@ async fn kubelets_outlast_a_bad_api_server() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn kubelets_that_were_stopped_go_on_with_what_they_find() {
+async fn restarted_kubelets_continue_with_the_existing_state() {
     let mut fixture = NodeFixture::new(json!({}), NodeLife::default());
     fixture.join("m").await;
     fixture.stop().await;
@@ -309,12 +309,12 @@ async fn kubelets_that_were_stopped_go_on_with_what_they_find() {
     fixture.start();
     fixture.pass(2).await;
     assert_eq!((fixture.ready("m"), fixture.pod_phase("p")), ("True".into(), "Running".into()));
-    assert_eq!(fixture.requests("patch", "nodes/status"), 0, "the node says already what there is to say");
+    assert_eq!(fixture.requests("patch", "nodes/status"), 0, "the status is already up to date");
     assert!(fixture.requests("patch", "leases") >= 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_was_given_up_while_the_kubelets_were_stopped_is_ready_again_at_once() {
+async fn unknown_node_is_ready_again_after_a_kubelet_restart() {
     let mut fixture = NodeFixture::new(json!({}), NodeLife::default());
     fixture.join("m").await;
     fixture.stop().await;
@@ -326,7 +326,7 @@ async fn a_node_that_was_given_up_while_the_kubelets_were_stopped_is_ready_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_hundred_nodes_join_at_once_and_stay() {
+async fn two_hundred_nodes_join_concurrently_and_stay() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     for i in 0..200 {
         fixture.environment.create(&format!("m{i}")).await.unwrap();
@@ -343,7 +343,7 @@ async fn two_hundred_nodes_join_at_once_and_stay() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_seed_makes_the_same_requests_in_the_same_order() {
+async fn same_seed_sends_the_same_requests_in_the_same_order() {
     let day = || async {
         let fixture = NodeFixture::new(json!({}), NodeLife::default());
         fixture.server.faults().on(Verb::WRITES).with_probability(0.2).fail();
@@ -360,11 +360,11 @@ async fn the_same_seed_makes_the_same_requests_in_the_same_order() {
     };
     let (one, two) = (day().await, day().await);
     assert!(one.len() > 500, "{} requests", one.len());
-    assert!(one == two, "two days with the same seed differ");
+    assert!(one == two, "two runs with the same seed differ");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_went_while_nobody_watched_is_forgotten() {
+async fn pod_removed_while_kubelets_were_stopped_is_dropped() {
     let fixture = NodeFixture::new(json!({}), NodeLife::default());
     fixture.server.faults().on(Verb::Watch).of("pods").once().drop_watch(After::Time(100 * SECOND));
     fixture.server.faults().on(Verb::List).of("pods").skipping(1).times(6).be_unavailable();

@@ -14,17 +14,17 @@ const SIZE: Resources = Resources { cpu_millis: 1500, memory: 1 << 30 };
 
 /// Shows HST-10.
 #[test]
-fn hierarchies_are_found_by_what_is_mounted() {
+fn hierarchies_are_read_from_the_mounts() {
     let first = Hierarchies::of(V1).unwrap();
     let expected = ["cgroup|cpu,cpuacct|cpu,cpuacct", "cgroup|memory|memory", "cgroup|none,name=systemd|systemd"];
-    assert_eq!(first.mounts(), expected, "each once, and none of version 2 beside them");
+    assert_eq!(first.mounts(), expected, "each once, without version 2");
     let second = Hierarchies::of(V2).unwrap();
     assert_eq!(second, Hierarchies::V2("/sys/fs/cgroup".into()));
     assert_eq!(second.mounts(), ["cgroup2||"]);
     assert_eq!(Hierarchies::of("25 1 0:23 / / rw - ext4 /dev/vda rw\n"), None);
 }
 
-/// A folder that looks like a cgroup file system, as far as files can.
+/// A folder with the files of a cgroup file system.
 fn root(files: &[(&str, &str)]) -> tempfile::TempDir {
     let root = tempfile::tempdir().unwrap();
     for (file, text) in files {
@@ -41,7 +41,7 @@ fn read(root: &tempfile::TempDir, file: &str) -> String {
 
 /// Shows HST-10.
 #[test]
-fn a_v2_machine_has_limits_by_controllers_that_the_root_hands_on() {
+fn a_v2_machine_has_limits_from_delegated_controllers() {
     let files = [
         ("cgroup.controllers", "cpu memory rdma\n"),
         ("cgroup.subtree_control", ""),
@@ -57,7 +57,7 @@ fn a_v2_machine_has_limits_by_controllers_that_the_root_hands_on() {
         (read(&root, "m/cpu.max").as_str(), read(&root, "m/memory.max").as_str()),
         ("150000 100000", "1073741824")
     );
-    assert_eq!(read(&root, "cgroup.subtree_control"), "+memory", "the last of those that were written");
+    assert_eq!(read(&root, "cgroup.subtree_control"), "+memory", "the last write");
     assert_eq!(
         read(&root, "m/cgroup.subtree_control"),
         "",
@@ -92,20 +92,20 @@ fn a_v1_machine_has_limits_and_the_cpus_of_its_host() {
 }
 
 #[test]
-fn what_is_there_is_seen_and_processes_of_children_are_found() {
+fn existing_cgroups_and_processes_of_children_are_found() {
     let root = root(&[("a/m/kubepods/pod/cgroup.procs", "12\n7\n"), ("a/m/cgroup.procs", "7\n"), ("b/other", "")]);
     let all = ["a", "b"].map(|name| (root.path().join(name), name.to_owned()));
     let groups = MachineCgroups::new(Hierarchies::V1(all.to_vec()), "m".into());
     assert_eq!((groups.seen(), groups.processes()), (steps::Cgroups::Some, vec![7, 12]));
     fs::create_dir(root.path().join("b/m")).unwrap();
     assert_eq!(groups.seen(), steps::Cgroups::All);
-    let nobody = MachineCgroups::new(groups.hierarchies().clone(), "n".into());
-    assert_eq!((nobody.seen(), nobody.processes()), (steps::Cgroups::Absent, Vec::new()));
+    let missing = MachineCgroups::new(groups.hierarchies().clone(), "n".into());
+    assert_eq!((missing.seen(), missing.processes()), (steps::Cgroups::Absent, Vec::new()));
 }
 
 /// Shows HST-10.
 #[test]
-fn what_an_earlier_life_left_below_is_cleared_before_a_start() {
+fn children_of_an_earlier_run_are_removed_before_a_start() {
     let root = root(&[("m/cgroup.subtree_control", "memory\n")]);
     fs::create_dir_all(root.path().join("m/kubepods/pod")).unwrap();
     let groups = MachineCgroups::new(Hierarchies::V2(root.path().into()), "m".into());
@@ -121,5 +121,5 @@ fn the_innermost_cgroup_is_removed_first() {
     let groups = MachineCgroups::new(Hierarchies::V2(root.path().into()), "m".into());
     assert_eq!(groups.remove().unwrap(), Removal::Done);
     assert_eq!(groups.seen(), steps::Cgroups::Absent);
-    assert_eq!(groups.remove().unwrap(), Removal::Done, "and it may be repeated");
+    assert_eq!(groups.remove().unwrap(), Removal::Done, "the removal can be repeated");
 }

@@ -20,7 +20,7 @@ fn told(spec: &Value) -> String {
 }
 
 #[test]
-fn a_plain_class_is_read_and_what_it_does_not_say_has_defaults() {
+fn a_minimal_class_is_decoded_with_defaults() {
     let (scope, spec) = decode(&spec(), Faults::default()).unwrap();
     assert_eq!(scope, Scope { cluster: "shoot".into(), state: STATE_DIRECTORY.into() });
     assert_eq!(spec.size, Resources { cpu_millis: 500, memory: 512 << 20 });
@@ -30,7 +30,7 @@ fn a_plain_class_is_read_and_what_it_does_not_say_has_defaults() {
 }
 
 #[test]
-fn a_class_that_says_everything_is_read() {
+fn a_complete_class_is_decoded() {
     let mut spec = spec();
     let more = json!({
         "stateDirectory": "/state", "prefixLength": 16, "gateway": "10.77.0.1", "kubelet": "/opt/kubelet",
@@ -71,14 +71,14 @@ fn a_class_that_says_everything_is_read() {
 #[case("kubelet", json!("kubelet"), "providerSpec.kubelet: Invalid value")]
 #[case("mounts", json!([{ "hostPath": "/a" }]), "providerSpec.mounts[0].path: Required value")]
 #[case("hostBudget", json!({ "cpu": true }), "providerSpec.hostBudget.cpu: Invalid value: true")]
-fn each_fault_of_a_class_is_named(#[case] key: &str, #[case] value: Value, #[case] expected: &str) {
+fn each_error_in_a_class_is_reported(#[case] key: &str, #[case] value: Value, #[case] expected: &str) {
     let told = told(&with(key, value));
     assert!(told.contains(expected), "{told}");
 }
 
 /// Shows HST-1, OPR-20.
 #[test]
-fn everything_that_an_empty_class_lacks_is_told_at_once() {
+fn all_missing_fields_are_reported_together() {
     let told = told(&json!({}));
     for field in ["cluster", "rootImage", "cpu", "memory", "bridge", "addresses"] {
         assert!(told.contains(&format!("providerSpec.{field}: Required value")), "{field} in {told}");
@@ -87,7 +87,7 @@ fn everything_that_an_empty_class_lacks_is_told_at_once() {
 
 /// Shows HST-1.
 #[test]
-fn a_class_that_can_make_nothing_still_says_where_to_look() {
+fn an_invalid_class_still_has_a_scope() {
     let scope = fields::scope_of(&json!({ "cluster": "shoot", "cpu": "much" }), STATE_DIRECTORY).unwrap();
     assert_eq!(scope.cluster, "shoot");
     assert!(fields::scope_of(&json!("spec"), STATE_DIRECTORY).is_err());

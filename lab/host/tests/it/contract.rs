@@ -1,4 +1,4 @@
-//! The driver keeps the contract of all drivers, on this host and its clock.
+//! The contract of all drivers, on this host and with its clock.
 
 use cloud_fakes::one_host::contract;
 
@@ -7,8 +7,8 @@ use crate::namespaces::inside;
 
 /// Shows HST-11, HST-12.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_host_driver_keeps_the_contract_and_leaves_nothing_behind() {
-    if inside("contract::the_host_driver_keeps_the_contract_and_leaves_nothing_behind") {
+async fn the_host_driver_satisfies_the_contract() {
+    if inside("contract::the_host_driver_satisfies_the_contract") {
         contract::keeps(|| Some(Fixture::new())).await;
     }
 }

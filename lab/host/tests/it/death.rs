@@ -1,4 +1,4 @@
-//! A driver that is killed without warning at any moment, and the one that comes after it.
+//! A driver that is killed at any moment, and the next one.
 
 use std::fs;
 use std::time::Duration;
@@ -9,24 +9,24 @@ use cloud_fakes::one_host::death::{Deaths, obey};
 use crate::fixture::{Fixture, inits};
 use crate::namespaces::inside;
 
-/// By itself it does nothing: the other test starts it and kills it.
+/// Does nothing by itself: the other test runs it as a process and kills it.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_victim_of_the_other_test() {
+async fn victim() {
     obey::<Fixture>().await;
 }
 
 /// Shows HST-4, HST-15.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_driver_killed_at_any_moment_leaves_nothing_that_the_next_cannot_finish_or_remove() {
-    if !inside("death::a_driver_killed_at_any_moment_leaves_nothing_that_the_next_cannot_finish_or_remove") {
+async fn a_killed_driver_can_be_continued_by_the_next_one() {
+    if !inside("death::a_killed_driver_can_be_continued_by_the_next_one") {
         return;
     }
-    let deaths = Deaths { victim: "death::the_victim_of_the_other_test", step: Duration::from_millis(5), most: 200 };
+    let deaths = Deaths { victim: "death::victim", step: Duration::from_millis(5), most: 200 };
     let fixture = Fixture::new();
     deaths.play(&fixture, |name| left(&fixture, name)).await;
 }
 
-/// How far the victim came, for a person who reads the log.
+/// Describes the progress of the victim for the log.
 fn left(fixture: &Fixture, name: &str) -> String {
     let files = fs::read_dir(fixture.home(name)).map_or(0, Iterator::count);
     let traces = fixture.traces();

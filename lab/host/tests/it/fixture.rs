@@ -1,4 +1,4 @@
-//! A state directory, a root image, and what the host shows of machines.
+//! A state directory, a root image, and observations of machines on the host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,12 +15,12 @@ use serde_json::{Value, json};
 
 use crate::namespaces::{cgroups, prefix};
 
-/// Writes down that it ran, and with what around it.
+/// Records its environment.
 pub(crate) const USER_DATA: &str = "#!/bin/sh\n\
     { cat /proc/sys/kernel/hostname; readlink /proc/1/root; } >/seen\n\
     cat /proc/self/mounts >/mounts\nsync\ntrap exit TERM\nsleep 1000000 & wait\n";
 
-/// What the tests of one process share.
+/// Shared by the tests of one process.
 pub(crate) struct Fixture {
     folder: tempfile::TempDir,
 }
@@ -61,7 +61,7 @@ impl OneHost for Fixture {
         class
     }
 
-    /// Cgroups are not namespaced.
+    /// Cgroups are not namespaced, so names have a prefix.
     fn machine(&self, name: &str) -> String {
         machine(name)
     }
@@ -80,7 +80,8 @@ impl OneHost for Fixture {
     }
 }
 
-/// The inits of machines of this name, as the kernel shows them: the first processes of namespaces below ours, in a cgroup of that name.
+/// Returns the init processes of machines with this name: the first processes of PID namespaces below the current one,
+/// in a cgroup with that name.
 pub(crate) fn inits(machine: &str) -> Vec<i32> {
     let processes = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().into_string().ok());
     processes
@@ -95,7 +96,7 @@ pub(crate) fn inits(machine: &str) -> Vec<i32> {
         .collect()
 }
 
-/// Everything of which a machine could leave something: mounts, links, cgroups, processes, files.
+/// Returns everything that a machine could leave behind: mounts, links, cgroups, processes, files.
 fn traces(state: &Path) -> BTreeSet<String> {
     let mut traces = BTreeSet::new();
     let each = |text: String, what: &str| text.lines().map(|line| format!("{what}: {line}")).collect::<Vec<_>>();
@@ -116,7 +117,7 @@ fn traces(state: &Path) -> BTreeSet<String> {
     traces
 }
 
-/// A name of a machine of this test.
+/// Returns the name of a machine of this test.
 pub(crate) fn machine(name: &str) -> String {
     format!("{}-{name}", prefix())
 }

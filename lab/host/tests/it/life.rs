@@ -1,4 +1,4 @@
-//! What a machine is while it runs.
+//! A running machine.
 
 use std::fs;
 use std::time::Duration;
@@ -17,13 +17,13 @@ async fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         }
         sleep(Duration::from_millis(20)).await;
     }
-    panic!("{what} did not come about within 10 s");
+    panic!("timed out after 10 s waiting for {what}");
 }
 
 /// Shows HST-7.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own() {
-    if !inside("life::the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own") {
+async fn the_init_runs_the_user_data_in_a_separate_root_and_network() {
+    if !inside("life::the_init_runs_the_user_data_in_a_separate_root_and_network") {
         return;
     }
     let (fixture, call) = (Fixture::new(), Call::default());
@@ -35,18 +35,18 @@ async fn the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own() {
 
     let upper = fixture.home(&name).join("upper");
     let read = |file: &str| fs::read_to_string(upper.join(file)).ok().filter(|text| !text.is_empty());
-    let seen = until("what the user data saw", || read("seen").filter(|text| text.lines().count() == 2)).await;
+    let seen = until("the output of the user data", || read("seen").filter(|text| text.lines().count() == 2)).await;
     assert_eq!(seen, format!("{name}\n/\n"));
-    let mounts = until("its mounts", || read("mounts")).await;
+    let mounts = until("the mounts", || read("mounts")).await;
     let points: Vec<_> = mounts.lines().filter_map(|line| line.split(' ').nth(1)).collect();
     let foreign = points.iter().any(|point| point.contains(".host") || point.contains("/clusters/"));
     assert!(!foreign && mounts.starts_with("overlay / "), "{mounts}");
-    // The host reaches it over the bridge: the link is up on both ends and has its address.
+    // The host reaches the machine over the bridge: the link is up on both ends and has its address.
     let ping = |address: &str| {
         std::net::TcpStream::connect_timeout(&format!("{address}:1").parse().unwrap(), Duration::from_secs(2))
     };
     let refused = ping("10.76.1.1").unwrap_err().kind();
-    assert_eq!(refused, std::io::ErrorKind::ConnectionRefused, "somebody there refuses; nobody there would be silent");
+    assert_eq!(refused, std::io::ErrorKind::ConnectionRefused, "a refused connection shows that the address is in use");
     assert_eq!(fs::read_link(format!("/proc/{}/root", inits(&name)[0])).unwrap().to_str(), Some("/"));
 
     Fixture::driver().delete(&call, &fixture.request(&name)).await.unwrap();
@@ -55,13 +55,13 @@ async fn the_init_runs_the_user_data_in_a_root_and_a_network_of_its_own() {
 
 /// Shows HST-6.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_process_finds_its_machines_and_starts_one_that_ended_again() {
-    if inside("life::a_new_process_finds_its_machines_and_starts_one_that_ended_again") {
+async fn a_new_driver_finds_machines_and_restarts_exited_ones() {
+    if inside("life::a_new_driver_finds_machines_and_restarts_exited_ones") {
         end_and_start_again().await;
     }
 }
 
-/// A machine is found by another driver, ends, and is started again with cgroups that its earlier life has left.
+/// Another driver finds a machine, which exits and is started again with the cgroups of its earlier run.
 async fn end_and_start_again() {
     let (fixture, call) = (Fixture::new(), Call::default());
     let name = machine("found");
@@ -71,16 +71,16 @@ async fn end_and_start_again() {
     let other = Fixture::driver();
     assert_eq!(other.status(&call, &request).await.unwrap().provider_id, made.provider_id);
     assert_eq!(other.create(&call, &request).await.unwrap().provider_id, made.provider_id);
-    assert_eq!(inits(&name), init, "it was left alone");
+    assert_eq!(inits(&name), init, "the machine must not be restarted");
 
     assert!(std::process::Command::new("kill").args(["-KILL", &init[0].to_string()]).status().unwrap().success());
-    until("its end", || inits(&name).is_empty().then_some(())).await;
+    until("the end of the machine", || inits(&name).is_empty().then_some(())).await;
     for group in cgroups(&name) {
         fs::create_dir_all(group.join("kubepods/pod")).unwrap();
-        // As a kubelet does under version 2. Where there is no such controller nothing is handed on.
+        // Like a kubelet with v2. Without such a controller nothing is delegated.
         let _ = fs::write(group.join("cgroup.subtree_control"), "+hugetlb");
     }
-    assert!(other.status(&call, &request).await.is_ok(), "a machine that ended is still there");
+    assert!(other.status(&call, &request).await.is_ok(), "an exited machine still exists");
     other.create(&call, &request).await.unwrap();
     assert_eq!(inits(&name).len(), 1);
     assert_ne!(inits(&name), init);
@@ -88,7 +88,7 @@ async fn end_and_start_again() {
     assert_eq!(other.status(&call, &request).await.unwrap_err().code(), Code::NotFound);
 }
 
-/// A machine that is frozen is deleted, and nothing of it is left.
+/// Deletes a frozen machine, and checks that nothing is left.
 async fn freeze_and_delete() {
     let (fixture, call) = (Fixture::new(), Call::default());
     let name = machine("frozen");
@@ -96,7 +96,7 @@ async fn freeze_and_delete() {
     let before = fixture.traces();
     let driver = Fixture::driver();
     driver.create(&call, &request).await.unwrap();
-    until("its user data", || fixture.home(&name).join("upper/mounts").exists().then_some(())).await;
+    until("the user data", || fixture.home(&name).join("upper/mounts").exists().then_some(())).await;
     let mut frozen = 0;
     for group in cgroups(&name) {
         for (file, word) in [("freezer.state", "FROZEN"), ("cgroup.freeze", "1")] {
@@ -114,18 +114,18 @@ async fn freeze_and_delete() {
 
 /// Shows HST-11.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_frozen_machine_is_deleted_all_the_same() {
-    if inside("life::a_frozen_machine_is_deleted_all_the_same") {
+async fn a_frozen_machine_is_deleted() {
+    if inside("life::a_frozen_machine_is_deleted") {
         freeze_and_delete().await;
     }
 }
 
-/// In the mount namespace of this test only one hierarchy of version 2 is left. It has no controllers, where those are of version 1, but
-/// everything else: a root of its own for the machine, a leaf for its processes, a freezer.
+/// The mount namespace of this test contains only a hierarchy of version 2. If the controllers are in version 1, it has
+/// none, but the rest can be tested: a separate root for the machine, a leaf for its processes, a freezer.
 /// Shows HST-10.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_lives_and_dies_under_cgroups_of_version_2() {
-    if !inside("life::a_machine_lives_and_dies_under_cgroups_of_version_2") {
+async fn a_machine_is_created_and_deleted_with_cgroups_v2() {
+    if !inside("life::a_machine_is_created_and_deleted_with_cgroups_v2") {
         return;
     }
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
@@ -135,7 +135,7 @@ async fn a_machine_lives_and_dies_under_cgroups_of_version_2() {
     };
     if points("cgroup2").is_empty() {
         println!(
-            "skipped: a_machine_lives_and_dies_under_cgroups_of_version_2: this host has no hierarchy of version 2"
+            "skipped: a_machine_is_created_and_deleted_with_cgroups_v2: this host has no hierarchy of version 2"
         );
         return;
     }
@@ -148,15 +148,15 @@ async fn a_machine_lives_and_dies_under_cgroups_of_version_2() {
 
 /// Shows HST-2.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_host_lacks_is_told_before_anything_is_made() {
-    if !inside("life::what_the_host_lacks_is_told_before_anything_is_made") {
+async fn missing_requirements_are_reported_before_any_change() {
+    if !inside("life::missing_requirements_are_reported_before_any_change") {
         return;
     }
     let (fixture, call) = (Fixture::new(), Call::default());
     let before = fixture.traces();
     for (field, value, told) in [
-        ("bridge", "br9", "the host has no bridge br9: ip link add br9 type bridge"),
-        ("rootImage", "/nowhere", "/nowhere has no bin/sh"),
+        ("bridge", "br9", "the host has no bridge br9. Create it: ip link add br9 type bridge"),
+        ("rootImage", "/nowhere", "/nowhere is not a root image, because it has no bin/sh"),
     ] {
         let mut class = fixture.class("shoot");
         class.provider_spec[field] = value.into();

@@ -1,11 +1,11 @@
-//! The driver on this host, with real namespaces. Each test runs in namespaces of its own and leaves nothing behind.
+//! Tests of the driver on this host. Each test runs in separate namespaces and leaves nothing behind.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
     clippy::print_stdout,
-    reason = "a test may die of what it did not expect, and clippy does not see that its words are part of it"
+    reason = "a test may panic, and clippy does not detect shared test functions"
 )]
 
 mod contract;

@@ -1,5 +1,5 @@
-//! A test in network, mount and process namespaces of its own: its machines see no link of the host, and when its init ends, however that
-//! happens, the kernel ends all of them.
+//! Runs a test in separate network, mount and PID namespaces: its machines see no link of the host, and when its init
+//! ends, the kernel kills all of them.
 
 use std::fs;
 use std::process::Command;
@@ -8,16 +8,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use lab_node::namespaces;
 use lab_node::network::OF_SUITES;
 
-/// Set for a test that is inside, to what the names of its machines begin with.
+/// Set in the inner process of a test, to the prefix of the names of its machines.
 const INSIDE: &str = "MILLWRIGHT_HOST_TEST_INSIDE";
 
-/// What the names of this test's machines begin with: cgroups are not namespaced, so tests that run at once tell theirs apart by it.
+/// Returns the prefix of the names of this test's machines. Cgroups are not namespaced, so tests that run in parallel
+/// distinguish theirs by the prefix.
 pub(crate) fn prefix() -> String {
-    #[allow(clippy::disallowed_methods, reason = "how a test tells itself from its outer half")]
+    #[allow(clippy::disallowed_methods, reason = "distinguishes the inner process of a test from the outer one")]
     std::env::var(INSIDE).unwrap_or_default()
 }
 
-/// Our cgroups with machines whose names begin with `prefix`.
+/// Returns the cgroups of machines whose names begin with `prefix`.
 pub(crate) fn cgroups(prefix: &str) -> Vec<std::path::PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
     let roots = mounts.lines().filter(|line| line.contains(" - cgroup")).filter_map(|line| line.split(' ').nth(4));
@@ -27,8 +28,8 @@ pub(crate) fn cgroups(prefix: &str) -> Vec<std::path::PathBuf> {
     named.map(|group| group.path()).collect()
 }
 
-/// Whether this process is inside. If it is not, the test is run again inside, and what it says there is what it says here. Where the
-/// kernel forbids namespaces the test is skipped, and says so.
+/// Returns whether this is the inner process. Otherwise the test runs again as an inner process, whose result is the
+/// result of the test. If the kernel forbids namespaces, the test is skipped with a message.
 pub(crate) fn inside(test: &str) -> bool {
     static TESTS: AtomicUsize = AtomicUsize::new(0);
     if !prefix().is_empty() {
@@ -46,7 +47,7 @@ pub(crate) fn inside(test: &str) -> bool {
         .env(INSIDE, &prefix)
         .status()
         .unwrap();
-    // A test that failed has left its cgroups, empty, because its processes ended with its namespace.
+    // A failed test leaves empty cgroups, because its processes ended with its namespace.
     for group in cgroups(&prefix) {
         drop(fs::remove_dir(group));
     }

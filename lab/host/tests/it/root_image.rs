@@ -1,4 +1,5 @@
-//! A root image of a few programs of this host and their libraries: enough for an init and a small script.
+//! A root image with a few programs of this host and their libraries, which is sufficient for an init and a small
+//! script.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,7 +8,7 @@ use std::process::Command;
 
 const PROGRAMS: [&str; 8] = ["sh", "mount", "umount", "rmdir", "sleep", "cat", "readlink", "sync"];
 
-/// Makes the image in `folder`.
+/// Creates the image in `folder`.
 pub(crate) fn make(folder: &Path) {
     let mut libraries = BTreeSet::new();
     for program in PROGRAMS {

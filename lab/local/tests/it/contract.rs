@@ -1,4 +1,4 @@
-//! The driver keeps the contract of all drivers.
+//! The contract of all drivers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -54,14 +54,14 @@ impl Bench for Environment {
 
 /// Shows HST-27.
 #[tokio::test(start_paused = true)]
-async fn the_local_driver_keeps_the_contract() {
+async fn the_local_driver_satisfies_the_contract() {
     let report = conformance::run(|| {
         let fixture = Fixture::new(true);
         Environment { driver: Arc::new(fixture.driver()), fixture }
     })
     .await;
     assert!(report.passed(), "{report}");
-    // One name is one pod, a namespace has no quota here, and there is nothing to initialise.
+    // A name identifies one pod, a namespace has no quota here, and there is no initialization.
     let moot = [Case::SeveralVmsAreOutOfRange, Case::ExhaustedQuotaIsResourceExhausted, Case::UninitializedVmIsReturned];
     assert_eq!(report.skipped(), moot, "{report}");
 }

@@ -1,4 +1,4 @@
-//! An API server, a driver for it, and a kubelet's part of the pods that it makes.
+//! An API server, a driver for it, and a simulated kubelet for its pods.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -19,9 +19,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tower::{BoxError, Service as _, service_fn};
 
-/// Where Machines and classes are.
+/// Namespace of Machines and MachineClasses.
 pub(crate) const MACHINES: &str = "garden";
-/// Where a class of the second generation puts its pods.
+/// Namespace of the pods of a class of the second generation.
 pub(crate) const PODS: &str = "infra";
 
 pub(crate) struct Fixture {
@@ -33,12 +33,12 @@ pub(crate) struct Fixture {
     kubelet: JoinHandle<()>,
 }
 
-/// One cluster, whoever asks.
+/// The same cluster for every kubeconfig.
 struct One(kube::Client);
 
 impl Clusters for One {
     fn described_by(&self, kubeconfig: &[u8]) -> Result<kube::Client, String> {
-        if kubeconfig == b"good" { Ok(self.0.clone()) } else { Err("it is no kubeconfig".to_owned()) }
+        if kubeconfig == b"good" { Ok(self.0.clone()) } else { Err("invalid kubeconfig".to_owned()) }
     }
 
     fn of_machines(&self) -> Option<kube::Client> {
@@ -47,7 +47,7 @@ impl Clusters for One {
 }
 
 impl Fixture {
-    /// Pods run as soon as they are seen, unless `runs` says otherwise.
+    /// Pods run as soon as they are seen, if `runs` is set.
     pub(crate) fn new(runs: bool) -> Self {
         let (start, origin): (Timestamp, _) = ("2026-01-01T00:00:00Z".parse().unwrap(), Instant::now());
         let now = Arc::new(move || start + SignedDuration::try_from(origin.elapsed()).unwrap());
@@ -68,7 +68,7 @@ impl Fixture {
                     std::future::pending::<()>().await;
                 }
                 let request: http::Request<Body> = request;
-                // The API server in memory has no Services: what is applied is taken as it is.
+                // The fake API server has no Services, so the applied object is returned.
                 if request.uri().path().contains("/services/") {
                     let object = request.into_body().collect().await.unwrap().to_bytes();
                     *services.lock().unwrap() = serde_json::from_slice(&object).unwrap();
@@ -79,7 +79,7 @@ impl Fixture {
                 Ok::<_, BoxError>(answer.map(|body| body.map_err(BoxError::from).boxed_unsync()))
             }
         });
-        #[allow(clippy::disallowed_methods, reason = "the fixture owns it, and ends it")]
+        #[allow(clippy::disallowed_methods, reason = "the fixture aborts it")]
         let kubelet = tokio::spawn(run_pods(kube::Client::new(server.service(), MACHINES), runs));
         Self { client: kube::Client::new(stalling, MACHINES), server, stalled, service_applied, kubelet }
     }
@@ -99,7 +99,7 @@ impl Drop for Fixture {
     }
 }
 
-/// Says of every pod that it runs.
+/// Sets the status of every pod.
 async fn run_pods(client: kube::Client, runs: bool) {
     let waiting = json!({ "name": "node", "ready": false, "restartCount": 0, "image": "i", "imageID": "",
         "state": { "waiting": { "reason": "ErrImagePull", "message": "no such image" } } });
@@ -112,7 +112,7 @@ async fn run_pods(client: kube::Client, runs: bool) {
         for pod in Api::<Pod>::all(client.clone()).list(&ListParams::default()).await.unwrap() {
             let pods = Api::<Pod>::namespaced(client.clone(), pod.metadata.namespace.as_deref().unwrap());
             let name = pod.metadata.name.as_deref().unwrap();
-            // It may be gone by now.
+            // The pod may have been deleted.
             let _ = pods.patch_status(name, &PatchParams::default(), &Patch::Merge(json!({ "status": status }))).await;
         }
         tokio::time::sleep(Duration::from_secs(1)).await;
@@ -129,7 +129,7 @@ pub(crate) fn secret() -> SecretData {
     SecretData::from_iter([("userData", "#!/bin/sh"), ("kubeconfig", "good")])
 }
 
-/// A request about a machine of this class.
+/// Returns a request for a machine of this class.
 pub(crate) fn request(class: MachineClass, secret: SecretData, machine: &str) -> MachineRequest {
     let mut object = Machine::default();
     object.metadata.name = machine.into();

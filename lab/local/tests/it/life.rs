@@ -1,4 +1,4 @@
-//! What is made of a machine, and what is made of what others made.
+//! Objects of machines, and handling of objects of others.
 
 use api::view::SecretData;
 use driver::{Call, ClassRequest, Code, Driver};
@@ -9,7 +9,7 @@ use crate::fixture::{Fixture, MACHINES, PODS, class, request, secret};
 
 /// Shows HST-27.
 #[tokio::test(start_paused = true)]
-async fn a_machine_is_a_pod_with_a_secret_and_a_service_that_go_with_it() {
+async fn a_machine_is_a_pod_that_owns_a_secret_and_a_service() {
     let fixture = Fixture::new(true);
     let request = request(class(json!({ "image": "node", "namespace": PODS })), secret(), "m");
     let made = fixture.driver().create(&Call::default(), &request).await.unwrap();
@@ -27,7 +27,7 @@ async fn a_machine_is_a_pod_with_a_secret_and_a_service_that_go_with_it() {
 
 /// Shows HST-27.
 #[tokio::test(start_paused = true)]
-async fn a_class_of_the_first_generation_has_its_pods_beside_its_machines_and_needs_no_kubeconfig() {
+async fn first_generation_classes_need_no_kubeconfig() {
     let fixture = Fixture::new(true);
     let secret = SecretData::from_iter([("userData", "")]);
     let class = class(json!({ "apiVersion": "mcm.gardener.cloud/v1alpha1", "image": "node" }));
@@ -42,7 +42,7 @@ async fn a_class_of_the_first_generation_has_its_pods_beside_its_machines_and_ne
 
 /// Shows HST-28.
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_never_runs_is_told_with_its_reason_after_ten_minutes() {
+async fn a_pod_that_never_runs_is_reported_after_ten_minutes() {
     let fixture = Fixture::new(false);
     let request = request(class(json!({ "image": "node", "namespace": PODS })), secret(), "m");
     let begin = Instant::now();
@@ -54,18 +54,18 @@ async fn a_pod_that_never_runs_is_told_with_its_reason_after_ten_minutes() {
 
 /// Shows HST-29.
 #[tokio::test(start_paused = true)]
-async fn a_kubeconfig_that_cannot_be_used_is_told_and_never_shown() {
+async fn an_invalid_kubeconfig_is_reported_but_not_printed() {
     let fixture = Fixture::new(true);
     let secret = SecretData::from_iter([("userData", ""), ("kubeconfig", "hunter2")]);
     let request = request(class(json!({ "image": "node", "namespace": PODS })), secret, "m");
     let error = fixture.driver().status(&Call::default(), &request).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
-    assert_eq!(error.message(), "credentialsSecretRef.kubeconfig: it is no kubeconfig");
+    assert_eq!(error.message(), "credentialsSecretRef.kubeconfig: invalid kubeconfig");
 }
 
 /// Shows HST-28.
 #[tokio::test(start_paused = true)]
-async fn a_deletion_waits_until_the_pod_is_gone() {
+async fn a_deletion_waits_until_the_pod_does_not_exist() {
     let fixture = Fixture::new(true);
     let request = request(class(json!({ "image": "node", "namespace": PODS })), secret(), "m");
     fixture.driver().create(&Call::default(), &request).await.unwrap();

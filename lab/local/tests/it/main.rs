@@ -1,9 +1,9 @@
-//! The driver on the API server in memory, where somebody lets pods run.
+//! Tests of the driver with the fake API server and a simulated kubelet.
 
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
-    reason = "the lints spare tests, but not the functions that tests share"
+    reason = "the lints exclude tests, but not the functions that tests share"
 )]
 
 mod contract;

@@ -14,7 +14,7 @@ fn with(key: &str, value: Value) -> Value {
 
 /// Shows HST-21.
 #[test]
-fn a_short_class_of_virtual_machines_has_defaults() {
+fn a_minimal_class_of_virtual_machines_has_defaults() {
     let (scope, spec) = decode(&spec(), Faults::default()).unwrap();
     assert_eq!(scope.state, std::path::Path::new("/var/lib/millwright/qemu"));
     assert_eq!((spec.image_format, spec.accelerator, spec.seed), ("qcow2", Accelerator::Auto, Seed::CloudInit));
@@ -34,14 +34,14 @@ fn a_short_class_of_virtual_machines_has_defaults() {
 #[case("memory", json!("1"), "providerSpec.memory: Invalid value")]
 #[case("powerOffSeconds", json!(-1), "providerSpec.powerOffSeconds: Invalid value")]
 #[case("initrd", json!("/initrd"), "providerSpec.kernel: Required value")]
-fn each_fault_of_a_class_of_virtual_machines_is_named(#[case] key: &str, #[case] value: Value, #[case] told: &str) {
+fn each_error_in_a_class_of_virtual_machines_is_reported(#[case] key: &str, #[case] value: Value, #[case] told: &str) {
     let error = decode(&with(key, value), Faults::default()).unwrap_err();
     assert!(error.message().contains(told), "{error}");
 }
 
 /// Shows OPR-20.
 #[test]
-fn everything_that_is_wrong_with_a_class_of_virtual_machines_is_told_at_once() {
+fn all_errors_in_a_class_are_reported_together() {
     let wrong = json!({ "image": "debian.qcow2", "seed": "floppy", "cpu": "2", "memory": "2Gi", "diskSize": "big" });
     let error = decode(&wrong, Faults::default()).unwrap_err();
     for field in
@@ -53,7 +53,7 @@ fn everything_that_is_wrong_with_a_class_of_virtual_machines_is_told_at_once() {
 
 /// Shows HST-21.
 #[test]
-fn a_class_that_can_make_no_virtual_machine_still_says_where_to_look() {
+fn an_invalid_class_of_virtual_machines_still_has_a_scope() {
     assert_eq!(
         fields::scope_of(&json!({ "cluster": "shoot", "cpu": "much" }), STATE_DIRECTORY).unwrap().cluster,
         "shoot"

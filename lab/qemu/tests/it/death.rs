@@ -1,4 +1,4 @@
-//! A driver that is killed without warning at any moment, and the one that comes after it.
+//! A driver that is killed at any moment, and the next one.
 
 use std::fs;
 use std::time::Duration;
@@ -8,18 +8,18 @@ use cloud_fakes::one_host::death::{Deaths, obey};
 
 use crate::fixture::Fixture;
 
-/// By itself it does nothing: the other test starts it and kills it.
+/// Does nothing by itself: the other test runs it as a process and kills it.
 #[tokio::test(flavor = "multi_thread")]
-async fn the_victim_of_the_other_test() {
+async fn victim() {
     obey::<Fixture>().await;
 }
 
 /// Shows HST-22.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_qemu_driver_killed_at_any_moment_leaves_nothing_that_the_next_cannot_finish_or_remove() {
-    let test = "a_qemu_driver_killed_at_any_moment_leaves_nothing_that_the_next_cannot_finish_or_remove";
+async fn a_killed_qemu_driver_can_be_continued_by_the_next_one() {
+    let test = "a_killed_qemu_driver_can_be_continued_by_the_next_one";
     let Some(fixture) = Fixture::new(test) else { return };
-    let deaths = Deaths { victim: "death::the_victim_of_the_other_test", step: Duration::from_millis(8), most: 250 };
+    let deaths = Deaths { victim: "death::victim", step: Duration::from_millis(8), most: 250 };
     let left = |name: &str| {
         let files = fs::read_dir(fixture.home(name)).map_or(0, Iterator::count);
         format!("{files} files, {} processes", fixture.running(name))

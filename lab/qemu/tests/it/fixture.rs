@@ -1,4 +1,4 @@
-//! A state directory, an image, and what the host shows of machines.
+//! A state directory, an image, and observations of machines on the host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,14 +13,14 @@ use driver::Driver;
 use lab_qemu::{Boot, PROVIDER, QemuDriver, Settings};
 use serde_json::{Value, json};
 
-/// A state directory and an image of its own.
+/// A separate state directory and image.
 pub(crate) struct Fixture {
     folder: tempfile::TempDir,
 }
 
 impl Fixture {
-    /// `None`, and a line that says so, where qemu is not installed.
-    #[allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+    /// Returns `None` and prints a line if qemu is not installed.
+    #[allow(clippy::print_stdout, reason = "a skipped test prints the reason")]
     pub(crate) fn new(test: &str) -> Option<Self> {
         for program in ["qemu-system-x86_64", "qemu-img"] {
             let tried = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
@@ -68,7 +68,7 @@ impl OneHost for Fixture {
         json!({ "uid": "", "size": { "cpuMillis": u64::MAX, "memory": 0 }, "image": "/" })
     }
 
-    /// Processes that work in the state directory, and directories of machines.
+    /// Processes with files in the state directory, and directories of machines.
     fn traces(&self) -> BTreeSet<String> {
         let running = processes(&self.state()).into_iter().map(|pid| format!("process {pid}"));
         let clusters = fs::read_dir(self.state().join("clusters")).into_iter().flatten().flatten();
@@ -77,7 +77,7 @@ impl OneHost for Fixture {
 }
 
 impl Drop for Fixture {
-    /// Nothing of a test that failed may live on.
+    /// Kills the processes of a failed test.
     fn drop(&mut self) {
         for pid in processes(&self.state()) {
             let _ = Command::new("kill").args(["-KILL", &pid.to_string()]).status();
@@ -85,7 +85,7 @@ impl Drop for Fixture {
     }
 }
 
-/// Processes of qemu that have a file below this folder open, whatever they are called.
+/// Returns the qemu processes with an open file below this folder.
 pub(crate) fn processes(folder: &Path) -> Vec<i32> {
     let all = fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     all.filter(|pid: &i32| {

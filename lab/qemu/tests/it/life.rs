@@ -1,4 +1,4 @@
-//! What a machine is while it is there.
+//! A running machine.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -10,7 +10,7 @@ use driver::{Call, Code, Driver as _};
 
 use crate::fixture::{Fixture, processes};
 
-/// Asks a machine's qemu something, as anybody could.
+/// Sends a command to a machine's qemu.
 fn ask(fixture: &Fixture, machine: &str, command: &str) -> String {
     let stream = UnixStream::connect(fixture.home(machine).join("qmp.sock")).unwrap();
     let mut reader = BufReader::new(stream.try_clone().unwrap());
@@ -27,11 +27,11 @@ fn ask(fixture: &Fixture, machine: &str, command: &str) -> String {
 
 /// Shows HST-25.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_virtual_machine_has_a_disk_of_its_own_and_a_monitor_and_only_its_owner_may_look() {
+async fn a_virtual_machine_has_a_private_disk_and_monitor() {
     use std::os::unix::fs::PermissionsExt as _;
-    let test = "a_virtual_machine_has_a_disk_of_its_own_and_a_monitor_and_only_its_owner_may_look";
+    let test = "a_virtual_machine_has_a_private_disk_and_monitor";
     let Some(fixture) = Fixture::new(test) else { return };
-    // As long as names may be: the path of its socket is longer than a socket's may be.
+    // The longest possible name: the path of the socket exceeds the limit of socket paths.
     let name = "m".repeat(63);
     let made = Fixture::driver().create(&Call::default(), &fixture.request(&name)).await.unwrap();
     assert_eq!(made.provider_id, format!("qemu:///shoot/{name}").as_str());
@@ -46,8 +46,8 @@ async fn a_virtual_machine_has_a_disk_of_its_own_and_a_monitor_and_only_its_owne
 
 /// Shows HST-24.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_process_finds_its_virtual_machines_and_starts_one_that_was_switched_off_again() {
-    let test = "a_new_process_finds_its_virtual_machines_and_starts_one_that_was_switched_off_again";
+async fn a_new_qemu_driver_finds_vms_and_restarts_powered_off_ones() {
+    let test = "a_new_qemu_driver_finds_vms_and_restarts_powered_off_ones";
     let Some(fixture) = Fixture::new(test) else { return };
     let (call, request) = (Call::default(), fixture.request("m"));
     Fixture::driver().create(&call, &request).await.unwrap();
@@ -55,14 +55,14 @@ async fn a_new_process_finds_its_virtual_machines_and_starts_one_that_was_switch
     let other = Fixture::driver();
     assert!(other.status(&call, &request).await.is_ok());
     other.create(&call, &request).await.unwrap();
-    assert_eq!(processes(&fixture.home("m")), first, "it was left alone");
+    assert_eq!(processes(&fixture.home("m")), first, "the machine must not be restarted");
     assert!(ask(&fixture, "m", "query-status").contains("prelaunch"));
 
     ask(&fixture, "m", "quit");
     while !processes(&fixture.home("m")).is_empty() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
-    assert!(other.status(&call, &request).await.is_ok(), "one that was switched off is still there");
+    assert!(other.status(&call, &request).await.is_ok(), "a machine that is powered off still exists");
     other.create(&call, &request).await.unwrap();
     let second = processes(&fixture.home("m"));
     assert!(second.len() == 1 && second != first, "{first:?} {second:?}");
@@ -72,8 +72,8 @@ async fn a_new_process_finds_its_virtual_machines_and_starts_one_that_was_switch
 
 /// Shows HST-24.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_virtual_machine_that_does_not_end_when_asked_is_killed_after_its_time() {
-    let test = "a_virtual_machine_that_does_not_end_when_asked_is_killed_after_its_time";
+async fn a_virtual_machine_is_killed_after_the_shutdown_timeout() {
+    let test = "a_virtual_machine_is_killed_after_the_shutdown_timeout";
     let Some(fixture) = Fixture::new(test) else { return };
     let mut class = fixture.class("shoot");
     class.provider_spec["powerOffSeconds"] = 1.into();
@@ -82,21 +82,21 @@ async fn a_virtual_machine_that_does_not_end_when_asked_is_killed_after_its_time
     let begin = tokio::time::Instant::now();
     Fixture::driver().delete(&call, &request).await.unwrap();
     let took = begin.elapsed().as_millis();
-    assert!((1000..20_000).contains(&took), "it stands still, so it had its second: {took} ms");
+    assert!((1000..20_000).contains(&took), "the paused machine must be killed after one second: {took} ms");
     assert!(fixture.traces().is_empty(), "{:?}", fixture.traces());
 }
 
 /// Shows HST-21.
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_host_lacks_for_virtual_machines_is_told_before_anything_is_made() {
-    let test = "what_the_host_lacks_for_virtual_machines_is_told_before_anything_is_made";
+async fn missing_requirements_are_reported_before_any_change() {
+    let test = "missing_requirements_are_reported_before_any_change";
     let Some(fixture) = Fixture::new(test) else { return };
     let mut class = fixture.class("shoot");
     class.provider_spec["image"] = "/nowhere".into();
     let error = Fixture::driver().create(&Call::default(), &fixture.request_of(class, "m")).await.unwrap_err();
     assert_eq!(
         (error.code(), error.message()),
-        (Code::FailedPrecondition, "providerSpec.image: /nowhere is no file of this host")
+        (Code::FailedPrecondition, "providerSpec.image: /nowhere is not a file on this host")
     );
     let settings = lab_qemu::Settings { path: "/nowhere".into(), boot: lab_qemu::Boot::Paused };
     let bare = lab_qemu::QemuDriver::new(settings).create(&Call::default(), &fixture.request("m")).await.unwrap_err();

@@ -1,10 +1,10 @@
-//! The driver on this host, with real processes of qemu that stand still: what they would run is not what is tested.
+//! Tests of the driver on this host with paused processes of qemu: the guest is not part of the tests.
 
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
     clippy::indexing_slicing,
-    reason = "the lints spare tests, but not the functions that tests share"
+    reason = "the lints exclude tests, but not the functions that tests share"
 )]
 
 mod contract;

@@ -31,7 +31,8 @@ pub struct Call {
 }
 
 impl Request {
-    /// The request in a body with the headers that say who asks. Signatures are not checked: moto does that.
+    /// Decodes a request from its body and the headers that identify the caller. Signatures are not checked here; moto
+    /// checks them.
     pub fn read(form: &str, authorization: Option<&str>, session_token: Option<&str>) -> Self {
         let pairs = pairs(form);
         let credential = authorization
@@ -48,13 +49,13 @@ impl Request {
         }
     }
 
-    /// A request that nobody signed.
+    /// Returns an unsigned request.
     pub fn of(pairs: &[(&str, &str)]) -> Self {
         let pairs: Vec<_> = pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         Self { parameters: Parameters::of(&pairs), pairs, ..Self::default() }
     }
 
-    /// What is to be done; empty if that was not said.
+    /// Returns the action; empty if it is unset.
     pub fn action(&self) -> &str {
         self.parameters.get("Action").unwrap_or_default()
     }
@@ -65,7 +66,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_asks_is_read_from_the_signature() {
+    fn caller_is_read_from_the_signature() {
         let header =
             "AWS4-HMAC-SHA256 Credential=AKIA1/20260101/eu-west-1/ec2/aws4_request, SignedHeaders=host, Signature=0";
         let request = Request::read("Action=DescribeImages", Some(header), Some("t"));

@@ -39,7 +39,7 @@ impl Cloud {
         Self { settings, ..Self::default() }
     }
 
-    /// Lets something befall calls from now on. What was said first strikes first.
+    /// Adds a fault script. Scripts apply in the order in which they were added.
     pub fn script(&mut self, script: Script) {
         self.scripts.push(script);
     }
@@ -106,7 +106,7 @@ impl Cloud {
         self.calls.clear();
     }
 
-    /// Answers a request; `None` where a script says that nobody does.
+    /// Answers a request. Returns `None` if a script suppresses the response.
     pub fn answer(&mut self, now: Duration, request: Request) -> Option<Answer> {
         let number = self.next();
         let service = if is_sts(request.action()) { Service::Sts } else { Service::Ec2 };
@@ -115,7 +115,7 @@ impl Cloud {
             Some(Befalls::NeverAnswered) => None,
             Some(Befalls::Refused(refusal)) => Some(service.refused(&refusal, number)),
             Some(Befalls::RefusedAfterwards(refusal)) => {
-                // What came of it is in the cloud; the one who asked is told something else.
+                // The effect takes place; the caller gets another response.
                 let _ = self.carry_out(now, &request);
                 Some(service.refused(&refusal, number))
             }
@@ -151,7 +151,7 @@ impl Cloud {
     fn check_who(&self, request: &Request) -> Result<(), Refusal> {
         let Some(known) = &self.settings.access_keys else { return Ok(()) };
         match &request.access_key {
-            // Whoever has a web identity has no keys yet.
+            // A caller with a web identity has no keys yet.
             _ if request.action() == "AssumeRoleWithWebIdentity" => Ok(()),
             Some(key) if known.contains(key) || self.session_keys.contains(key) => Ok(()),
             Some(_) => {

@@ -87,7 +87,7 @@ impl Instance {
         self.tags.latest()
     }
 
-    /// The tag `Name`; empty if there is none.
+    /// Returns the tag `Name`; empty if it is unset.
     pub fn name(&self) -> &str {
         self.tags().get("Name").map(String::as_str).unwrap_or_default()
     }
@@ -114,7 +114,7 @@ impl Instance {
         address.map(|address| format!("ip-{address}.{}.compute.internal", settings.region)).unwrap_or_default()
     }
 
-    /// Whether a reader who looks at `then` sees it, when it is `now`.
+    /// Returns whether a change at `then` is visible at `now`.
     pub(super) fn is_shown(&self, then: Duration, now: Duration, settings: &Settings) -> bool {
         let forgotten = self.ended.is_some_and(|ended| now >= ended + settings.terminated_shown_for);
         self.made <= then && !forgotten

@@ -74,7 +74,7 @@ impl Interface {
         Ok(interface)
     }
 
-    /// One of those to which only EFA speaks: it has no address, and no check of source and destination.
+    /// Returns whether only EFA uses it: it has no address and no source/destination check.
     pub(super) fn is_efa(&self) -> bool {
         self.kind.starts_with("efa")
     }

@@ -1,10 +1,10 @@
-//! A small EC2 and STS of our own, for what moto cannot show.
+//! A small fake EC2 and STS for what moto does not simulate.
 //!
-//! Capacity that is used up, tokens that make a create idempotent, prefixes, EFA, effects that show late, a DNS name that comes late,
-//! terminated instances that stay visible. [`Cloud`] is the whole of it and does no I/O: time is handed in. [`Ec2`] puts it on
-//! loopback. A request with a parameter that AWS does not know is refused, by [`crate::model`].
+//! It simulates exhausted capacity, client tokens, prefixes, EFA, delayed effects, delayed DNS names, and terminated
+//! instances that stay visible. [`Cloud`] does no I/O and gets the time as argument. [`Ec2`] serves it on loopback. A
+//! request with a parameter that AWS does not know is rejected by [`crate::model`].
 //!
-//! It is held to moto for the calls that both know (`tests/it/held_to_moto.rs`).
+//! Calls that both support are compared with moto (`tests/it/held_to_moto.rs`).
 
 mod answer;
 mod calls;

@@ -10,7 +10,7 @@ use super::calls::Request;
 pub enum Befalls {
     /// Nothing is done, and this is answered.
     Refused(Refusal),
-    /// It is done, and this is answered all the same.
+    /// The effect takes place, and this error is returned.
     RefusedAfterwards(Refusal),
     /// It is never answered, and nothing is done.
     NeverAnswered,
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_script_strikes_as_often_as_it_says_and_only_what_it_matches() {
+    fn script_applies_to_its_matches_up_to_its_limit() {
         let zone = |request: &Request| request.parameters.get("Placement.AvailabilityZone") == Some("a");
         let mut script = Script::refuse("RunInstances", 500, "InsufficientInstanceCapacity").times(2).when(zone);
         let run = Request::of(&[("Action", "RunInstances"), ("Placement.AvailabilityZone", "a")]);

@@ -12,7 +12,7 @@ pub struct Image {
     pub root_device_name: String,
 }
 
-/// How the cloud behaves. It begins as one that does everything at once and accepts whoever calls.
+/// Settings of the cloud. By default every effect is immediate and every caller is accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The region that addresses and zones are named after.
@@ -33,7 +33,7 @@ pub struct Settings {
     pub shutting_down_for: Duration,
     /// For how long a terminated instance is shown.
     pub terminated_shown_for: Duration,
-    /// Whose requests are accepted, by access key id; everybody's if not said. Keys that STS gave out are accepted, too.
+    /// The accepted access key ids; all if unset. Keys issued by STS are accepted, too.
     pub access_keys: Option<BTreeSet<String>>,
     /// When the keys that STS gives out expire, as it writes it.
     pub session_ends: String,

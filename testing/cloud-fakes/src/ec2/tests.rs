@@ -58,7 +58,7 @@ fn the_same_token_makes_one_instance() {
 }
 
 #[test]
-fn a_token_does_for_one_launch_and_for_as_long_as_its_instance_lives() {
+fn token_is_valid_for_one_launch_while_its_instance_exists() {
     let mut cloud = Cloud::default();
     let made = cloud.answer(SECOND, launch(&[("ClientToken", "t")])).unwrap();
     let other = cloud.answer(SECOND, launch(&[("ClientToken", "t"), ("KeyName", "k")])).unwrap();
@@ -86,7 +86,7 @@ fn what_was_done_shows_late_when_it_is_described() {
 }
 
 #[test]
-fn the_dns_name_comes_late_and_ends_with_the_instance_which_stays_visible() {
+fn dns_name_appears_late_and_ends_with_the_instance() {
     let settings = Settings { named_after: 3 * SECOND, shutting_down_for: SECOND, ..Settings::default() };
     let mut cloud = Cloud::new(settings);
     let id = ids(&cloud.answer(SECOND, launch(&[])).unwrap()).remove(0);
@@ -237,7 +237,7 @@ fn a_script_uses_up_capacity_or_loses_an_answer() {
 }
 
 #[test]
-fn who_may_ask_is_checked_where_that_is_set_and_keys_of_a_role_are_good() {
+fn access_keys_are_checked_and_role_keys_are_accepted() {
     let keys = Some(BTreeSet::from(["AKIA1".to_owned()]));
     let mut cloud = Cloud::new(Settings { access_keys: keys, ..Settings::default() });
     let signed =

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 static SERVICES: LazyLock<Vec<Service>> = LazyLock::new(|| {
     let extracts = [include_str!("../../model/ec2.json"), include_str!("../../model/sts.json")];
-    // A file that cannot be read is an empty model, in which no action is known: every check fails and says so.
+    // A file that cannot be read is an empty model, in which every check fails with an unknown action.
     extracts.into_iter().filter_map(|text| serde_json::from_str(text).ok()).collect()
 });
 

@@ -14,7 +14,7 @@ pub struct Cache {
     folder: PathBuf,
 }
 
-/// Nobody installed these requirements yet.
+/// These requirements are not installed.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("failed to find moto in {folder}: run `cargo xtask moto build` first")]
 pub struct Missing {
@@ -23,7 +23,7 @@ pub struct Missing {
 }
 
 impl Cache {
-    /// The cache of the user who runs this process.
+    /// Returns the cache of the current user.
     pub fn of_this_user() -> Result<Self, CacheError> {
         let beside = control_plane::Cache::of_this_user()?;
         let root = beside.folder().parent().ok_or(CacheError::NoHome)?;
@@ -60,7 +60,7 @@ pub struct Installation {
 }
 
 impl Installation {
-    /// What was installed by these requirements, if somebody did.
+    /// Returns the installation of these requirements, if there is one.
     pub fn find(cache: &Cache, requirements: &Requirements) -> Result<Self, Missing> {
         let folder = cache.finished(requirements);
         if folder.is_dir() { Ok(Self { folder }) } else { Err(Missing { folder }) }

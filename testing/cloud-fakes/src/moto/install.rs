@@ -1,7 +1,7 @@
-//! From PyPI to a virtualenv, once per pin and user.
+//! Installs requirements from PyPI into a virtualenv, once per pin and user.
 //!
-//! It takes a minute or two and 300 MB, so whoever waits sees that it moves, two who want the same do not both install it, and what
-//! was interrupted leaves nothing that could be taken for a result: as with the control plane's programs.
+//! It takes a minute or two and 300 MB. Progress is reported, concurrent installers share one installation, and an
+//! interrupted installation leaves nothing that could be mistaken for a complete one.
 
 use std::fs::{self, File};
 use std::io;
@@ -30,10 +30,10 @@ impl Default for Installer {
     }
 }
 
-/// What a person who waits would like to hear.
+/// Progress of an installation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// Somebody else installs the same; theirs will do.
+    /// Another process installs the same requirements; its result is used.
     WaitingForAnother,
     /// The virtualenv is being made.
     MakingEnvironment,
@@ -66,7 +66,7 @@ pub enum InstallError {
     Run {
         /// The command.
         program: String,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
@@ -77,7 +77,7 @@ pub enum InstallError {
         step: &'static str,
         /// With what.
         path: PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
@@ -96,7 +96,7 @@ impl Installer {
         }
         try_to(cache.folder(), "make", |path| fs::create_dir_all(path))?;
         let _lock = lock(&cache.lock(requirements), &mut tell).await?;
-        // Whoever held the lock before us may have done the work.
+        // The previous holder of the lock may have finished the installation.
         if let Ok(found) = Installation::find(cache, requirements) {
             return Ok(found);
         }
@@ -175,7 +175,7 @@ mod tests {
         folder: tempfile::TempDir,
     }
 
-    /// `-m venv <folder>` makes a folder whose Python is this script again; `-m pip …` writes down what it was asked.
+    /// `-m venv <folder>` creates a folder whose Python is this script; `-m pip …` records its arguments.
     const GOOD: &str = "if [ \"$2\" = venv ]; then mkdir -p \"$3/bin\"; cp \"$0\" \"$3/bin/python\"; fi\n";
 
     impl Place {
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn moto_is_installed_once_by_two_who_want_it_and_then_found() {
+    async fn moto_is_installed_once_by_concurrent_installers() {
         let place = Place::new(GOOD);
         let (first, second) = tokio::join!(place.install(), place.install());
         assert_eq!(first.unwrap(), second.unwrap());
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_is_installed_that_the_file_does_not_name_with_its_checksum() {
+    async fn only_requirements_with_a_checksum_are_installed() {
         let place = Place::new(GOOD);
         place.install().await.unwrap();
         let pip = &place.calls()[1];

@@ -1,10 +1,10 @@
-//! moto: an EC2 and STS that somebody else wrote, as a process on loopback.
+//! moto: a third-party EC2 and STS, as a process on loopback.
 //!
 //! It is a Python program from PyPI. `cargo xtask moto build` installs the versions that `hack/moto/requirements.txt` pins into the
-//! user's cache, and tests start what is there. Where it is not installed a test that needs it says so by its name and
-//! [counts as skipped](for_test): `cargo test` neither fetches anything nor fails for want of Python.
+//! user's cache, and tests start what is there. If it is not installed, a test that needs it prints its name and
+//! [counts as skipped](for_test): `cargo test` neither downloads anything nor fails without Python.
 //!
-//! What it does not do as AWS does is in `docs/contributing/testing.md`.
+//! Its differences from AWS are in `docs/contributing/testing.md`.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -28,13 +28,13 @@ pub struct Moto {
     sweeper: Sweeper,
 }
 
-/// Why moto did not come up.
+/// Why moto did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// Where the cache is cannot be said.
+    /// The cache directory is unknown.
     #[error(transparent)]
     Cache(#[from] CacheError),
-    /// Which moto is wanted cannot be said.
+    /// The required moto version is unknown.
     #[error(transparent)]
     Requirements(#[from] RequirementsError),
     /// No folder for its log.
@@ -42,7 +42,7 @@ pub enum StartError {
     Folder {
         /// Where.
         parent: PathBuf,
-        /// What the system said.
+        /// The system error.
         #[source]
         source: io::Error,
     },
@@ -53,7 +53,7 @@ pub enum StartError {
     #[error("failed to start moto")]
     Guard(#[from] GuardError),
     /// It ended while it should have become ready.
-    #[error("failed to start moto: it ended with {status}. Its last words:\n{last_words}")]
+    #[error("failed to start moto: it ended with {status}. Its last output:\n{last_words}")]
     Ended {
         /// How.
         status: ExitStatus,
@@ -61,7 +61,7 @@ pub enum StartError {
         last_words: String,
     },
     /// It runs but does not answer.
-    #[error("failed to see moto ready within {PATIENCE:?}. Its last words:\n{last_words}")]
+    #[error("failed to wait for moto: not ready within {PATIENCE:?}. Its last output:\n{last_words}")]
     NotReady {
         /// The end of its log.
         last_words: String,
@@ -74,7 +74,7 @@ pub async fn for_test(test: &str) -> Result<Option<Moto>, StartError> {
     match Installation::find(&Cache::of_this_user()?, &Requirements::of_this_repository()?) {
         Ok(installation) => Moto::start(&installation).await.map(Some),
         Err(missing) => {
-            // A test run whose standard error is closed has nobody to tell.
+            // Standard error may be closed.
             let _ = writeln!(io::stderr(), "test {test} ... skipped: {missing}");
             Ok(None)
         }
@@ -134,7 +134,7 @@ impl Moto {
         exchange::post(self.port, "/moto-api/reset", &[], "").await
     }
 
-    /// After so many more calls it wants to know who calls and whether they may; it begins by checking nothing.
+    /// Enables permission checks after this number of calls; they are disabled at the start.
     pub async fn check_authority_after(&self, calls: u32) -> io::Result<()> {
         // Of a form it would see no body.
         let answer = exchange::post_text(self.port, "/moto-api/reset-auth", &calls.to_string()).await?;
@@ -183,8 +183,8 @@ mod tests {
 
     /// Shows AWS-28.
     #[tokio::test]
-    async fn moto_that_is_told_to_wants_to_know_who_calls() {
-        let Some(moto) = for_test("moto_that_is_told_to_wants_to_know_who_calls").await.unwrap() else { return };
+    async fn moto_checks_permissions_when_enabled() {
+        let Some(moto) = for_test("moto_checks_permissions_when_enabled").await.unwrap() else { return };
         let ask = async || {
             let asked = [("Action", "DescribeVpcs"), ("Version", "2016-11-15")];
             moto.call("ec2", "eu-west-1", &asked).await.unwrap().status

@@ -12,7 +12,7 @@ use driver::{Call, Driver, MachineRequest};
 
 use super::{CLUSTER, OneHost};
 
-/// A cluster whose machines are not to be touched.
+/// A cluster whose machines must not be changed.
 const THEIRS: &str = "theirs";
 
 struct Environment<Host> {
@@ -85,7 +85,8 @@ impl<Host: OneHost> Environment<Host> {
     }
 }
 
-/// Holds the driver to it, with a host for each case until there is none. Nothing may be left, and nothing be skipped but what cannot be arranged.
+/// Runs the contract on one host per case until there is none. No machine may be left, and only unsupported cases may
+/// be skipped.
 pub async fn keeps<Host: OneHost>(fresh: impl Fn() -> Option<Host>) {
     let mut skipped = Vec::new();
     for (number, case) in Case::ALL.into_iter().enumerate() {
@@ -100,6 +101,6 @@ pub async fn keeps<Host: OneHost>(fresh: impl Fn() -> Option<Host>) {
         environment.clear().await;
         assert_eq!(environment.host.traces(), before, "{case:?} left something");
     }
-    // One name is one directory, so a second machine for it cannot be arranged; and there is nothing to initialise.
+    // A name is a directory, so a duplicate machine is impossible; and no machine needs initialization.
     assert_eq!(skipped, [Case::SeveralVmsAreOutOfRange, Case::UninitializedVmIsReturned]);
 }

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{CLUSTER, OneHost, request};
 
-/// What a victim is told.
+/// Environment variable with the order for a victim process.
 const ORDER: &str = "MILLWRIGHT_TEST_VICTIM";
 
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
@@ -52,8 +52,8 @@ pub struct Deaths {
 }
 
 impl Deaths {
-    /// Kills drivers, from one that has hardly begun to one that is done before it is killed. What each leaves is finished or removed by the next. `left` says how
-    /// far a victim came with a machine, for a person who reads the log.
+    /// Kills drivers at different stages of a call. The next driver must finish or remove what each leaves. `left`
+    /// describes the stage that a victim reached, for the log.
     #[allow(clippy::print_stdout, reason = "a test tells at which stages it killed")]
     pub async fn play<Host: OneHost>(self, host: &Host, left: impl Fn(&str) -> String) {
         let (call, driver, before) = (Call::default(), Host::driver(), host.traces());

@@ -21,7 +21,7 @@ use api::{Machine, MachineClass};
 use driver::{Driver, MachineRequest};
 use serde_json::Value;
 
-/// The cluster whose machines a test makes.
+/// The cluster of the machines that a test creates.
 pub const CLUSTER: &str = "shoot";
 
 /// A state directory of one driver, and what the host shows of the machines in it.

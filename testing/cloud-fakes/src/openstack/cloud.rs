@@ -46,7 +46,7 @@ impl Cloud {
         id
     }
 
-    /// Removes the servers of a name behind everybody's back.
+    /// Removes the servers of a name without a request.
     pub fn remove_server(&mut self, now: Duration, name: &str) {
         self.servers.iter_mut().filter(|server| server.name == name).for_each(|server| server.gone = Some(now));
         self.advance(now);

@@ -56,7 +56,7 @@ impl Cloud {
     }
 }
 
-/// An application credential has its project; whoever else asks has to name it.
+/// An application credential has a project; other methods must name one.
 fn has_project(auth: &Value, identity: &Value) -> bool {
     if identity.get("application_credential").is_some() {
         return auth.get("scope").is_none();

@@ -15,7 +15,7 @@ pub struct Request {
     pub query: Vec<(String, String)>,
     /// The body; `null` if there is none.
     pub body: Value,
-    /// Who asks.
+    /// The token of the caller.
     pub token: Option<String>,
     /// The host that was asked, for the catalogue.
     pub host: String,
@@ -35,7 +35,7 @@ impl Request {
         }
     }
 
-    /// A value of the query; one that is empty counts as not said, as Neutron has it.
+    /// Returns a query parameter; an empty one is unset, as in Neutron.
     pub(super) fn parameter(&self, key: &str) -> Option<&str> {
         let value = self.query.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str());
         value.filter(|value| !value.is_empty())

@@ -14,7 +14,7 @@ pub enum Names {
     Never,
 }
 
-/// How the cloud behaves. It begins as one that does everything at once, with one project that may have plenty.
+/// Settings of the cloud. By default every effect is immediate, and one project has a large quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// The password of the user `mcm`.

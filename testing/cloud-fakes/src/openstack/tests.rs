@@ -42,7 +42,7 @@ impl Asker {
 }
 
 #[test]
-fn the_same_name_twice_makes_two_servers_and_each_has_a_port_that_ends_with_it() {
+fn same_name_makes_two_servers_with_a_port_each() {
     let mut asker = Asker::new(Settings::default());
     for _ in 0..2 {
         assert_eq!(asker.make(&json!({})).status, 202);
@@ -70,7 +70,7 @@ fn a_port_that_was_made_beforehand_outlives_its_server() {
 }
 
 #[test]
-fn each_quota_is_refused_in_its_service_s_own_way_and_no_valid_host_comes_after_the_request_was_accepted() {
+fn quota_errors_differ_by_service_and_no_valid_host_is_late() {
     let mut asker = Asker::new(Settings { servers: 1, ports: 0, volumes: 0, ..Settings::default() });
     assert_eq!(asker.make(&json!({ "flavorRef": "f-2" })).status, 202);
     let list = asker.ask(NOW, "GET", "/compute/v2.1/servers/detail", &Value::Null).body;

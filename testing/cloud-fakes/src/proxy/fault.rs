@@ -68,7 +68,7 @@ impl Instead {
         Self { status, body, retry_after: None }
     }
 
-    /// What EC2 says to whoever asks too often.
+    /// The response of EC2 to a throttled request.
     pub fn throttled() -> Self {
         Self::ec2(503, "RequestLimitExceeded")
     }
@@ -79,7 +79,7 @@ impl Instead {
 pub enum Fault {
     /// It arrives this much later.
     Delay(Duration),
-    /// The connection is reset before the cloud hears of it.
+    /// The connection is reset before the cloud gets the request.
     ResetBefore,
     /// The cloud does it, and the connection is reset before the answer arrives.
     ResetAfter,
@@ -89,9 +89,9 @@ pub enum Fault {
     AnsweredAfter(Instead),
     /// The cloud does it, and half of the answer arrives as if it were the whole.
     CutShort,
-    /// The cloud does not hear of it, and nobody answers.
+    /// The cloud does not get the request, and there is no response.
     HangBefore,
-    /// The cloud does it, and nobody answers.
+    /// The request takes effect, and there is no response.
     HangAfter,
 }
 

@@ -1,8 +1,9 @@
-//! One address for a cloud whose services each have their own, as OpenStack's: a [`Proxy`](super::Proxy) before it is between the driver and every service, and sees
-//! all requests in their order.
+//! One address for a cloud with several services, such as OpenStack: a [`Proxy`](super::Proxy) in front of it sees all
+//! requests of the driver in order.
 //!
-//! `/nova/v2.1/servers` is `/v2.1/servers` of the service `nova`; what begins with no service's name is for the first one. In answers the addresses of services are
-//! replaced by those here, under the name by which the caller knows us (its `Host`, so that of the proxy), so whoever asks the first service where the others are stays with us.
+//! `/nova/v2.1/servers` is `/v2.1/servers` of the service `nova`; a path without a service name belongs to the first
+//! service. In responses, the addresses of the services are replaced by those of this front, under the caller's `Host`
+//! (that of the proxy), so that the endpoints in the catalog also lead here.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -59,7 +60,7 @@ async fn pass(request: hyper::Request<Incoming>, services: Arc<Services>) -> Ans
 }
 
 impl Services {
-    /// Whom a path is for, and what the path is there.
+    /// Returns the service of a path, its port, and the path within the service.
     fn route<'a>(&self, path: &'a str) -> (Option<&'static str>, u16, &'a str) {
         for (name, port) in self.0.iter().skip(1) {
             if let Some(rest) = path.strip_prefix('/').and_then(|path| path.strip_prefix(name))
@@ -97,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_for_the_service_that_it_names_and_else_for_the_first() {
+    fn path_selects_its_service_or_the_first_one() {
         assert_eq!(services().route("/nova/v2.1/servers?name=a"), (Some("nova"), 21001, "/v2.1/servers?name=a"));
         assert_eq!(services().route("/v3/auth/tokens"), (None, 21000, "/v3/auth/tokens"));
         assert_eq!(services().route("/novae/x"), (None, 21000, "/novae/x"));
@@ -121,6 +122,6 @@ mod tests {
         let front = Front::start(&[("first", 1), ("ec2", behind.port())]).await.unwrap();
         let asked = exchange::form(&[("Action", "DescribeVpcs")]);
         assert!(exchange::post(front.port(), "/ec2/", &[], &asked).await.unwrap().status >= 200);
-        assert!(exchange::post(front.port(), "/", &[], &asked).await.is_err(), "nobody listens there");
+        assert!(exchange::post(front.port(), "/", &[], &asked).await.is_err(), "connection refused");
     }
 }

@@ -53,7 +53,7 @@ impl Proxy {
         self.server.port
     }
 
-    /// Adds a rule. What was said first strikes first, and a request is struck once.
+    /// Adds a rule. Rules apply in the order in which they were added, at most one per request.
     pub fn rule(&self, rule: Rule) {
         self.shared.with(|state| state.rules.push(rule));
     }
@@ -146,7 +146,7 @@ async fn pass(request: hyper::Request<Incoming>, shared: Arc<Shared>, socket: Ar
     }
 }
 
-/// The peer is told that the connection was reset, not that it ended.
+/// Makes the peer see a reset instead of the end of the connection.
 fn reset<T>(socket: &TcpStream) -> io::Result<T> {
     socket.set_zero_linger()?;
     Err(io::ErrorKind::ConnectionReset.into())
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reset_before_the_effect_leaves_nothing_and_one_after_it_leaves_an_instance() {
+    async fn reset_before_or_after_the_effect_leaves_none_or_one_instance() {
         for (fault, made) in [(Fault::ResetBefore, 0), (Fault::ResetAfter, 1)] {
             let place = Place::new(Some(fault)).await;
             assert_eq!(place.launch().await.unwrap_err().kind(), io::ErrorKind::ConnectionReset);

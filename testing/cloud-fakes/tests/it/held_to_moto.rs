@@ -1,6 +1,6 @@
-//! Our EC2 is held to one that we did not write: the same calls go to both, and what both know has to be the same.
+//! Compares the fake EC2 with moto: the same calls go to both, and shared fields must be equal.
 //!
-//! What moto knows to be otherwise than AWS (`docs/contributing/testing.md`) is not asked here.
+//! Known differences between moto and AWS (`docs/contributing/testing.md`) are not compared.
 
 use std::collections::BTreeMap;
 

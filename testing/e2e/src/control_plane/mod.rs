@@ -1,5 +1,5 @@
-//! `cargo xtask control-plane build|start|stop|status`: a real Kubernetes control plane on this machine, for end-to-end suites
-//! and for hands that want to try something. The work is done by the crate `control_plane`; here are the commands.
+//! `cargo xtask control-plane build|start|stop|status`: a Kubernetes control plane on this machine, for end-to-end
+//! suites and for manual tests. The crate `control_plane` does the work; this module contains the commands.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,50 +15,50 @@ use clap::{Args, Subcommand, ValueEnum};
 pub use crate::held::Name;
 use crate::held::{self, Held, Registry};
 
-/// What to do with a control plane.
+/// Command for a control plane.
 #[derive(Subcommand)]
 pub enum Chore {
-    /// Compile the programs, unless somebody did; the first time takes about ten minutes.
+    /// Compile the programs, unless they are in the cache. The first build takes about ten minutes.
     Build(Build),
-    /// Start a control plane and leave it running.
+    /// Start a control plane in the background.
     Start(Start),
-    /// Stop a control plane and remove all it wrote.
+    /// Stop a control plane and remove its files.
     Stop {
-        /// Which one.
+        /// Name of the control plane.
         #[arg(long, default_value = "default")]
         name: Name,
-        /// Stop every one.
+        /// Stop all control planes.
         #[arg(long, conflicts_with = "name")]
         all: bool,
     },
-    /// Show what runs.
+    /// Show the running control planes.
     Status,
 }
 
-/// How to compile.
+/// Options of a build.
 #[derive(Args, Clone)]
 pub struct Build {
-    /// How many packages to compile at once; all cores if not said.
+    /// Number of packages to compile in parallel; the default is the number of cores.
     #[arg(long)]
     jobs: Option<u16>,
 }
 
-/// What to start.
+/// Options of a start.
 #[derive(Args)]
 pub struct Start {
-    /// Several may run side by side under different names.
+    /// Name of the control plane. Control planes with different names can run at the same time.
     #[arg(long, default_value = "default")]
     name: Name,
-    /// Leave a program out; may be given twice.
+    /// Program to leave out. Can be repeated.
     #[arg(long, value_enum)]
     without: Vec<Companion>,
-    /// A feature gate of Kubernetes, such as WatchList=false; may be given more than once.
+    /// Feature gate of Kubernetes, for example WatchList=false. Can be repeated.
     #[arg(long, value_parser = feature_gate)]
     feature_gate: Vec<(String, bool)>,
-    /// How many seconds it may take until all is ready.
+    /// Timeout in seconds for the start.
     #[arg(long, default_value_t = 120)]
-    patience: u64,
-    /// Stay, and stop it when this command ends in whatever way.
+    timeout: u64,
+    /// Run in the foreground, and stop the control plane when this command ends.
     #[arg(long)]
     foreground: bool,
 }
@@ -72,7 +72,7 @@ pub enum Companion {
     Scheduler,
 }
 
-/// Does it.
+/// Runs the command.
 pub fn run(chore: Chore) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
@@ -86,13 +86,13 @@ pub fn run(chore: Chore) -> anyhow::Result<()> {
                 }
             }
             Chore::Stop { name, all: false } => held::stop(&registry()?, &name).await?,
-            Chore::Status => held::status(&registry()?, "no control plane runs").await?,
+            Chore::Status => held::status(&registry()?, "no control plane is running").await?,
         }
         Ok(())
     })
 }
 
-/// The programs, compiled if need be, with progress for the person who waits.
+/// Returns the programs, compiles them if necessary, and prints the progress.
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
 pub async fn compiled(build: &Build) -> anyhow::Result<Binaries> {
     let recipe = Recipe::of_this_repository()?;
@@ -103,7 +103,7 @@ pub async fn compiled(build: &Build) -> anyhow::Result<Binaries> {
 }
 
 impl Build {
-    /// With Go's own choice of parallelism.
+    /// Uses the default parallelism of Go.
     pub fn by_default() -> Self {
         Self { jobs: None }
     }
@@ -114,7 +114,7 @@ fn report_build(binaries: &Binaries) {
     println!("{}", binaries.folder().display());
 }
 
-/// Where running control planes are known by name.
+/// Returns the registry of running control planes.
 pub(crate) fn registry() -> anyhow::Result<Registry> {
     Registry::open("a control plane", Cache::of_this_user()?.folder())
 }
@@ -141,8 +141,8 @@ impl Held for ControlPlane {
         let mut text = format!("{}\n", self.announcement());
         for (program, state) in self.states() {
             let state = match state {
-                State::Running => "runs".to_owned(),
-                State::Ended => format!("has ended; see {}", self.layout().log(program).display()),
+                State::Running => "running".to_owned(),
+                State::Ended => format!("exited; see {}", self.layout().log(program).display()),
             };
             let _ = writeln!(text, "{program} {state}"); // writing to a String cannot fail
         }
@@ -166,7 +166,7 @@ impl Start {
         for (gate, on) in &self.feature_gate {
             arguments.push(format!("--feature-gate={gate}={on}"));
         }
-        arguments.push(format!("--patience={}", self.patience));
+        arguments.push(format!("--timeout={}", self.timeout));
         arguments
     }
 
@@ -176,7 +176,7 @@ impl Start {
             controller_manager: presence(Companion::ControllerManager),
             scheduler: presence(Companion::Scheduler),
             feature_gates: self.feature_gate.iter().cloned().collect::<BTreeMap<_, _>>(),
-            patience: Duration::from_secs(self.patience),
+            timeout: Duration::from_secs(self.timeout),
             ..Options::new(binaries)
         }
     }
@@ -208,8 +208,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_holder_is_told_is_what_we_were_told() {
-        let line = "x start --name a --without scheduler --feature-gate WatchList=false --patience 7";
+    fn arguments_of_the_holder_are_those_of_the_command() {
+        let line = "x start --name a --without scheduler --feature-gate WatchList=false --timeout 7";
         let arguments = start(line).foreground_arguments();
         assert_eq!(arguments.first().map(String::as_str), Some("control-plane"));
         let again = start(&arguments.join(" "));
@@ -217,11 +217,11 @@ mod tests {
         assert_eq!(again.name.to_string(), "a");
         assert_eq!(again.without, [Companion::Scheduler]);
         assert_eq!(again.feature_gate, [("WatchList".to_owned(), false)]);
-        assert_eq!(again.patience, 7);
+        assert_eq!(again.timeout, 7);
     }
 
     #[test]
-    fn a_gate_that_is_neither_on_nor_off_is_refused() {
+    fn a_feature_gate_without_a_boolean_is_rejected() {
         assert!(ControlPlaneCommand::try_parse_from(["x", "start", "--feature-gate", "WatchList"]).is_err());
         assert!(ControlPlaneCommand::try_parse_from(["x", "start", "--feature-gate", "=true"]).is_err());
     }

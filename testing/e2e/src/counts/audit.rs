@@ -1,4 +1,4 @@
-//! The audit log of an API server: who asked for what, and what was answered.
+//! Audit log of an API server: requests and responses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,7 +8,7 @@ use anyhow::Context;
 use control_plane::guard::Sweeper;
 use serde_json::Value;
 
-/// Only who, what and how it ended; no bodies.
+/// Audit policy: metadata only, without request and response bodies.
 const POLICY: &str = "\
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -17,29 +17,30 @@ rules:
 - level: Metadata
 ";
 
-/// Programs of ours introduce themselves so; the virtual cloud's kubelets have another name.
+/// User agent prefix of the programs of this project. The kubelets of the virtual cloud use another one.
 const OURS: &str = "millwright/";
 
-/// The log of one API server.
+/// Audit log of one API server.
 pub(crate) struct Audit {
     log: PathBuf,
-    /// Removes the log when we are killed, too.
+    /// Removes the log, even if this process is killed.
     _sweeper: Sweeper,
 }
 
-/// What was asked in some stretch of time.
+/// Requests in a period.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
-    /// How often, by verb and resource.
+    /// Number of requests by verb and resource.
     pub(super) requests: BTreeMap<(String, String), usize>,
-    /// Writes to our own kinds that were refused because somebody had written first, by verb and resource: only we write there.
+    /// Conflicts in writes to the Machine API, by verb and resource. Only this program writes these objects.
     pub(super) conflicts: BTreeMap<(String, String), usize>,
-    /// How many writes to other kinds were; kubelets and Kubernetes' controllers write to Nodes at any moment.
+    /// Number of conflicts in writes to other objects. Kubelets and the controllers of Kubernetes may write to Nodes at
+    /// any time.
     pub(super) conflicts_with_others: usize,
 }
 
 impl Audit {
-    /// Writes the policy, and tells with which flags the API server keeps to it.
+    /// Writes the policy, and returns the flags for the API server.
     pub(crate) fn begin(folder: &Path) -> anyhow::Result<(Self, Vec<String>)> {
         let (policy, log) = (folder.join("policy.yaml"), folder.join("audit.log"));
         fs::write(&policy, POLICY).context("failed to write the audit policy")?;
@@ -51,17 +52,17 @@ impl Audit {
         Ok((Self { log, _sweeper: Sweeper::start(folder)? }, flags))
     }
 
-    /// Where the log ends now.
+    /// Returns the current end of the log.
     pub(crate) fn mark(&self) -> anyhow::Result<u64> {
-        Ok(fs::metadata(&self.log).context("failed to look at the audit log")?.len())
+        Ok(fs::metadata(&self.log).context("failed to get the size of the audit log")?.len())
     }
 
-    /// What our programs have asked since.
+    /// Returns the requests of this program since the mark.
     pub(super) fn since(&self, mark: u64) -> anyhow::Result<Asked> {
         Ok(count(&self.text_since(mark)?))
     }
 
-    /// What was logged since, a request a line.
+    /// Returns the log since the mark, one request per line.
     pub(crate) fn text_since(&self, mark: u64) -> anyhow::Result<String> {
         let log = fs::read(&self.log).context("failed to read the audit log")?;
         let begin = usize::try_from(mark).unwrap_or(usize::MAX);
@@ -112,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_requests_count_and_neither_watches_nor_leases_nor_events() {
+    fn watches_leases_events_and_other_clients_are_not_counted() {
         let log = [
             line("millwright/0.1.0 (x)", "patch", "machines", 200),
             line("millwright/0.1.0 (x)", "patch", "machines", 409),

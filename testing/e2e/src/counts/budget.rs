@@ -1,4 +1,4 @@
-//! What a stretch of a machine's life may cost, and what it did cost.
+//! Request budget for a period in the lifecycle of a machine, and the requests that were counted.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::audit::Asked;
 
-/// A limit for every machine.
+/// Limit per machine.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Budget {
     what: &'static str,
@@ -15,13 +15,13 @@ pub(super) struct Budget {
 
 #[derive(Clone, Copy, Debug)]
 enum Limit {
-    /// So many writes and so many reads.
+    /// Maximum number of writes and of reads.
     Each { writes: usize, reads: usize },
-    /// So many requests of whatever kind.
+    /// Maximum number of requests of any kind.
     Together(usize),
 }
 
-/// A stretch that was counted.
+/// Requests counted in a period.
 #[derive(Clone, Debug)]
 pub(super) struct Figure {
     budget: Budget,
@@ -30,17 +30,17 @@ pub(super) struct Figure {
 }
 
 impl Budget {
-    /// So many writes for each machine, no reads, no conflicts among ourselves.
+    /// Creates a budget of writes per machine, without reads and conflicts.
     pub(super) fn writes(what: &'static str, writes: usize) -> Self {
         Self { what, limit: Limit::Each { writes, reads: 0 } }
     }
 
-    /// So many requests for each machine, no conflicts among ourselves.
+    /// Creates a budget of requests per machine, without conflicts.
     pub(super) fn requests(what: &'static str, limit: usize) -> Self {
         Self { what, limit: Limit::Together(limit) }
     }
 
-    /// And so many reads.
+    /// Adds a number of reads.
     pub(super) fn and_reads(self, reads: usize) -> Self {
         match self.limit {
             Limit::Each { writes, .. } => Self { limit: Limit::Each { writes, reads }, ..self },
@@ -48,25 +48,25 @@ impl Budget {
         }
     }
 
-    /// No request at all.
+    /// Creates a budget of no requests.
     pub(super) fn nothing(what: &'static str) -> Self {
         Self::writes(what, 0)
     }
 
-    /// Compares.
+    /// Compares counted requests with the budget.
     pub(super) fn against(self, asked: Asked, machines: usize) -> Figure {
         Figure { budget: self, asked, machines }
     }
 }
 
 impl Figure {
-    /// Whether the budget was kept. A few requests are about no machine in particular: the finalizers of a class and its Secret. A
-    /// write that was refused because somebody else had written first is counted apart: how busy others are is not our doing.
+    /// Returns whether the budget was kept. A few requests do not belong to a Machine: the finalizers of a MachineClass
+    /// and its Secret. A write that was rejected because another client wrote first is counted separately.
     pub(super) fn is_kept(&self) -> bool {
-        const ABOUT_NOBODY: usize = 2;
+        const SHARED_OBJECTS: usize = 2;
         let (mut writes, mut reads) = (0, 0);
         for ((verb, resource), count) in &self.asked.requests {
-            if matches!(resource.as_str(), "machineclasses" | "secrets") && *count <= ABOUT_NOBODY {
+            if matches!(resource.as_str(), "machineclasses" | "secrets") && *count <= SHARED_OBJECTS {
                 continue;
             }
             if is_read(verb) { reads += count } else { writes += count }
@@ -79,7 +79,7 @@ impl Figure {
         within && self.asked.conflicts.is_empty()
     }
 
-    /// For programs.
+    /// Returns the result as JSON.
     pub(super) fn to_json(&self) -> Value {
         let requests: Vec<Value> = self
             .asked
@@ -102,13 +102,13 @@ impl fmt::Display for Figure {
         writeln!(
             f,
             "{verdict} {what}: {machines} machines, at most {limit} each; \
-             {conflicts} conflicts among ourselves, {conflicts_with_others} with others"
+             {conflicts} conflicts between our controllers, {conflicts_with_others} with other clients"
         )?;
         for ((verb, resource), count) in &asked.requests {
-            writeln!(f, "         {verb:<7} {resource:<28} {count:>6}  {:.2} a machine", ratio(*count, *machines))?;
+            writeln!(f, "         {verb:<7} {resource:<28} {count:>6}  {:.2} per machine", ratio(*count, *machines))?;
         }
         for ((verb, resource), count) in &asked.conflicts {
-            writeln!(f, "         refused: {verb} {resource}, {count} times")?;
+            writeln!(f, "         conflict: {verb} {resource}, {count} times")?;
         }
         Ok(())
     }
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn one_write_too_many_one_read_or_one_conflict_exceeds_a_budget() {
+    fn one_extra_write_read_or_conflict_exceeds_a_budget() {
         let budget = || Budget::writes("up", 2);
         assert!(budget().against(asked(&[("patch", "machines", 20)], 0), 10).is_kept());
         assert!(!budget().against(asked(&[("patch", "machines", 21)], 0), 10).is_kept());

@@ -1,7 +1,7 @@
-//! `cargo xtask counts`: what a machine costs the API server, counted by the API server.
+//! `cargo xtask counts`: the number of requests per machine, as counted by the API server.
 //!
-//! The controller runs as a process on the real control plane and the figures come from its audit log, never from our own
-//! client: a request that our client forgets to count is the one that matters. Leases, watches and Events are not in the figures.
+//! The controller runs as a process on a control plane of kube-apiserver and etcd. The numbers come from the audit log
+//! and not from the controller's client, which could fail to count a request. Leases, watches and Events are excluded.
 
 mod audit;
 mod budget;
@@ -21,28 +21,28 @@ use crate::workspace::cargo;
 pub(crate) use audit::Audit;
 use budget::{Budget, Figure};
 
-const PATIENCE: Duration = Duration::from_mins(3);
-/// Long enough for every recheck that a machine could have forgotten to drop, short enough to wait for.
+const TIMEOUT: Duration = Duration::from_mins(3);
+/// Longer than every recheck interval that could still be active.
 const REST: Duration = Duration::from_secs(12);
 
-/// How to count.
+/// Options of the command.
 #[derive(Args)]
 pub struct ChoreArgs {
-    /// How many machines that a person makes.
+    /// Number of machines that are created directly.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u16).range(1..))]
     machines: u16,
-    /// How many machines the fleet has.
+    /// Number of machines of the MachineDeployment.
     #[arg(long, default_value_t = 30, value_parser = clap::value_parser!(u16).range(1..))]
     fleet: u16,
 }
 
-/// Counts. An error says which budget was exceeded.
+/// Counts requests. Fails if a budget was exceeded.
 pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     cargo(&["build", "--quiet", "--package", "millwright"])?;
     let figures = runtime.block_on(async {
-        let folder = tempfile::tempdir().context("failed to make a folder for the audit log")?;
+        let folder = tempfile::tempdir().context("failed to create a folder for the audit log")?;
         let (audit, flags) = Audit::begin(folder.path())?;
         let options = flags.iter().fold(Options::new(compiled(&Build::by_default()).await?), |options, flag| {
             options.with_argument(Program::ApiServer, flag)
@@ -77,20 +77,20 @@ struct Counting<'a> {
 }
 
 impl Counting<'_> {
-    /// Machines that a person made.
+    /// Counts the requests for machines without an owner.
     async fn machines(&self, machines: usize) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
         for (prefix, born, budget) in [
-            ("born", true, Budget::writes("up, born with our finalizer", 6)),
-            ("plain", false, Budget::writes("up, without", 7)),
+            ("born", true, Budget::writes("up, with the finalizer at creation", 6)),
+            ("plain", false, Budget::writes("up, without the finalizer", 7)),
         ] {
             let mark = self.audit.mark()?;
             self.test_bed.apply(prefix, &pool(prefix, machines, born))?;
-            self.until("all run", |all| all.len() == machines && all.iter().all(is_running)).await?;
+            self.until("all machines are running", |all| all.len() == machines && all.iter().all(is_running)).await?;
             figures.push(self.figure(budget, mark, machines).await?);
 
             if born {
-                // Once is enough: from here on both live the same way.
+                // Once is sufficient: afterwards both variants are equal.
                 let mark = self.audit.mark()?;
                 sleep(REST).await;
                 figures.push(self.figure(Budget::nothing("at rest"), mark, machines).await?);
@@ -98,27 +98,28 @@ impl Counting<'_> {
 
             let mark = self.audit.mark()?;
             self.test_bed.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
-            self.until("all are gone", <[Value]>::is_empty).await?;
-            // The pods on each node are listed once before it goes.
+            self.until("all machines are deleted", <[Value]>::is_empty).await?;
+            // The pods of each Node are listed once before its deletion.
             figures.push(self.figure(Budget::writes("down", 8).and_reads(1), mark, machines).await?);
         }
         Ok(figures)
     }
 
-    /// A MachineDeployment that comes up, rolls to another class and goes, with the limits of the design for all controllers together.
+    /// Counts the requests for a MachineDeployment that is created, rolled to another MachineClass and scaled down. The
+    /// limits apply to all controllers together.
     async fn fleet(&self, machines: usize) -> anyhow::Result<Vec<Figure>> {
         let mut figures = Vec::new();
         let mark = self.audit.mark()?;
         self.test_bed.apply("fleet", &fleet(machines))?;
         let runs =
             |class: &'static str| move |all: &[Value]| all.len() == machines && all.iter().all(|m| is_of(m, class));
-        self.until("the fleet runs", runs("small")).await?;
+        self.until("the fleet is running", runs("small")).await?;
         figures.push(self.figure(Budget::requests("a fleet, up", 8), mark, machines).await?);
 
         let mark = self.audit.mark()?;
         let patch = r#"{"spec":{"template":{"spec":{"class":{"name":"other"}}}}}"#;
         self.test_bed.kubectl(&["patch", "machinedeployment", "fleet", "--type=merge", "--patch", patch])?;
-        self.until("the fleet has rolled", runs("other")).await?;
+        self.until("the fleet is rolled out", runs("other")).await?;
         figures.push(self.figure(Budget::requests("a fleet, rolled", 22), mark, machines).await?);
 
         let mark = self.audit.mark()?;
@@ -134,13 +135,13 @@ impl Counting<'_> {
             "--patch",
             r#"{"spec":{"replicas":0}}"#,
         ])?;
-        self.until("the fleet is gone", <[Value]>::is_empty).await?;
+        self.until("the fleet is deleted", <[Value]>::is_empty).await?;
         figures.push(self.figure(Budget::requests("a fleet, down", 10), mark, machines).await?);
         self.test_bed.kubectl(&["delete", "machinedeployment", "fleet"])?;
         Ok(figures)
     }
 
-    /// What was asked since, once those have spoken who speak after the fact.
+    /// Returns the requests since the mark, after a pause for delayed writes.
     async fn figure(&self, budget: Budget, mark: u64, machines: usize) -> anyhow::Result<Figure> {
         sleep(Duration::from_secs(2)).await;
         Ok(budget.against(self.audit.since(mark)?, machines))
@@ -153,9 +154,9 @@ impl Counting<'_> {
             if holds(&machines) {
                 return Ok(());
             }
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > TIMEOUT {
                 let said: Vec<_> = machines.iter().map(|machine| machine.pointer("/status/lastOperation")).collect();
-                bail!("waited {} s in vain until {what}: {said:?}", PATIENCE.as_secs());
+                bail!("timed out after {} s waiting until {what}: {said:?}", TIMEOUT.as_secs());
             }
             sleep(Duration::from_millis(500)).await;
         }

@@ -1,4 +1,4 @@
-//! One machine, from its creation to nothing left of it, in a namespace of its own.
+//! Runs one machine from its creation to its deletion, in a separate namespace.
 
 use std::fs;
 use std::os::unix::process::ExitStatusExt;
@@ -10,16 +10,16 @@ use tokio::time::Instant;
 
 use crate::test_bed::{Process, TestBed};
 
-const PATIENCE: Duration = Duration::from_mins(2);
+const TIMEOUT: Duration = Duration::from_mins(2);
 const SIGKILL: i32 = 9;
 
-/// A machine, and the controllers that are started for it.
+/// A machine and the controllers that are started for it.
 pub(super) struct MachineRun<'a> {
     test_bed: &'a TestBed<'a>,
     name: String,
 }
 
-/// The controller that runs for a machine, and how often it was killed.
+/// The controller of a machine, and how often it was killed.
 struct RestartedController<'a> {
     run: &'a MachineRun<'a>,
     process: Process,
@@ -27,26 +27,26 @@ struct RestartedController<'a> {
 }
 
 impl<'a> MachineRun<'a> {
-    /// Of a machine of this name.
+    /// Creates a run of the machine with this name.
     pub(super) fn new(test_bed: &'a TestBed<'a>, name: &str) -> Self {
         Self { test_bed, name: name.to_owned() }
     }
 
-    /// Runs undisturbed, and tells the effects that the controller had, in their order.
+    /// Runs without a crash, and returns the effects of the controller in order.
     pub(super) fn effects(&self) -> anyhow::Result<Vec<String>> {
         let log = self.test_bed.file("effects.log");
         let controller = self.begin(&[("MILLWRIGHT_FAILPOINT_LOG", &log.to_string_lossy())])?;
         let crashes = self.run(controller)?;
-        ensure!(crashes == 0, "the controller died without being asked to");
-        let written = fs::read_to_string(&log).context("failed to read which effects there were")?;
+        ensure!(crashes == 0, "the controller exited unexpectedly");
+        let written = fs::read_to_string(&log).context("failed to read the log of effects")?;
         Ok(written.lines().map(str::to_owned).collect())
     }
 
-    /// Runs with a controller that dies there, and with another one after it.
+    /// Runs a controller that is killed at this moment, and then another one.
     pub(super) fn with_crash(&self, effect: &str, moment: &str) -> anyhow::Result<()> {
         let controller = self.begin(&[("MILLWRIGHT_FAILPOINT", &format!("{effect}/{moment}"))])?;
         let crashes = self.run(controller)?;
-        ensure!(crashes == 1, "the controller died {crashes} times: this effect did not come about");
+        ensure!(crashes == 1, "the controller was killed {crashes} times: this effect did not occur");
         Ok(())
     }
 
@@ -67,20 +67,20 @@ impl<'a> MachineRun<'a> {
     }
 
     fn run(&self, mut controller: RestartedController<'_>) -> anyhow::Result<usize> {
-        controller.until("it runs", |phase| phase == Some("Running"))?;
-        self.has_had_one_vm()?;
+        controller.until("the machine is running", |phase| phase == Some("Running"))?;
+        self.had_one_vm()?;
         self.kubectl(&["delete", "machine", &self.name, "--wait=false"])?;
-        controller.until("it is gone", |phase| phase.is_none())?;
-        // The last effect has no successor that would show its death.
-        controller.look_once_more()?;
-        self.has_had_one_vm()?;
+        controller.until("the machine is deleted", |phase| phase.is_none())?;
+        // After the last effect, no later effect would show the crash.
+        controller.check_once_more()?;
+        self.had_one_vm()?;
         let node = self.kubectl(&["get", "node", &self.name, "--ignore-not-found", "--output=name"])?;
-        ensure!(node.is_empty(), "its node is left");
+        ensure!(node.is_empty(), "the Node still exists");
         Ok(controller.crashes)
     }
 
-    /// Counted by the cloud, which is the only one who knows.
-    fn has_had_one_vm(&self) -> anyhow::Result<()> {
+    /// Counts the VMs in the log of the cloud.
+    fn had_one_vm(&self) -> anyhow::Result<()> {
         let node = format!("node={}", self.name);
         let made = self
             .test_bed
@@ -88,7 +88,7 @@ impl<'a> MachineRun<'a> {
             .lines()
             .filter(|line| line.contains("a VM is asked for") && line.split_whitespace().any(|word| word == node))
             .count();
-        ensure!(made == 1, "the cloud made {made} VMs for it");
+        ensure!(made == 1, "the cloud created {made} VMs for the machine");
         Ok(())
     }
 
@@ -128,7 +128,7 @@ impl<'a> MachineRun<'a> {
 }
 
 impl RestartedController<'_> {
-    /// Waits, and starts another controller whenever this one has died.
+    /// Waits, and starts another controller when this one was killed.
     fn until(&mut self, what: &str, holds: impl Fn(Option<&str>) -> bool) -> anyhow::Result<()> {
         let begin = Instant::now();
         loop {
@@ -136,24 +136,24 @@ impl RestartedController<'_> {
             if holds(phase.as_deref()) {
                 return Ok(());
             }
-            self.replace_the_dead()?;
-            if begin.elapsed() > PATIENCE {
-                bail!("waited {} s in vain until {what}; it is {phase:?}", PATIENCE.as_secs());
+            self.replace_if_killed()?;
+            if begin.elapsed() > TIMEOUT {
+                bail!("timed out after {} s waiting until {what}; the phase is {phase:?}", TIMEOUT.as_secs());
             }
             pause(Duration::from_millis(250));
         }
     }
 
-    fn look_once_more(&mut self) -> anyhow::Result<()> {
+    fn check_once_more(&mut self) -> anyhow::Result<()> {
         pause(Duration::from_millis(300));
-        self.replace_the_dead()
+        self.replace_if_killed()
     }
 
-    fn replace_the_dead(&mut self) -> anyhow::Result<()> {
+    fn replace_if_killed(&mut self) -> anyhow::Result<()> {
         if let Some(status) = self.process.ended()? {
             if status.signal() != Some(SIGKILL) {
                 let log = self.run.test_bed.said(&self.run.controller(self.crashes))?;
-                bail!("the controller ended with {status}: {}", log.lines().last().unwrap_or("it said nothing"));
+                bail!("the controller ended with {status}: {}", log.lines().last().unwrap_or("the log is empty"));
             }
             self.crashes += 1;
             self.process = self.run.start(self.crashes, &[])?;
@@ -162,7 +162,7 @@ impl RestartedController<'_> {
     }
 }
 
-#[allow(clippy::disallowed_methods, reason = "a job of the table is a thread, and it has nothing else to do")]
+#[allow(clippy::disallowed_methods, reason = "every job of the table has its own thread")]
 fn pause(time: Duration) {
     std::thread::sleep(time);
 }

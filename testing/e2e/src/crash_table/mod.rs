@@ -1,11 +1,12 @@
-//! `cargo xtask crash-table`: the controller dies at every moment of every effect, and the machine lives on.
+//! `cargo xtask crash-table`: kills the controller before and after each of its effects.
 //!
-//! First one machine lives undisturbed, with a controller that writes down each effect it has: writes to the API server and
-//! calls to the driver, in creation and in deletion. Then, for each of them and for each of three moments (before it, after it but before
-//! its answer arrived, after the answer was noted), another machine lives with a controller that is killed right there and a
-//! second one that finds the pieces. All of it with real processes on the real control plane; the cloud makes a second VM for whoever asks twice.
+//! First, one machine runs without a crash, and the controller logs each effect: writes to the API server and calls to
+//! the driver, during creation and deletion. Then, for each effect and each of three moments (before the effect, after
+//! it but before the response arrived, after the response was recorded), another machine runs with a controller that is
+//! killed at this moment and a second one that continues. All processes are real and use kube-apiserver. The cloud
+//! creates a second VM if a create call is repeated.
 //!
-//! Nothing is listed by hand, so a new effect is in the table from the day it exists.
+//! The effects are not listed in the code, so new effects are included automatically.
 
 mod machine_run;
 
@@ -25,35 +26,35 @@ use crate::test_bed::TestBed;
 use crate::workspace::cargo;
 use machine_run::MachineRun;
 
-/// How to do it.
+/// Options of the command.
 #[derive(Args)]
 pub struct ChoreArgs {
-    /// How many machines live side by side, each with a controller of its own.
+    /// Number of machines that run in parallel, each with a separate controller.
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: u8,
-    /// Only the effects whose name contains this.
+    /// Only effects whose name contains this text.
     #[arg(long, default_value = "")]
     only: String,
-    /// A millwright with failpoints, if somebody has compiled it already.
+    /// Path of a millwright with failpoints; compiled if not set.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
 }
 
-/// When the controller dies, relative to an effect.
+/// When the controller is killed, relative to an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
-    /// It has not left the process.
+    /// Before the request is sent.
     Before,
-    /// It has happened, and nobody here has heard of it.
+    /// After the effect, before its response arrived.
     Done,
-    /// Its answer was noted, and nothing has followed from it.
+    /// After the response was recorded, before any consequence.
     Noted,
 }
 
 impl Moment {
     const ALL: [Self; 3] = [Self::Before, Self::Done, Self::Noted];
 
-    /// As the program's failpoints call it.
+    /// Returns the name that the program's failpoints use.
     fn name(self) -> &'static str {
         match self {
             Self::Before => "before",
@@ -63,7 +64,7 @@ impl Moment {
     }
 }
 
-/// One crash.
+/// A crash of the controller.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Crash {
     place: usize,
@@ -71,10 +72,10 @@ struct Crash {
     moment: Moment,
 }
 
-/// What came of each crash; a sentence for what went wrong.
+/// The result of each crash, with the error text.
 type Results = BTreeMap<Crash, Result<(), String>>;
 
-/// Draws the table. An error says that not all of it is green.
+/// Runs all crashes and prints the table. Fails if a crash failed.
 pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
@@ -87,10 +88,10 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     })
 }
 
-/// The program with its failpoints, out of the way of the one without.
+/// Compiles the program with failpoints, next to the one without.
 pub(crate) fn build() -> anyhow::Result<PathBuf> {
     cargo(&["build", "--quiet", "--package", "millwright", "--features", "failpoints"])?;
-    let here = std::env::current_exe().context("failed to find out where this program lies")?;
+    let here = std::env::current_exe().context("failed to find the path of this program")?;
     let built = here.with_file_name("millwright");
     let kept = here.with_file_name("millwright-with-failpoints");
     std::fs::copy(&built, &kept).with_context(|| format!("failed to copy {}", built.display()))?;
@@ -103,7 +104,7 @@ async fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyho
     let test_bed = TestBed::with_program(plane, program)?;
     let cloud = test_bed.start_cloud("cloud")?;
     let effects = MachineRun::new(&test_bed, "model").effects()?;
-    println!("{} effects in a machine's life", effects.len());
+    println!("{} effects in the lifecycle of a machine", effects.len());
     let all = effects.into_iter().enumerate().filter(|(_, effect)| effect.contains(&args.only));
     let mut crashes: Vec<Crash> = all
         .flat_map(|(place, effect)| Moment::ALL.map(|moment| Crash { place, effect: effect.clone(), moment }))
@@ -121,7 +122,7 @@ async fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyho
                     let outcome = MachineRun::new(&test_bed, &name).with_crash(&crash.effect, crash.moment.name());
                     let outcome = outcome.map_err(|error| format!("{error:#}"));
                     let word = if outcome.is_ok() { "ok    " } else { "FAILED" };
-                    // With the complaint at once: whoever reads a log that was cut off still learns why.
+                    // The error is printed immediately, so that it is visible even if the output is cut off.
                     let why = outcome.as_ref().err().map(|complaint| format!(": {complaint}")).unwrap_or_default();
                     println!(
                         "{word}  {} {} ({} ms){why}",
@@ -139,14 +140,14 @@ async fn play(plane: &ControlPlane, program: PathBuf, args: &ChoreArgs) -> anyho
     cloud.terminate()?;
     let said = test_bed.said("cloud")?;
     ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
-    results.into_inner().map_err(|_| anyhow::anyhow!("a job died"))
+    results.into_inner().map_err(|_| anyhow::anyhow!("a job panicked"))
 }
 
 fn take(waiting: &Mutex<Vec<Crash>>) -> Option<Crash> {
     waiting.lock().ok()?.pop()
 }
 
-/// Prints the table and leaves it in a file.
+/// Prints the table and writes it to a file.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 fn conclude(results: &Results) -> anyhow::Result<()> {
     let mut rows: BTreeMap<(usize, &str), BTreeMap<Moment, bool>> = BTreeMap::new();
@@ -178,7 +179,7 @@ fn conclude(results: &Results) -> anyhow::Result<()> {
     std::fs::write(&path, format!("{report:#}\n")).with_context(|| format!("failed to write {}", path.display()))?;
     println!("\ncrash-table: {tally}");
     if failed > 0 {
-        bail!("a machine did not survive the crash of its controller");
+        bail!("a machine did not recover from the crash of its controller");
     }
     Ok(())
 }

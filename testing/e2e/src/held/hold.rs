@@ -1,5 +1,5 @@
-//! The process that something hangs from: a control plane, an OpenStack. It takes orders on a socket in its folder, and stops it when it is
-//! told to or asked to end; if it is killed, the programs' guards see that it is gone and do the same.
+//! The process that holds a control plane or an OpenStack. It accepts commands on a socket in its folder, and stops the
+//! instance on request or after SIGTERM. If the holder is killed, the guards of the programs stop them.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -12,38 +12,39 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use super::registry::{NameReservation, SOCKET};
 
-/// How long a caller may take to say its word; others wait meanwhile.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// Timeout for reading a command; other callers wait meanwhile.
+const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Something that runs and has a folder.
+/// An instance that runs and has a folder.
 pub(crate) trait Held {
-    /// Its folder.
+    /// Returns its folder.
     fn home(&self) -> &Path;
 
-    /// One line for whoever had it started: where it is found.
+    /// Returns the line that the starting command prints: where the instance is found.
     fn announcement(&self) -> String;
 
-    /// Its parts and how they are, for whoever asks.
+    /// Returns its parts and their state.
     fn describe(&mut self) -> String;
 
-    /// Ends it and removes what it wrote.
+    /// Stops it and removes its files.
     async fn stop(self) -> anyhow::Result<()>;
 }
 
-/// Prints where something that was started is found, and holds it until it is to end.
+/// Prints where the instance is found, and holds it until it is stopped.
 pub(crate) async fn hold(reservation: NameReservation, mut held: impl Held) -> anyhow::Result<()> {
     let socket = held.home().join(SOCKET);
     let listener = UnixListener::bind(&socket).with_context(|| format!("failed to listen on {}", socket.display()))?;
     reservation.lead_to(held.home())?;
-    // Whoever started us reads this line. If nobody does any more, the error ends us, and what we hold with us.
-    announce(&held.announcement()).context("failed to say that all is ready")?;
+    // The process that started this one reads this line. If it no longer exists, the error ends this process and the
+    // instance.
+    announce(&held.announcement()).context("failed to announce that the instance is ready")?;
 
-    let asker = until_told_to_stop(&listener, &mut held).await?;
+    let load = serve_until_stopped(&listener, &mut held).await?;
     held.stop().await?;
-    // Before the answer, so that whoever gets it can take the name again at once.
+    // Before the response, so that the caller can use the name again immediately.
     reservation.release()?;
-    if let Some(mut asker) = asker {
-        asker.write_all(b"stopped\n").await.context("failed to tell that all is stopped")?;
+    if let Some(mut load) = load {
+        load.write_all(b"stopped\n").await.context("failed to send the response")?;
     }
     Ok(())
 }
@@ -54,8 +55,9 @@ fn announce(line: &str) -> std::io::Result<()> {
     out.flush()
 }
 
-/// Answers questions until a signal or an order ends it; whoever gave the order is told when it is done.
-async fn until_told_to_stop(listener: &UnixListener, held: &mut impl Held) -> anyhow::Result<Option<UnixStream>> {
+/// Answers commands until a signal or the command "stop" arrives. Returns the stream of the caller that waits for the
+/// end.
+async fn serve_until_stopped(listener: &UnixListener, held: &mut impl Held) -> anyhow::Result<Option<UnixStream>> {
     let mut terminate = signal(SignalKind::terminate()).context("failed to listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("failed to listen for SIGINT")?;
     loop {
@@ -67,8 +69,8 @@ async fn until_told_to_stop(listener: &UnixListener, held: &mut impl Held) -> an
         };
         let mut stream = BufReader::new(stream);
         let mut word = String::new();
-        // A caller that says nothing, or hangs up, is its own problem.
-        let heard = tokio::time::timeout(PATIENCE, stream.read_line(&mut word)).await;
+        // Callers that send nothing or disconnect are ignored.
+        let heard = tokio::time::timeout(TIMEOUT, stream.read_line(&mut word)).await;
         match (heard, word.trim()) {
             (Ok(Ok(_)), "stop") => return Ok(Some(stream.into_inner())),
             (Ok(Ok(_)), "status") => {

@@ -1,4 +1,5 @@
-//! What a person starts and leaves running: `cargo xtask control-plane start`, `cargo xtask openstack start`. A process holds it, and others find it by its name.
+//! Instances that run in the background: `cargo xtask control-plane start`, `cargo xtask openstack start`. A process
+//! holds each of them, and other processes find it by name.
 
 mod hold;
 mod registry;
@@ -13,8 +14,8 @@ pub(crate) use hold::{Held, hold};
 pub use registry::Name;
 pub(crate) use registry::Registry;
 
-/// Starts this program again with these arguments, in a process group of its own so that Ctrl-C passes it by, and waits until it
-/// says that all is ready.
+/// Starts this program again with these arguments and waits until it reports that it is ready. The process group is
+/// separate, so that Ctrl-C does not reach it.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub(crate) fn start_detached(arguments: &[String]) -> anyhow::Result<()> {
     let mut holder = Command::new(std::env::current_exe().context("failed to find this program")?)
@@ -24,15 +25,15 @@ pub(crate) fn start_detached(arguments: &[String]) -> anyhow::Result<()> {
         .stderr(Stdio::piped())
         .process_group(0)
         .spawn()
-        .context("failed to start the process that holds it")?;
+        .context("failed to start the holder")?;
     let mut said = String::new();
     if let Some(stdout) = holder.stdout.take() {
-        BufReader::new(stdout).read_line(&mut said).context("failed to listen to the holder")?;
+        BufReader::new(stdout).read_line(&mut said).context("failed to read from the holder")?;
     }
     if said.is_empty() {
         let mut complaint = String::new();
         if let Some(mut stderr) = holder.stderr.take() {
-            stderr.read_to_string(&mut complaint).context("failed to listen to the holder")?;
+            stderr.read_to_string(&mut complaint).context("failed to read from the holder")?;
         }
         bail!("{}", complaint.trim_start_matches("error: ").trim_end());
     }
@@ -40,20 +41,20 @@ pub(crate) fn start_detached(arguments: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Stops what bears a name.
+/// Stops the instance with this name.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub(crate) async fn stop(registry: &Registry, name: &Name) -> anyhow::Result<()> {
     if registry.ask(name, "stop").await?.is_some() {
-        println!("{name} is stopped, and nothing of it is left");
+        println!("{name} stopped");
     } else if registry.forget(name)? {
-        println!("{name} does not run");
+        println!("{name} is not running");
     } else {
-        bail!("{name} is just starting; try again when it is ready");
+        bail!("{name} is starting. Retry when it is ready");
     }
     Ok(())
 }
 
-/// Shows all that run, or says this.
+/// Prints the running instances, or `none`.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub(crate) async fn status(registry: &Registry, none: &str) -> anyhow::Result<()> {
     let mut any = false;

@@ -1,8 +1,8 @@
-//! What runs under which name.
+//! Registry of running instances by name.
 //!
-//! The one who holds a control plane, say, locks a file that bears its name, so that a name is taken exactly as long as its holder
-//! lives, however that ends. A link of the same name leads to its folder, and in there is the socket on which
-//! the holder takes orders; no process id is ever written down, so none can be mistaken for a stranger's.
+//! The holder locks a file with the name of the instance, so a name is taken exactly as long as the holder runs. A
+//! symbolic link with the name leads to the folder of the instance, which contains the socket of the holder. Process
+//! ids are not stored, so a reused id cannot be mistaken for the holder.
 
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 
-/// The holder's socket, in the folder of what it holds.
+/// Socket of the holder, in the folder of the instance.
 pub(crate) const SOCKET: &str = "holder.sock";
 
 /// A name: lower-case letters, digits and dashes.
@@ -40,15 +40,15 @@ impl fmt::Display for Name {
     }
 }
 
-/// The folder of names.
+/// Folder of names.
 #[derive(Clone, Debug)]
 pub(crate) struct Registry {
-    /// What bears the names, for errors: "a control plane".
+    /// Kind of the instances, for errors: "a control plane".
     what: &'static str,
     folder: PathBuf,
 }
 
-/// A name that is ours until this value is dropped or the process ends.
+/// A name that is reserved until this value is dropped or the process ends.
 #[derive(Debug)]
 pub(crate) struct NameReservation {
     link: PathBuf,
@@ -57,18 +57,18 @@ pub(crate) struct NameReservation {
 }
 
 impl Registry {
-    /// The names of one kind of things, in the cache of this user for them.
+    /// Opens the names of one kind of instances in the user's cache.
     pub(crate) fn open(what: &'static str, cache: &Path) -> anyhow::Result<Self> {
         let folder = cache.join("instances");
-        fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
         Ok(Self { what, folder })
     }
 
-    /// Takes a name, unless somebody has it.
+    /// Reserves a name. Fails if it is taken.
     pub(crate) fn reserve(&self, name: &Name) -> anyhow::Result<NameReservation> {
         match self.try_reserve(name)? {
             Some(reservation) => Ok(reservation),
-            None => bail!("{} named {name} runs already, or is just starting", self.what),
+            None => bail!("{} named {name} is already running or starting", self.what),
         }
     }
 
@@ -83,8 +83,8 @@ impl Registry {
                     return Err(error).with_context(|| format!("failed to lock {}", path.display()));
                 }
             }
-            // Who had the name before us may have removed the file between our two calls; then our lock locks nobody out.
-            let ours = lock.metadata().with_context(|| format!("failed to look at {}", path.display()))?.ino();
+            // The previous holder may have removed the file between the two calls. Then this lock has no effect.
+            let ours = lock.metadata().with_context(|| format!("failed to get metadata of {}", path.display()))?.ino();
             if fs::metadata(&path).is_ok_and(|there| there.ino() == ours) {
                 let reservation = NameReservation { link: self.link(name), path, _lock: lock };
                 remove(&reservation.link)?; // left by a holder that was killed
@@ -93,47 +93,47 @@ impl Registry {
         }
     }
 
-    /// Forgets what a killed holder left. False if the name is taken: somebody is just starting under it.
+    /// Removes the files of a killed holder. Returns false if an instance with this name is starting.
     pub(crate) fn forget(&self, name: &Name) -> anyhow::Result<bool> {
         self.try_reserve(name)?.map(NameReservation::release).transpose().map(|released| released.is_some())
     }
 
-    /// All names that lead somewhere, or did until their holder was killed.
+    /// Returns all names, including those of killed holders.
     pub(crate) fn names(&self) -> anyhow::Result<Vec<Name>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(&self.folder).with_context(|| format!("failed to read {}", self.folder.display()))? {
-            // A lock file's name holds a dot, so it is not a Name.
+            // The name of a lock file contains a dot and is therefore not a Name.
             names.extend(entry?.file_name().to_str().and_then(|name| Name::from_str(name).ok()));
         }
         names.sort_unstable();
         Ok(names)
     }
 
-    /// The folder of what bears this name.
+    /// Returns the folder of the instance.
     pub(crate) fn home(&self, name: &Name) -> Option<PathBuf> {
         fs::read_link(self.link(name)).ok()
     }
 
-    /// Says a word to the holder and gives back its answer; nothing if nobody holds this name.
+    /// Sends a command to the holder and returns its response; `None` if there is no holder.
     pub(crate) async fn ask(&self, name: &Name, word: &str) -> anyhow::Result<Option<String>> {
         let Some(home) = self.home(name) else { return Ok(None) };
         let socket = home.join(SOCKET);
         let mut stream = match UnixStream::connect(&socket).await {
             Ok(stream) => stream,
-            // The holder was killed; its guards have cleaned up, or are about to.
+            // The holder was killed; its guards clean up.
             Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
                 return Ok(None);
             }
-            Err(error) => return Err(error).with_context(|| format!("failed to reach {}", socket.display())),
+            Err(error) => return Err(error).with_context(|| format!("failed to connect to {}", socket.display())),
         };
         let mut answer = String::new();
         let exchange = async {
             stream.write_all(format!("{word}\n").as_bytes()).await?;
             stream.read_to_string(&mut answer).await
         };
-        exchange.await.with_context(|| format!("failed to talk to the holder of {name}"))?;
+        exchange.await.with_context(|| format!("failed to exchange messages with the holder of {name}"))?;
         if answer.is_empty() {
-            bail!("the holder of {name} gave no answer to `{word}`");
+            bail!("the holder of {name} did not respond to `{word}`");
         }
         Ok(Some(answer))
     }
@@ -144,12 +144,12 @@ impl Registry {
 }
 
 impl NameReservation {
-    /// Makes the name lead to `home`.
+    /// Links the name to `home`.
     pub(crate) fn lead_to(&self, home: &Path) -> anyhow::Result<()> {
-        symlink(home, &self.link).with_context(|| format!("failed to make {}", self.link.display()))
+        symlink(home, &self.link).with_context(|| format!("failed to create {}", self.link.display()))
     }
 
-    /// Gives the name back, and tells if that failed.
+    /// Releases the name, and returns an error if that fails.
     pub(crate) fn release(self) -> anyhow::Result<()> {
         self.clear()
     }
@@ -161,7 +161,7 @@ impl NameReservation {
 }
 
 impl Drop for NameReservation {
-    /// For a start that failed. What stays when this fails too, the next reservation of the name removes.
+    /// For a failed start. If this fails too, the next reservation of the name removes the files.
     fn drop(&mut self) {
         let _ = self.clear();
     }
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_cannot_lead_out_of_its_folder() {
+    fn a_name_cannot_be_a_path_outside_its_folder() {
         for bad in ["", "..", "a/b", "A", "a b", &"a".repeat(41)] {
             assert!(Name::from_str(bad).is_err(), "{bad}");
         }
@@ -199,11 +199,11 @@ mod tests {
 
     /// Shows PLN-4.
     #[test]
-    fn a_name_is_taken_until_its_holder_is_gone() {
+    fn a_name_is_reserved_until_its_reservation_is_dropped() {
         let (_folder, registry) = registry();
         let first = registry.reserve(&name("a")).unwrap();
         let error = registry.reserve(&name("a")).unwrap_err().to_string();
-        assert_eq!(error, "a control plane named a runs already, or is just starting");
+        assert_eq!(error, "a control plane named a is already running or starting");
         assert!(registry.reserve(&name("b")).is_ok(), "another name is free");
         drop(first);
         assert!(registry.reserve(&name("a")).is_ok());
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_link_that_a_killed_holder_left_leads_nowhere_and_is_replaced() {
+    async fn a_dangling_link_of_a_killed_holder_is_replaced() {
         let (folder, registry) = registry();
         symlink(folder.path().join("gone"), registry.link(&name("a"))).unwrap();
         assert_eq!(registry.names().unwrap(), [name("a")]);
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_killed_holder_left_can_be_forgotten_but_not_what_a_living_one_holds() {
+    fn only_files_of_killed_holders_can_be_removed() {
         let (folder, registry) = registry();
         let living = registry.reserve(&name("a")).unwrap();
         living.lead_to(folder.path()).unwrap();

@@ -1,4 +1,4 @@
-//! A pipe to the API server that can be shut: an outage that the server itself knows nothing of.
+//! A TCP proxy to the API server that can be shut, to simulate an outage.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-/// An open pipe; gone when dropped.
+/// An open proxy; closed when dropped.
 pub(super) struct CutProxy {
     address: String,
     open: Arc<watch::Sender<bool>>,
@@ -16,17 +16,17 @@ pub(super) struct CutProxy {
 }
 
 impl CutProxy {
-    /// To this `host:port`.
+    /// Opens a proxy to this `host:port`.
     pub(super) async fn towards(server: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0").await.context("failed to open a port on loopback")?;
         let address = listener.local_addr().context("failed to read the port")?.to_string();
         let open = Arc::new(watch::Sender::new(true));
         let (gate, server) = (open.clone(), server.to_owned());
-        #[allow(clippy::disallowed_methods, reason = "it ends with the cut_proxy, which holds it")]
+        #[allow(clippy::disallowed_methods, reason = "the CutProxy aborts it")]
         let serving = tokio::spawn(async move {
             while let Ok((incoming, _)) = listener.accept().await {
                 let (mut gate, server) = (gate.subscribe(), server.clone());
-                #[allow(clippy::disallowed_methods, reason = "it ends when either side closes, or the cut_proxy does")]
+                #[allow(clippy::disallowed_methods, reason = "it ends when either side or the CutProxy closes")]
                 tokio::spawn(async move {
                     if *gate.borrow() {
                         tokio::select! {
@@ -40,17 +40,17 @@ impl CutProxy {
         Ok(Self { address, open, serving })
     }
 
-    /// The `host:port` of this end.
+    /// Returns the `host:port` of the proxy.
     pub(super) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Cuts what flows and lets nothing new in.
+    /// Cuts open connections and rejects new ones.
     pub(super) fn shut(&self) {
         self.open.send_replace(false);
     }
 
-    /// Lets it flow again.
+    /// Accepts connections again.
     pub(super) fn open(&self) {
         self.open.send_replace(true);
     }

@@ -1,4 +1,4 @@
-//! What roles grant, taken apart: who may do what to which kind, and where.
+//! The permissions that roles grant: verb, kind, namespace and subject.
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use serde_json::Value;
 
 use super::requests::Request;
 
-/// One thing that somebody may do.
+/// One permission of one subject.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Grant {
     pub(super) to: String,
     pub(super) verb: String,
     pub(super) group: String,
     pub(super) resource: String,
-    /// Only in this namespace.
+    /// Limits the permission to this namespace.
     pub(super) namespace: Option<String>,
-    /// Only the object of this name.
+    /// Limits the permission to the object with this name.
     pub(super) name: Option<String>,
 }
 
 impl Grant {
-    /// Whether this is what allowed the request.
+    /// Returns whether this permission allows the request.
     pub(super) fn covers(&self, request: &Request) -> bool {
         self.to == request.who
             && self.verb == request.verb
@@ -30,7 +30,7 @@ impl Grant {
             && self.name.as_ref().is_none_or(|name| *name == request.name)
     }
 
-    /// Whether whoever has this needs not have the other.
+    /// Returns whether this permission includes the other one.
     pub(super) fn includes(&self, other: &Self) -> bool {
         let same = |grant: &Self| [&grant.to, &grant.verb, &grant.group, &grant.resource].map(Clone::clone);
         same(self) == same(other)
@@ -38,7 +38,7 @@ impl Grant {
             && (self.name.is_none() || self.name == other.name)
     }
 
-    /// Whether it stands for whatever there may be one day.
+    /// Returns whether it contains a wildcard.
     pub(super) fn is_boundless(&self) -> bool {
         [&self.verb, &self.group, &self.resource].iter().any(|word| word.contains('*'))
     }
@@ -61,7 +61,7 @@ impl fmt::Display for Grant {
     }
 }
 
-/// Everything that these roles grant through these bindings; both in one list, as kubectl prints it.
+/// Returns all permissions that these roles grant through these bindings; `list` contains both, as kubectl prints them.
 pub(super) fn of(list: &Value) -> Vec<Grant> {
     let objects = items(list.get("items"));
     let is_binding = |object: &&&Value| text(object, "/kind").ends_with("RoleBinding");
@@ -86,7 +86,7 @@ fn of_binding(binding: &Value, objects: &[&Value]) -> Vec<Grant> {
         };
         let mut grants = Vec::new();
         for to in &subjects {
-            // Addresses without a kind; they are told like kinds, and none of ours is ever asked for.
+            // Non-resource URLs are reported like kinds. The shipped roles contain none.
             for (address, verb) in pairs(&words(rule, "nonResourceURLs"), &words(rule, "verbs")) {
                 let (to, group, namespace, name) = (to.clone(), String::new(), None, None);
                 grants.push(Grant { to, verb, group, resource: address, namespace, name });
@@ -111,7 +111,7 @@ fn of_binding(binding: &Value, objects: &[&Value]) -> Vec<Grant> {
     rules.flat_map(per_rule).collect()
 }
 
-/// The name under which the API server knows a subject.
+/// Returns the user name of a subject.
 fn user(subject: &Value) -> String {
     let name = text(subject, "/name");
     match text(subject, "/kind") {
@@ -142,7 +142,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_binding_gives_each_subject_each_verb_of_its_own_role_in_its_own_place() {
+    fn a_binding_grants_the_rules_of_its_role_in_its_namespace() {
         let role = |namespace: &str, verbs: &[&str]| {
             json!({
                 "kind": "Role", "metadata": { "name": "r", "namespace": namespace },
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cluster_role_reaches_as_far_as_its_binding_and_an_address_is_granted_like_a_kind() {
+    fn a_role_binding_limits_a_cluster_role_to_its_namespace() {
         let list = json!({ "items": [
             { "kind": "ClusterRole", "metadata": { "name": "c" }, "rules": [
                 { "apiGroups": [""], "resources": ["pods", "pods/eviction"], "verbs": ["create"] },

@@ -1,9 +1,9 @@
-//! `cargo xtask rbac`: are the roles that we ship enough, and no more than enough?
+//! `cargo xtask rbac`: checks that the shipped roles grant all permissions that are needed, and no others.
 //!
-//! A role that is too narrow shows on a bad day, one that is too wide on a worse one, and neither by reading it. So the real
-//! programs live a full life on the real control plane under exactly the shipped roles, and the API server's audit log tells what
-//! was denied (nothing may be) and which rules were used (all must be). The same life is then lived under the roles that users of
-//! the reference have granted already; there, what is missing may be denied, once, and nothing may fail.
+//! The programs run through a scenario on kube-apiserver under exactly the shipped roles. The audit log of the API
+//! server shows which requests were denied (none may be) and which rules were used (all must be). Then the scenario
+//! runs under the roles that users of MCM have granted already: missing permissions may be denied a limited number of
+//! times, and nothing may fail.
 
 mod cut_proxy;
 mod grants;
@@ -33,32 +33,32 @@ use grants::Grant;
 use role_report::RoleReport;
 use trial::{Stand, Trial};
 
-/// Which roles to try.
+/// Options of the command.
 #[derive(Args)]
 pub struct ChoreArgs {
-    /// Only these; all if not said.
+    /// Roles to check; the default is all.
     #[arg(value_enum)]
     trials: Vec<Which>,
 }
 
-/// Roles that can be tried.
+/// Roles to check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Which {
-    /// Ours, with an identity for each component.
+    /// The shipped roles, with one identity per component.
     Shipped,
-    /// Ours, with one identity for both.
+    /// The shipped roles, with one identity for both components.
     OneProcess,
-    /// The reference's own, bound to one identity.
+    /// MCM's own roles, bound to one identity.
     Reference,
-    /// What Gardener grants.
+    /// The roles that Gardener grants.
     Gardener,
-    /// Cut to what the reference really uses.
+    /// The roles of MCM, reduced to the permissions that MCM uses.
     Cut,
 }
 
-/// Tries. An error says that some role is too narrow, too wide, or that a life failed under it.
+/// Checks the roles. Fails if a role is too narrow or too wide, or if a scenario failed.
 pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
-    // The cut_proxy has to flow while this thread waits for kubectl.
+    // The CutProxy must forward while this thread waits for kubectl.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(1)
         .enable_all()
@@ -66,7 +66,7 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
         .context("failed to start tokio")?;
     cargo(&["build", "--quiet", "--package", "millwright"])?;
     let tally = runtime.block_on(async {
-        let folder = tempfile::tempdir().context("failed to make a folder for the audit log")?;
+        let folder = tempfile::tempdir().context("failed to create a folder for the audit log")?;
         let (audit, flags) = Audit::begin(folder.path())?;
         let binaries = compiled(&Build::by_default()).await?;
         let options = flags
@@ -93,7 +93,7 @@ async fn try_all(plane: &ControlPlane, kubectl: &Path, audit: &Audit, args: &Cho
         let role_report = report.case(trial.sentence, stand.judge(&trial)).await;
         if let (Which::Shipped, Some(role_report)) = (which, role_report) {
             report
-                .case("the checker notices a rule that is missing and one that is too much", async {
+                .case("the check detects a missing and an unused rule", async {
                     notices(&stand, &trial, &role_report)
                 })
                 .await;
@@ -105,23 +105,23 @@ async fn try_all(plane: &ControlPlane, kubectl: &Path, audit: &Audit, args: &Cho
 impl Which {
     fn trial(self) -> Trial {
         match self {
-            Self::Shipped => Trial::shipped("two-processes", "our roles are enough and no more than enough"),
-            Self::OneProcess => Trial::shipped("one-process", "our roles are enough for one identity, too").if_enough(),
+            Self::Shipped => Trial::shipped("two-processes", "the shipped roles are exactly sufficient"),
+            Self::OneProcess => Trial::shipped("one-process", "the shipped roles are sufficient for one identity").if_enough(),
             Self::Reference => Trial::of_reference(
                 "reference-shipped",
-                "nothing fails under the roles that come with the reference",
+                "the roles of MCM are sufficient",
                 &[("default", "default")],
                 &[],
             ),
             Self::Gardener => Trial::of_reference(
                 "gardener",
-                "nothing fails under the roles that Gardener grants",
+                "the roles of Gardener are sufficient",
                 &[("gardener", "machine-controller-manager")],
                 &["create events"],
             ),
             Self::Cut => Trial::of_reference(
                 "cut",
-                "nothing fails under roles that grant update where we would patch",
+                "roles with update instead of patch are sufficient",
                 &[("cut", "machine-controller-manager"), ("cut", "machine-controller")],
                 &[
                     "create events",
@@ -140,23 +140,23 @@ impl Which {
     }
 }
 
-/// The same log, held against roles with one rule more, and after one request more that no role grants.
+/// Checks the same log with one additional rule, and after one request that no role allows.
 fn notices(stand: &Stand<'_>, trial: &Trial, role_report: &RoleReport) -> anyhow::Result<()> {
-    let whom = trial.identities.first().context("nobody was tried")?;
+    let user = trial.identities.first().context("the trial has no identity")?;
     let mark = stand.audit.mark()?;
     let kubeconfig = stand.plane.layout().kubeconfig("curious");
-    std::fs::write(&kubeconfig, stand.plane.kubeconfig_for(&User::named(whom))?.text())?;
+    std::fs::write(&kubeconfig, stand.plane.kubeconfig_for(&User::named(user))?.text())?;
     let flag = format!("--kubeconfig={}", kubeconfig.display());
     let asked = stand.plane.kubectl().args([flag.as_str(), "get", "configmaps"]).output()?;
-    ensure!(!asked.status.success(), "{whom} may list ConfigMaps");
+    ensure!(!asked.status.success(), "{user} may list ConfigMaps");
     let grants = role_report.grants();
     let denied = RoleReport::of(grants.clone(), &requests::read(&stand.audit.text_since(mark)?));
     let complaint = denied.complaint().unwrap_or_default();
-    ensure!(complaint.contains("missing: ") && complaint.contains("list configmaps"), "it said: {complaint}");
+    ensure!(complaint.contains("missing: ") && complaint.contains("list configmaps"), "the report is: {complaint}");
     let wide = Grant { verb: "list".to_owned(), resource: "configmaps".to_owned(), ..some(&grants)? };
     let unused = RoleReport::of(grants.into_iter().chain([wide]).collect(), role_report.requests());
     let complaint = unused.complaint().unwrap_or_default();
-    ensure!(complaint.starts_with("never used: ") && complaint.contains("configmaps"), "it said: {complaint}");
+    ensure!(complaint.starts_with("never used: ") && complaint.contains("configmaps"), "the report is: {complaint}");
     Ok(())
 }
 

@@ -1,24 +1,24 @@
-//! The objects that the scenario is told with.
+//! The objects of the scenario.
 
 use serde_json::{Value, json};
 
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
 
-/// The resource that classes add to what their nodes have.
+/// Extended resource that MachineClasses add to the capacity of their Nodes.
 pub(super) const VIRTUAL: &str = "example.com/slots";
 
-/// A disk and the claim on it.
+/// A PersistentVolume and the claim to it.
 pub(super) struct Disk {
     pub(super) volume: String,
     pub(super) claim: &'static str,
 }
 
-/// How a deployment goes from one template to the next.
+/// Update strategy of a MachineDeployment.
 #[derive(Clone, Copy)]
 pub(super) enum Strategy {
     Rolling,
     Recreate,
-    /// In place, and who chooses the nodes.
+    /// In-place, with this orchestration type.
     InPlace(&'static str),
 }
 
@@ -46,7 +46,7 @@ pub(super) fn class(name: &str, boot: &str) -> Value {
     })
 }
 
-/// Machines have all the time that a slow computer needs; the general limit is for what belongs to no machine.
+/// The creation timeout is long enough for a slow computer; the flag applies only to orphan VMs.
 fn template(pool: &str, class: &str) -> Value {
     json!({
         "class": { "kind": "MachineClass", "name": class },
@@ -95,7 +95,7 @@ pub(super) fn deployment(name: &str, replicas: usize, strategy: Strategy) -> Val
     deployment
 }
 
-/// The change of a deployment that gives its machines another class.
+/// Returns the change of a MachineDeployment to another MachineClass.
 pub(super) fn of_class(class: &str) -> Value {
     json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } })
 }
@@ -112,7 +112,7 @@ pub(super) fn labelled(key: &str, value: impl Into<Value>) -> Value {
     json!({ "metadata": { "labels": { key: value.into() } } })
 }
 
-/// A pod that is put on this node by hand.
+/// A pod that is bound to this Node without the scheduler.
 pub(super) fn pod(name: &str, node: &str, account: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": name, "labels": { "app": name } },
@@ -145,7 +145,7 @@ pub(super) fn volume(Disk { volume, .. }: &Disk) -> Value {
     })
 }
 
-/// The claim on a disk, and the pod with it.
+/// Returns the claim to a volume, and the pod that uses it.
 pub(super) fn database(mut pod: Value, Disk { volume, claim }: &Disk) -> Vec<Value> {
     if let Some(spec) = pod.get_mut("spec").and_then(Value::as_object_mut) {
         let volumes = json!([{ "name": "data", "persistentVolumeClaim": { "claimName": claim } }]);

@@ -1,4 +1,4 @@
-//! The programs whose permissions are tried.
+//! The programs whose permissions are checked.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,42 +10,41 @@ use super::cut_proxy::CutProxy;
 use super::trial::Stand;
 use crate::test_bed::{Process, free_port};
 
-/// Longer than the outage, so that nobody has to be started again.
+/// Longer than the outage, so that no program loses its lease and exits.
 const LEASE: [&str; 3] =
     ["--leader-elect-lease-duration=60s", "--leader-elect-renew-deadline=40s", "--leader-elect-retry-period=1s"];
 
-/// What the machine controller is told beyond that: disks and lost VMs are not waited for as long as in earnest. Machines bring a
-/// creation timeout of their own.
-const HASTE: [&str; 3] = [
+/// Short timeouts of the machine controller for volumes and orphan VMs. Machines set a creation timeout of their own.
+const SHORT_TIMEOUTS: [&str; 3] = [
     "--machine-pv-reattach-timeout=2s",
     "--machine-creation-timeout=4s",
     "--machine-safety-orphan-vms-min-interval=1s",
 ];
 
-/// Both components, in one process or in two, behind a pipe that can be shut.
+/// Both components, in one process or in two, behind a CutProxy.
 pub(super) struct Programs {
     name: &'static str,
     namespace: &'static str,
     cut_proxy: CutProxy,
     running: Vec<Process>,
-    /// The kubeconfig of the manager, if it is a process of its own, and of the machine controller.
+    /// Kubeconfigs of the manager, if it is a separate process, and of the machine controller.
     kubeconfigs: (Option<PathBuf>, PathBuf),
-    /// How many generations of them there were.
+    /// Number of starts.
     nth: usize,
     logs: Vec<(String, PathBuf)>,
 }
 
-/// What one process has said.
+/// The log of one process.
 #[derive(Clone, Debug)]
 pub(super) struct Said {
-    /// What it was started as.
+    /// The command that it was started with.
     pub(super) command: String,
-    /// Its log.
+    /// The text of the log.
     pub(super) text: String,
 }
 
 impl Programs {
-    /// For those who have these identities: one for both components, or the manager and the machine controller.
+    /// Creates programs with these identities: one for both components, or the manager and the machine controller.
     pub(super) async fn of(
         stand: &Stand<'_>,
         name: &'static str,
@@ -57,7 +56,7 @@ impl Programs {
         let through = format!("https://{}", cut_proxy.address());
         let kubeconfig = |who: &String| -> anyhow::Result<PathBuf> {
             let path = stand.plane.layout().kubeconfig(&who.replace(':', "-"));
-            // In the groups of service accounts, as a token would be.
+            // In the group of service accounts, as for a token.
             let user = User::named(who).in_group("system:serviceaccounts");
             let text = stand.plane.kubeconfig_for(&user)?.text().replace(server, &through);
             fs::write(&path, text).context("failed to write a kubeconfig")?;
@@ -65,7 +64,7 @@ impl Programs {
         };
         let kubeconfigs = match identities {
             [manager, controller] => (Some(kubeconfig(manager)?), kubeconfig(controller)?),
-            all => (None, kubeconfig(all.first().context("nobody is tried")?)?),
+            all => (None, kubeconfig(all.first().context("the trial has no identity")?)?),
         };
         Ok(Self { name, namespace, cut_proxy, running: Vec::new(), kubeconfigs, nth: 0, logs: Vec::new() })
     }
@@ -74,13 +73,13 @@ impl Programs {
         &self.cut_proxy
     }
 
-    /// Starts them.
+    /// Starts the programs.
     pub(super) fn start(&mut self, stand: &Stand<'_>) -> anyhow::Result<()> {
         self.nth += 1;
         let (manager, controller) = self.kubeconfigs.clone();
         let (cloud, port) = (format!("cloud-{}", self.name), format!("--port={}", free_port()?));
         let mut flags = vec![port.as_str()];
-        flags.extend(HASTE);
+        flags.extend(SHORT_TIMEOUTS);
         let other = free_port()?;
         let Some(manager) = manager else {
             let other = format!("--manager-port={other}");
@@ -91,12 +90,12 @@ impl Programs {
         self.launch(stand, "machine-controller", &controller, Some(&cloud), &flags)
     }
 
-    /// Ends them; each gives its lease back.
+    /// Stops the programs; each releases its lease.
     pub(super) fn stop(&mut self) -> anyhow::Result<()> {
         self.running.drain(..).try_for_each(Process::terminate)
     }
 
-    /// What each of them has said.
+    /// Returns the logs.
     pub(super) fn said(&self) -> anyhow::Result<Vec<Said>> {
         let read = |(command, log): &(String, PathBuf)| {
             let text = fs::read_to_string(log).context("failed to read a log")?;

@@ -1,31 +1,31 @@
-//! What was asked of an API server, as its audit log tells it.
+//! Requests to an API server, as read from its audit log.
 
 use serde_json::Value;
 
-/// One request about objects.
+/// One request for objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    /// Who asked.
+    /// The user.
     pub(super) who: String,
     pub(super) verb: String,
     pub(super) group: String,
     /// `machines`, `machines/status`.
     pub(super) resource: String,
-    /// Empty for the whole cluster.
+    /// Empty for cluster-scoped requests.
     pub(super) namespace: String,
-    /// Empty for many objects, and for one that is being made.
+    /// Empty for lists and creations.
     pub(super) name: String,
     pub(super) decision: Decision,
 }
 
-/// What the authorizer said. Whatever refuses later (admission, a precondition) is no matter of roles.
+/// The decision of the authorizer. Later rejections, for example by admission, do not concern roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Allowed,
     Denied,
 }
 
-/// Reads the lines of an audit log. Addresses that name no kind (`/version`, discovery) are everybody's and left out.
+/// Parses an audit log. Non-resource URLs such as `/version` are skipped.
 pub(super) fn read(log: &str) -> Vec<Request> {
     log.lines().filter_map(|line| one(&serde_json::from_str(line).ok()?)).collect()
 }
@@ -57,8 +57,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_line_tells_who_asked_for_what_and_whether_a_role_allowed_it() {
-        // As kube-apiserver wrote it, without what is not looked at.
+    fn a_log_line_is_parsed_into_user_request_and_decision() {
+        // As written by kube-apiserver, without unused fields.
         let log = r#"{"kind":"Event","level":"Metadata","verb":"patch","user":{"username":"system:serviceaccount:ns:machine-controller","groups":["system:authenticated"]},"objectRef":{"resource":"machines","namespace":"ns","name":"m-1","apiGroup":"machine.sapcloud.io","apiVersion":"v1alpha1","subresource":"status"},"responseStatus":{"metadata":{},"code":200},"annotations":{"authorization.k8s.io/decision":"allow","authorization.k8s.io/reason":"x"}}
 {"kind":"Event","verb":"create","user":{"username":"jane"},"objectRef":{"resource":"events","namespace":"default","apiVersion":"v1"},"responseStatus":{"status":"Failure","reason":"Forbidden","code":403},"annotations":{"authorization.k8s.io/decision":"forbid","authorization.k8s.io/reason":""}}
 {"kind":"Event","verb":"get","user":{"username":"jane"},"requestURI":"/version","annotations":{"authorization.k8s.io/decision":"allow"}}

@@ -1,23 +1,23 @@
-//! What makes a life a full one.
+//! The steps that a scenario must contain.
 //!
-//! That no request was denied says little of a life in which nothing happened. So everything that the planners can decide on, and that
-//! ends in a request, has to be found in the logs as done: whoever adds a flow to the controllers adds its words here, and the scenario
-//! has to grow until it is lived through.
+//! A scenario without denied requests proves little if few requests were made. So every step of the planners that
+//! results in a request must appear in the logs as done. A new step is added here, and the scenario is extended until
+//! it occurs.
 
 use super::programs::Said;
 
-/// What the manager does.
+/// Steps of the manager.
 const OF_MANAGER: &[&str] = &[
     "add the finalizer",
     "remove the finalizer",
-    // Machines and sets change hands.
+    // Adoption and release.
     "check that the MachineSet still exists",
     "adopt solo",
     "release spare",
     "adopt MachineSet",
     "release MachineSet",
     "with the template hash",
-    // Templates and numbers.
+    // Templates and replicas.
     "create MachineSet",
     "scale MachineSet",
     "update MachineSet",
@@ -28,7 +28,7 @@ const OF_MANAGER: &[&str] = &[
     "(surplus)",
     "(its MachineSet is being deleted)",
     "(failed",
-    // Roll-outs.
+    // Rollouts.
     "update the rollout marks of node",
     "process the rollback request",
     "as a candidate for the update",
@@ -36,10 +36,10 @@ const OF_MANAGER: &[&str] = &[
     "move Machine",
     "complete the move of Machine",
     "return updated node",
-    // What the autoscaler wishes.
+    // Requests of the autoscaler.
     "mark Machine",
     "update the list of Machines to delete",
-    // Too many.
+    // Overshoot.
     "=\"freeze MachineSet",
     "=\"freeze MachineDeployment",
     "unfreeze MachineSet",
@@ -47,11 +47,11 @@ const OF_MANAGER: &[&str] = &[
     "copy the unfreeze annotation",
 ];
 
-/// What the machine controller does.
+/// Steps of the machine controller.
 const OF_CONTROLLER: &[&str] = &[
     "add the finalizer",
     "remove the finalizer",
-    // A machine comes.
+    // Creation.
     "call the driver to create the VM",
     "record VM",
     "set the phase to Pending",
@@ -60,7 +60,7 @@ const OF_CONTROLLER: &[&str] = &[
     "apply the node template to node",
     "set the virtual capacity",
     "delete the bootstrap token",
-    // It lives.
+    // Health and updates.
     "copy the conditions of the Node",
     "set the phase to Unknown",
     "set the phase to Failed",
@@ -69,7 +69,7 @@ const OF_CONTROLLER: &[&str] = &[
     "set condition InPlaceUpdate=True",
     "preserve the Machine until",
     "end the preservation",
-    // It goes.
+    // Deletion.
     "delete the Machine",
     "set the phase to Terminating",
     "set condition Terminating=True",
@@ -85,17 +85,17 @@ const OF_CONTROLLER: &[&str] = &[
     "remove the finalizer from node",
     "delete node",
     "look up node",
-    // It went without us.
+    // Orphans.
     "marked Node as unmanaged",
     "deleted orphan VM",
 ];
 
-/// Whether a process says that it did something.
+/// Returns whether a process logged this step as done.
 pub(super) fn is_done(said: &Said, required_step: &str) -> bool {
     said.text.lines().any(|line| done_part(line).contains(required_step))
 }
 
-/// What was done of what a line tells: all of it, or, if a step could not be done, what came before that step.
+/// Returns the steps of a log line that were done: all of them, or those before the step that failed.
 fn done_part(line: &str) -> &str {
     if !line.contains("not done") {
         return line;
@@ -106,7 +106,7 @@ fn done_part(line: &str) -> &str {
     failed.and_then(|step| steps.split_once(step)).map(|(before, _)| before).unwrap_or_default()
 }
 
-/// What nobody did in a life of which this is said, if it was not a full one.
+/// Returns the steps that are missing in these logs.
 pub(super) fn missing(said: &[Said]) -> Option<String> {
     let is_done = |command: &str, required_step: &str| {
         let mut by_it = said.iter().filter(|said| said.command == command || said.command == "run");
@@ -119,7 +119,7 @@ pub(super) fn missing(said: &[Said]) -> Option<String> {
             .map(move |required_step| format!("{command}: {required_step}"))
     };
     let all: Vec<String> = lacking("manager", OF_MANAGER).chain(lacking("machine-controller", OF_CONTROLLER)).collect();
-    (!all.is_empty()).then(|| format!("nobody did in this life: {}", all.join("; ")))
+    (!all.is_empty()).then(|| format!("steps that did not occur: {}", all.join("; ")))
 }
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_full_when_each_half_did_all_it_can_do() {
+    fn logs_with_every_step_of_both_components_are_complete() {
         let full = [said("manager", OF_MANAGER), said("machine-controller", OF_CONTROLLER)];
         assert_eq!(missing(&full), None);
         let both = said("run", &[OF_MANAGER, OF_CONTROLLER].concat());
@@ -144,18 +144,18 @@ mod tests {
 
     /// Shows ROL-1.
     #[test]
-    fn what_the_other_component_did_or_what_was_not_done_does_not_count() {
+    fn steps_of_the_other_component_and_failed_steps_do_not_count() {
         let but_last = |required_steps: &[&'static str]| required_steps[..required_steps.len() - 1].to_vec();
         let controller = said("machine-controller", OF_CONTROLLER);
         let missed = missing(&[said("manager", &but_last(OF_MANAGER)), controller.clone()]);
-        assert_eq!(missed.as_deref(), Some("nobody did in this life: manager: copy the unfreeze annotation"));
+        assert_eq!(missed.as_deref(), Some("steps that did not occur: manager: copy the unfreeze annotation"));
         let mut tried = said("manager", &but_last(OF_MANAGER));
         tried.text.push_str("\nINFO not done; retrying step=\"copy the unfreeze annotation to MachineSet s\"");
         assert_eq!(missing(&[tried, controller]), missed);
     }
 
     #[test]
-    fn of_a_reconcile_that_failed_what_came_before_counts_and_nothing_else() {
+    fn in_a_failed_reconcile_only_steps_before_the_error_count() {
         let line = |outcome: &str| Said {
             command: "run".to_owned(),
             text: format!(
@@ -172,6 +172,6 @@ mod tests {
             required_steps("did not evict pod p: the object has changed since the decision"),
             [true, true, false]
         );
-        assert_eq!(required_steps("somebody else leads"), [false, false, false]);
+        assert_eq!(required_steps("not the leader"), [false, false, false]);
     }
 }

@@ -1,4 +1,4 @@
-//! Roles held against what was asked under them.
+//! Compares roles with the requests that were made under them.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,17 +6,17 @@ use std::fmt;
 use super::grants::Grant;
 use super::requests::{Decision, Request};
 
-/// What came of it.
+/// Result of the comparison.
 #[derive(Debug)]
 pub(super) struct RoleReport {
     requests: Vec<Request>,
-    /// Each thing that is granted, and how often it was used.
+    /// Each permission, and how often it was used.
     granted: Vec<(Grant, usize)>,
-    /// What was denied, and how often.
+    /// Denied requests, and how often they were made.
     denied: BTreeMap<Denial, usize>,
 }
 
-/// Something that somebody wanted and no role granted.
+/// A request that no role allowed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Denial {
     pub(super) who: String,
@@ -26,7 +26,7 @@ pub(super) struct Denial {
 }
 
 impl RoleReport {
-    /// Compares what was granted to somebody with what that somebody asked for. Requests of others do not count.
+    /// Compares the permissions of the subjects with their requests. Requests of other users are ignored.
     pub(super) fn of(grants: Vec<Grant>, requests: &[Request]) -> Self {
         let uses = |grant: &Grant| {
             requests.iter().filter(|request| request.decision == Decision::Allowed && grant.covers(request)).count()
@@ -42,31 +42,31 @@ impl RoleReport {
         Self { requests: requests.to_vec(), granted, denied }
     }
 
-    /// What was granted.
+    /// Returns the permissions.
     pub(super) fn grants(&self) -> Vec<Grant> {
         self.granted.iter().map(|(grant, _)| grant.clone()).collect()
     }
 
-    /// What was asked.
+    /// Returns the requests.
     pub(super) fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// What no role granted, and how often it was wanted.
+    /// Returns the denied requests and their numbers.
     pub(super) fn denied(&self) -> &BTreeMap<Denial, usize> {
         &self.denied
     }
 
-    /// What nobody used.
+    /// Returns the permissions that were not used.
     pub(super) fn unused(&self) -> Vec<&Grant> {
         self.granted.iter().filter(|(_, uses)| *uses == 0).map(|(grant, _)| grant).collect()
     }
 
-    /// What could go without anybody noticing, because another rule grants it too.
+    /// Returns permissions that are redundant, because another rule grants them too.
     fn granted_twice(&self) -> Vec<&Grant> {
         let all = || self.granted.iter().map(|(grant, _)| grant).enumerate();
         let is_spare = |(nth, grant): &(usize, &Grant)| {
-            // Of two that are alike, the second.
+            // Of two equal permissions, the second one.
             all().any(|(other, wider)| {
                 other != *nth && wider.includes(grant) && (other < *nth || !grant.includes(wider))
             })
@@ -74,7 +74,7 @@ impl RoleReport {
         all().filter(is_spare).map(|(_, grant)| grant).collect()
     }
 
-    /// What is wrong with the roles, if anything is.
+    /// Returns the errors in the roles, if there are any.
     pub(super) fn complaint(&self) -> Option<String> {
         let missing = self.denied.keys().map(|denial| format!("missing: {denial}"));
         let unused = self.unused().into_iter().map(|grant| format!("never used: {}: {grant}", grant.to));
@@ -151,13 +151,13 @@ mod tests {
     }
 
     #[test]
-    fn roles_that_are_just_enough_give_no_cause_for_complaint() {
+    fn roles_that_grant_exactly_what_is_used_are_accepted() {
         assert_eq!(RoleReport::of(roles(), &life()).complaint(), None);
     }
 
     /// Shows ROL-1.
     #[test]
-    fn a_missing_rule_is_found() {
+    fn a_missing_rule_is_reported() {
         let mut life = life();
         life.push(request("us", "list", "secrets", Decision::Denied));
         life.push(request("us", "list", "secrets", Decision::Denied));
@@ -169,7 +169,7 @@ mod tests {
 
     /// Shows ROL-1.
     #[test]
-    fn a_superfluous_rule_is_found_also_when_only_its_place_or_its_name_is_too_wide() {
+    fn an_unused_rule_is_reported_for_another_namespace_or_name() {
         let mut wide = roles();
         wide.push(grant("delete", "secrets"));
         assert_eq!(RoleReport::of(wide, &life()).complaint().as_deref(), Some("never used: us: delete  secrets in ns"));
@@ -186,7 +186,7 @@ mod tests {
 
     /// Shows ROL-1.
     #[test]
-    fn a_wildcard_is_too_wide_whatever_was_asked() {
+    fn a_wildcard_is_always_reported_as_too_wide() {
         for wide in
             [grant("*", "secrets"), grant("get", "*"), Grant { group: "*".to_owned(), ..grant("get", "secrets") }]
         {
@@ -197,7 +197,7 @@ mod tests {
 
     /// Shows ROL-1.
     #[test]
-    fn what_two_rules_grant_is_told_once_and_the_narrower_one_is_meant() {
+    fn of_two_rules_for_a_permission_the_narrower_one_is_reported() {
         let anywhere = Grant { namespace: None, ..grant("get", "secrets") };
         let named = Grant { name: Some("x".to_owned()), ..grant("get", "secrets") };
         let cases = [
@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_of_another_group_or_for_a_part_allows_nothing_of_the_whole() {
+    fn rules_of_another_group_or_subresource_do_not_match() {
         let other = Grant { group: "apps".to_owned(), ..grant("get", "secrets") };
         let part = grant("get", "secrets/status");
         let mut roles = roles();
@@ -221,14 +221,14 @@ mod tests {
         let said = RoleReport::of(roles, &life()).complaint().unwrap_or_default();
         assert_eq!(
             said, "never used: us: get     secrets.apps in ns; never used: us: get     secrets/status in ns",
-            "and what was asked is not counted for them"
+            "requests are not counted for these rules"
         );
     }
 
-    /// All roles of six rules that differ in one thing each, under all lives that ask for some of them.
+    /// All combinations of six rules that differ in one field each, and of requests for them.
     /// Shows ROL-1.
     #[test]
-    fn there_is_no_complaint_exactly_if_what_is_granted_is_what_is_asked() {
+    fn roles_are_accepted_if_and_only_if_they_match_the_requests() {
         let named = |name: &str| Grant { name: Some(name.to_owned()), ..grant("update", "leases") };
         let elsewhere = Grant { namespace: Some("kube-system".to_owned()), ..grant("get", "secrets") };
         let other = Grant { to: "them".to_owned(), ..grant("get", "secrets") };
@@ -255,7 +255,7 @@ mod tests {
                 };
                 let life: Vec<Request> = known.iter().enumerate().filter(some(asked)).map(request).collect();
                 let role_report = RoleReport::of(roles.clone(), &life);
-                // Whoever has no role at all is not one of those who are tried.
+                // Users without any role are ignored.
                 let tried = |rule: &Grant| roles.iter().any(|role| role.to == rule.to);
                 let mine = known.iter().enumerate().filter(some(asked)).filter(|(_, rule)| tried(rule));
                 let expected = mine.map(|(nth, _)| 1 << nth).sum::<usize>() == granted;

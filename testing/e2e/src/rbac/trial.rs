@@ -1,4 +1,4 @@
-//! One set of roles, and a life under it.
+//! One set of roles, and a scenario under it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -20,13 +20,13 @@ use crate::test_bed::TestBed;
 use crate::web::Proxy;
 use crate::workspace::root;
 
-/// How long the line to the API server is cut: longer than a cache waits before it tries again, shorter than a lease.
+/// Duration of the outage: longer than the backoff of a cache, shorter than a lease.
 const OUTAGE: Duration = Duration::from_secs(8);
 
-/// How long the log is waited for.
-const LAST_WORDS: Duration = Duration::from_secs(15);
+/// Timeout for the last lines of the audit log.
+const AUDIT_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Where trials take place.
+/// The environment of trials.
 pub(super) struct Stand<'a> {
     pub(super) plane: &'a ControlPlane,
     pub(super) test_bed: &'a TestBed<'a>,
@@ -36,29 +36,29 @@ pub(super) struct Stand<'a> {
 
 /// One set of roles.
 pub(super) struct Trial {
-    /// What is shown.
+    /// The name of the case.
     pub(super) sentence: &'static str,
-    /// The names of those who are bound: one for both components, or the manager and the machine controller.
+    /// The names of the subjects: one for both components, or the manager and the machine controller.
     pub(super) identities: Vec<String>,
     name: &'static str,
     namespace: &'static str,
     roles: PathBuf,
-    /// What its roles and bindings are labelled with.
+    /// The label of its roles and bindings.
     label: String,
     expected: Expected,
 }
 
-/// What may be denied.
+/// Which requests may be denied.
 #[derive(PartialEq, Eq)]
 enum Expected {
-    /// Nothing, and every rule has to be used.
+    /// None, and every rule must be used.
     JustEnough,
-    /// These, now and then; rules may be wider than we need.
+    /// These; other rules may be unused.
     Lacking(&'static [&'static str]),
 }
 
 impl Trial {
-    /// The roles in `deploy/rbac`, in one of their forms.
+    /// The roles in `deploy/rbac` for this form.
     pub(super) fn shipped(form: &'static str, sentence: &'static str) -> Self {
         let account = |name: &str| format!("system:serviceaccount:millwright-system:{name}");
         let identities = match form {
@@ -76,12 +76,13 @@ impl Trial {
         }
     }
 
-    /// Without a word about rules that are not used: one identity has those of both components, and they overlap.
+    /// Allows unused rules: one identity has the roles of both components, which overlap.
     pub(super) fn if_enough(self) -> Self {
         Self { expected: Expected::Lacking(&[]), ..self }
     }
 
-    /// Roles that users of the reference have, bound to these service accounts. What they lack is named as `verb resource`.
+    /// Roles that users of MCM have granted, bound to these service accounts. `lacking` names the missing permissions
+    /// as `verb resource`.
     pub(super) fn of_reference(
         name: &'static str,
         sentence: &'static str,
@@ -102,7 +103,7 @@ impl Trial {
 }
 
 impl Stand<'_> {
-    /// Lives through it and judges.
+    /// Runs the scenario and checks the result.
     pub(super) async fn judge(&self, trial: &Trial) -> anyhow::Result<RoleReport> {
         self.install(trial)?;
         let mark = self.audit.mark()?;
@@ -122,33 +123,34 @@ impl Stand<'_> {
         let cluster = TrialCluster { proxy: self.proxy, namespace: trial.namespace, trial: trial.name };
         let scenario = Scenario { cluster };
         programs.start(self)?;
-        scenario.come_up().await?;
+        scenario.create_pools().await?;
         programs.stop()?;
-        scenario.meddle().await?;
+        scenario.change_without_controllers().await?;
         programs.start(self)?;
-        scenario.unfold(programs).await?;
+        scenario.run_all(programs).await?;
         if let Expected::JustEnough = trial.expected {
             self.cut_off(trial, programs, mark).await?;
         }
         scenario.go().await
     }
 
-    /// What was granted against what was asked. Watches are in the log when they have ended, a moment after their programs.
+    /// Compares permissions and requests. A watch is logged when it ends, shortly after its program.
     async fn role_report(&self, trial: &Trial, mark: u64) -> anyhow::Result<RoleReport> {
         let (grants, begin) = (self.grants(trial)?, Instant::now());
         loop {
             let role_report = RoleReport::of(grants.clone(), &self.asked_since(mark)?);
             let has_missed_some = role_report.unused().iter().any(|grant| grant.verb == "watch");
-            if begin.elapsed() > LAST_WORDS || !(has_missed_some && trial.expected == Expected::JustEnough) {
+            if begin.elapsed() > AUDIT_TIMEOUT || !(has_missed_some && trial.expected == Expected::JustEnough) {
                 return Ok(role_report);
             }
             sleep(Duration::from_millis(200)).await;
         }
     }
 
-    /// An outage. Afterwards the API servers were asked whether they are there, before the watches were heard again.
+    /// Simulates an outage. Afterwards the controller must query the API servers before the watches are established
+    /// again.
     async fn cut_off(&self, trial: &Trial, programs: &Programs, mark: u64) -> anyhow::Result<()> {
-        let who = trial.identities.last().context("nobody was tried")?;
+        let who = trial.identities.last().context("the trial has no identity")?;
         let looked = |requests: &[Request], kind: &str| {
             requests.iter().any(|r| r.who == *who && r.verb == "get" && r.resource == kind && r.name == "dummy_name")
         };
@@ -165,10 +167,10 @@ impl Stand<'_> {
                 sleep(Duration::from_millis(500)).await;
             }
         }
-        bail!("after an outage nobody asked whether the API server is there")
+        bail!("after the outage, the API server was not queried")
     }
 
-    /// What these roles grant, as the API server reads them.
+    /// Returns the permissions of these roles, as stored in the API server.
     fn grants(&self, trial: &Trial) -> anyhow::Result<Vec<Grant>> {
         let kinds = "roles,clusterroles,rolebindings,clusterrolebindings";
         let selector = format!("--selector={}", trial.label);

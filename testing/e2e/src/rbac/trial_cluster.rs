@@ -1,7 +1,6 @@
-//! What an administrator sees and does in the namespace of one trial.
+//! Access of the administrator to the namespace of one trial.
 //!
-//! Many flows look at it several times a second, so it is asked in plain HTTP through one proxy, and not with a kubectl
-//! for each look.
+//! Many flows poll several times per second, so requests use HTTP through one proxy instead of a kubectl process each.
 
 use std::time::Duration;
 
@@ -11,49 +10,50 @@ use tokio::time::{Instant, sleep};
 
 use crate::web::{Answer, Proxy};
 
-/// For everything that takes a moment on an idle machine and longer on a busy one.
-const PATIENCE: Duration = Duration::from_mins(3);
-const GLANCE: Duration = Duration::from_millis(200);
+/// Timeout of every wait; long enough for a busy host.
+const TIMEOUT: Duration = Duration::from_mins(3);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 
-/// A namespace in which machines live, and the cluster that their nodes join.
+/// A namespace with Machines, and the cluster that their Nodes join.
 pub(super) struct TrialCluster<'a> {
     pub(super) proxy: &'a Proxy,
     pub(super) namespace: &'static str,
-    /// What belongs to the whole cluster is called after it.
+    /// Suffix of the names of cluster-scoped objects.
     pub(super) trial: &'static str,
 }
 
 impl TrialCluster<'_> {
-    /// Waits until something holds.
+    /// Waits until a condition holds.
     pub(super) async fn until(&self, what: &str, holds: impl AsyncFn() -> anyhow::Result<bool>) -> anyhow::Result<()> {
         let begin = Instant::now();
         while !holds().await? {
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > TIMEOUT {
                 let said: Vec<String> = self
                     .list("machines")
                     .await?
                     .iter()
                     .map(|m| format!("{}: {}", name(m), text(m, "/status/lastOperation/description")))
                     .collect();
-                bail!("waited {} s in vain until {what}: {said:?}", PATIENCE.as_secs());
+                bail!("timed out after {} s waiting until {what}: {said:?}", TIMEOUT.as_secs());
             }
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
         Ok(())
     }
 
-    /// The name of a machine that nobody makes for us; all namespaces share the nodes that are called after them.
+    /// Returns the name of a Machine that the scenario creates. All namespaces share the Nodes, which have the names of
+    /// the Machines.
     pub(super) fn named(&self, name: &str) -> String {
         format!("{name}-{}", self.trial)
     }
 
-    /// Objects of the pool of this name.
+    /// Returns the objects of this pool.
     pub(super) async fn of(&self, plural: &str, pool: &str) -> anyhow::Result<Vec<Value>> {
         let all = self.list(plural).await?;
         Ok(all.into_iter().filter(|object| text(object, "/metadata/labels/name") == pool).collect())
     }
 
-    /// The names of the machines of a pool that run and stay, of this class.
+    /// Returns the names of the running Machines of a pool that are of this class and not being deleted.
     pub(super) async fn running(&self, pool: &str, class: &str) -> anyhow::Result<Vec<String>> {
         let runs = |m: &&Value| {
             text(m, "/status/currentStatus/phase") == "Running"
@@ -63,55 +63,55 @@ impl TrialCluster<'_> {
         Ok(self.of("machines", pool).await?.iter().filter(runs).map(|m| name(m).to_owned()).collect())
     }
 
-    /// Waits until a pool has so many machines of this class, all running, and no others.
+    /// Waits until a pool has this number of Machines of this class, all running, and no others.
     pub(super) async fn until_settled(&self, pool: &str, class: &str, number: usize) -> anyhow::Result<()> {
-        self.until(&format!("{pool} has settled"), async || {
+        self.until(&format!("pool {pool} has settled"), async || {
             Ok(self.running(pool, class).await?.len() == number && self.of("machines", pool).await?.len() == number)
         })
         .await
     }
 
-    /// A machine of a pool.
+    /// Returns a Machine of a pool.
     pub(super) async fn some(&self, pool: &str) -> anyhow::Result<Value> {
         self.of("machines", pool).await?.into_iter().next().with_context(|| format!("{pool} has no machine"))
     }
 
-    /// The node of a machine of a pool.
+    /// Returns the Node of a Machine of a pool.
     pub(super) async fn node_of(&self, pool: &str) -> anyhow::Result<String> {
         let node = text(&self.some(pool).await?, "/metadata/labels/node").to_owned();
-        ensure!(!node.is_empty(), "no machine of {pool} has a node");
+        ensure!(!node.is_empty(), "no Machine of {pool} has a Node");
         Ok(node)
     }
 
-    /// Whether an Event with this reason was told here.
-    pub(super) async fn was_told(&self, reason: &str) -> anyhow::Result<bool> {
+    /// Returns whether an Event with this reason exists.
+    pub(super) async fn has_event(&self, reason: &str) -> anyhow::Result<bool> {
         Ok(self.list("events").await?.iter().any(|event| text(event, "/reason") == reason))
     }
 
-    /// Makes objects.
+    /// Creates objects.
     pub(super) async fn make(&self, objects: Vec<Value>) -> anyhow::Result<()> {
         for object in objects {
             let object = self.placed(object);
             let plural = format!("{}s", text(&object, "/kind").to_lowercase()).replace("sss", "sses");
-            well(&self.proxy.send("POST", &self.path(&plural), &object).await?, "make", &object)?;
+            well(&self.proxy.send("POST", &self.path(&plural), &object).await?, "create", &object)?;
         }
         Ok(())
     }
 
-    /// Changes an object.
+    /// Patches an object.
     pub(super) async fn patch(&self, plural: &str, name: &str, change: &Value) -> anyhow::Result<()> {
         let path = format!("{}/{name}", self.path(plural));
-        well(&self.proxy.send("PATCH", &path, change).await?, "change", change)
+        well(&self.proxy.send("PATCH", &path, change).await?, "patch", change)
     }
 
-    /// Says something of a node, beside what others say.
-    pub(super) async fn say_of_node(&self, node: &str, condition: &Value) -> anyhow::Result<()> {
+    /// Sets a condition of a Node.
+    pub(super) async fn set_node_condition(&self, node: &str, condition: &Value) -> anyhow::Result<()> {
         let change = json!({ "status": { "conditions": [condition] } });
         let path = format!("{}/{node}/status", self.path("nodes"));
-        well(&self.proxy.merge_by_keys(&path, &change).await?, "say", &change)
+        well(&self.proxy.merge_by_keys(&path, &change).await?, "patch", &change)
     }
 
-    /// Deletes an object; one that is gone is gone.
+    /// Deletes an object, if it exists.
     pub(super) async fn delete(&self, plural: &str, name: &str) -> anyhow::Result<()> {
         let path = format!("{}/{name}", self.path(plural));
         let grace = if plural == "pods" { json!({ "gracePeriodSeconds": 0 }) } else { json!({}) };
@@ -134,7 +134,7 @@ impl TrialCluster<'_> {
         Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
-    /// An object, if it is there.
+    /// Returns an object, if it exists.
     pub(super) async fn get(&self, plural: &str, name: &str) -> anyhow::Result<Option<Value>> {
         let answer = self.proxy.get(&format!("{}/{name}", self.path(plural))).await?;
         if answer.status == 404 {
@@ -157,7 +157,7 @@ impl TrialCluster<'_> {
         }
     }
 
-    /// In this namespace, where it belongs into one.
+    /// Adds the namespace, if the object is namespaced.
     fn placed(&self, mut object: Value) -> Value {
         let has_place = text(&object, "/kind") != "PersistentVolume";
         if let Some(metadata) = object.get_mut("metadata").filter(|_| has_place) {
@@ -175,7 +175,7 @@ fn well(answer: &Answer, verb: &str, what: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The text at this place, or none.
+/// Returns the string at this path, or an empty one.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
@@ -188,7 +188,7 @@ pub(super) fn is_owned(object: &Value) -> bool {
     object.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|owners| !owners.is_empty())
 }
 
-/// The reason that a condition of this type gives.
+/// Returns the reason of the condition of this type.
 pub(super) fn reason<'a>(object: &'a Value, kind: &str) -> &'a str {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     let condition = conditions.into_iter().flatten().find(|condition| text(condition, "/type") == kind);

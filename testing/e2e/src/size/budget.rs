@@ -1,4 +1,4 @@
-//! Limits of what is measured, and what is aimed at.
+//! Limits and goals of the measured sizes.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use crate::workspace::root;
 
-/// A measurement repeats itself within this share; a limit leaves so much room.
+/// Measurements vary by this share; a lowered limit adds it.
 const NOISE_PERCENT: u64 = 4;
 
-/// Something that was measured, in bytes.
+/// A measured size in bytes.
 pub(super) struct Figure {
     key: String,
-    /// For the reader.
+    /// Description.
     pub(super) what: &'static str,
     bytes: u64,
 }
@@ -25,7 +25,7 @@ impl Figure {
         Self { key: key.to_owned(), what, bytes }
     }
 
-    /// What is resident with so many machines.
+    /// Resident memory with this number of Machines.
     pub(super) fn of_machines(machines: u32, bytes: u64) -> Self {
         Self { key: format!("machines-{machines}"), what: "resident, with machines", bytes }
     }
@@ -37,15 +37,15 @@ struct Budget {
     goal: u64,
 }
 
-/// All limits, by the key of what they limit.
+/// All limits by key.
 pub(super) struct Budgets(BTreeMap<String, Budget>);
 
 impl Budgets {
-    /// Those of the repository.
+    /// Reads the limits of the repository.
     pub(super) fn read() -> anyhow::Result<Self> {
         let path = file();
         let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-        Self::parse(&text).with_context(|| format!("{} is not a table of limits and goals", path.display()))
+        Self::parse(&text).with_context(|| format!("{} does not contain a table of limits and goals", path.display()))
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -55,22 +55,22 @@ impl Budgets {
         rows.iter().map(|(key, row)| Some((key.clone(), budget(row)?))).collect::<Option<_>>().map(Self)
     }
 
-    /// Whether a figure is above its limit. One without a limit is: a limit that is renamed must not be lost.
+    /// Returns whether a size exceeds its limit, or has none. Otherwise a renamed limit would be ignored.
     pub(super) fn is_exceeded(&self, figure: &Figure) -> bool {
         self.0.get(&figure.key).is_none_or(|budget| figure.bytes > budget.limit)
     }
 
-    /// A figure beside its limit and its goal.
+    /// Returns a line with the size, its limit and its goal.
     pub(super) fn line(&self, figure: &Figure) -> String {
         let Figure { key, what, bytes } = figure;
         let Some(Budget { limit, goal }) = self.0.get(key) else {
-            return format!("OVER  {key:<14} {bytes:>11} bytes, and no limit ({what})");
+            return format!("OVER  {key:<14} {bytes:>11} bytes, no limit ({what})");
         };
         let result = if bytes > limit { "OVER " } else { "ok   " };
         format!("{result} {key:<14} {bytes:>11} bytes; limit {limit:>11}, goal {goal:>11} ({what})")
     }
 
-    /// Writes down limits that follow what was measured, where they are lower.
+    /// Writes lower limits for sizes that have decreased.
     pub(super) fn lower(&mut self, figures: &[Figure]) -> anyhow::Result<()> {
         for figure in figures {
             if let Some(budget) = self.0.get_mut(&figure.key) {
@@ -89,7 +89,7 @@ impl Budgets {
     }
 }
 
-/// Never higher than it was, and never below the goal: who is there need not go on.
+/// Returns the new limit: never higher than the old one, and never below the goal.
 fn lowered(budget: Budget, measured: u64) -> u64 {
     let with_room = measured + measured * NOISE_PERCENT / 100;
     with_room.max(budget.goal).min(budget.limit)
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_limit_falls_to_what_was_measured_but_not_below_the_goal_and_never_rises() {
+    fn a_limit_is_lowered_to_the_size_but_not_below_the_goal() {
         let budget = Budget { limit: 200, goal: 50 };
         assert_eq!(lowered(budget, 100), 104);
         assert_eq!(lowered(budget, 199), 200);
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_down_is_read_again() {
+    fn written_limits_can_be_parsed() {
         let budgets = Budgets::read().unwrap();
         assert_eq!(Budgets::parse(&budgets.text()).unwrap().0, budgets.0);
     }

@@ -1,4 +1,4 @@
-//! Around the process that is measured: an API server, a virtual cloud, and kubectl.
+//! The environment of the measured process: an API server, a virtual cloud, and kubectl.
 
 use std::fs::File;
 use std::io::Write;
@@ -17,19 +17,19 @@ use crate::control_plane::{Build, compiled};
 use crate::suites::install_definitions;
 use crate::test_bed::{Process, free_port};
 
-/// How long a process may take to come up.
+/// Timeout for the start of a process.
 const START: Duration = Duration::from_mins(1);
-/// How long the machines may take to run: 5,000 of them on a machine that does something else too.
-const PATIENCE: Duration = Duration::from_mins(30);
-/// What the image sets for the allocator.
+/// Timeout until all Machines run: 5,000 of them on a busy host.
+const TIMEOUT: Duration = Duration::from_mins(30);
+/// Environment variables of the image for the allocator.
 const ENVIRONMENT: [(&str, &str); 2] = [("MIMALLOC_PURGE_DELAY", "0"), ("MIMALLOC_ALLOW_THP", "0")];
 /// The MachineDeployment.
 const FLEET: &str = "fleet";
 
-/// An API server and a cloud. Processes end with this value.
+/// An API server and a cloud. Their processes end when this value is dropped.
 pub(super) struct Cluster {
     kubeconfig: PathBuf,
-    /// The build that has everything.
+    /// The build with all features.
     servers: PathBuf,
     binaries: Binaries,
     folder: TempDir,
@@ -38,7 +38,7 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// With the API server in memory.
+    /// Uses the fake API server.
     pub(super) async fn in_memory(servers: PathBuf) -> anyhow::Result<Self> {
         let mut cluster = Self::new(servers, None, compiled(&Build::by_default()).await?)?;
         let kubeconfig = cluster.kubeconfig.clone();
@@ -46,7 +46,7 @@ impl Cluster {
         cluster.start_cloud().await
     }
 
-    /// With the real one.
+    /// Uses kube-apiserver.
     pub(super) async fn real(servers: PathBuf) -> anyhow::Result<Self> {
         let binaries = compiled(&Build::by_default()).await?;
         let plane = ControlPlane::start(Options::new(binaries.clone())).await?;
@@ -55,7 +55,7 @@ impl Cluster {
     }
 
     fn new(servers: PathBuf, plane: Option<ControlPlane>, binaries: Binaries) -> anyhow::Result<Self> {
-        let folder = tempfile::tempdir().context("failed to make a folder")?;
+        let folder = tempfile::tempdir().context("failed to create a folder")?;
         let kubeconfig = match &plane {
             Some(plane) => plane.kubeconfig_path().clone(),
             None => folder.path().join("kubeconfig"),
@@ -72,13 +72,13 @@ impl Cluster {
 
     async fn start(&mut self, command: &str, flags: &[&str]) -> anyhow::Result<()> {
         self.processes.push(self.process(&self.servers, command, flags)?);
-        // What comes next fails if this one did; a moment keeps the reason apart.
+        // If this process failed, the next one fails too. The pause separates the log messages.
         sleep(Duration::from_secs(1)).await;
         Ok(())
     }
 
     fn process(&self, program: &Path, command: &str, flags: &[&str]) -> anyhow::Result<Process> {
-        let log = File::create(self.folder.path().join(format!("{command}.log"))).context("failed to make a log")?;
+        let log = File::create(self.folder.path().join(format!("{command}.log"))).context("failed to create a log")?;
         let child = Command::new(program)
             .arg(command)
             .args(flags)
@@ -95,7 +95,7 @@ impl Cluster {
         format!("unix:{}", self.folder.path().join("cloud.sock").display())
     }
 
-    /// The process that is measured: both components, with limits of requests that keep nobody waiting.
+    /// Starts the measured process: both components, with high API request limits.
     pub(super) fn start_controller(&self, program: &Path) -> anyhow::Result<Controller> {
         let flags = [
             format!("--driver-endpoint={}", self.endpoint()),
@@ -118,46 +118,46 @@ impl Cluster {
         Ok(())
     }
 
-    /// A Secret, a class, and a MachineDeployment without a machine.
+    /// Creates a Secret, a MachineClass, and a MachineDeployment without replicas.
     pub(super) fn create_fleet(&self) -> anyhow::Result<()> {
         self.kubectl(&["create", "--validate=false", "--filename=-"], Some(&objects())).map(drop)
     }
 
-    /// Waits until so many machines are available.
+    /// Scales the MachineDeployment and waits until all replicas are available.
     pub(super) async fn scale(&self, machines: u32) -> anyhow::Result<()> {
         let patch = json!({ "spec": { "replicas": machines } }).to_string();
         self.kubectl(&["patch", "machinedeployment", FLEET, "--type=merge", "--patch", &patch], None)?;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let fleet = self.kubectl(&["get", "machinedeployment", FLEET, "--output=json"], None)?;
-            let fleet: Value = serde_json::from_str(&fleet).context("kubectl printed no JSON")?;
+            let fleet: Value = serde_json::from_str(&fleet).context("kubectl did not print JSON")?;
             if fleet.pointer("/status/availableReplicas").and_then(Value::as_u64) == Some(u64::from(machines)) {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "not {machines} machines after {PATIENCE:?}: {:?}", fleet.get("status"));
+            ensure!(Instant::now() < deadline, "{machines} Machines were not available within {TIMEOUT:?}: {:?}", fleet.get("status"));
             sleep(Duration::from_secs(1)).await;
         }
     }
 
-    /// What kubectl prints.
+    /// Returns the output of kubectl.
     fn kubectl(&self, arguments: &[&str], input: Option<&Value>) -> anyhow::Result<String> {
         let mut command = Command::new(self.binaries.path(Program::Kubectl));
         command.arg(format!("--kubeconfig={}", self.kubeconfig.display())).args(arguments);
         command.env("KUBECACHEDIR", self.folder.path().join("kubectl")).env_remove("KUBECONFIG");
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().context("failed to start kubectl")?;
-        // Taken, so that it is closed before we wait.
+        // Taken, so that stdin is closed before the wait.
         if let (Some(mut stdin), Some(input)) = (child.stdin.take(), input) {
-            stdin.write_all(input.to_string().as_bytes()).context("failed to hand objects to kubectl")?;
+            stdin.write_all(input.to_string().as_bytes()).context("failed to write objects to kubectl")?;
         }
         let ended = child.wait_with_output().context("failed to wait for kubectl")?;
         if !ended.status.success() {
             bail!("kubectl {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&ended.stderr));
         }
-        String::from_utf8(ended.stdout).context("kubectl printed something that is not text")
+        String::from_utf8(ended.stdout).context("kubectl printed invalid UTF-8")
     }
 
-    /// Ends all of it.
+    /// Stops all processes.
     pub(super) async fn stop(mut self) -> anyhow::Result<()> {
         self.processes.clear();
         match self.plane.take() {

@@ -1,11 +1,13 @@
-//! `cargo xtask bench size`: bytes of the shipped program, and what it keeps resident with no machine, a few and many.
+//! `cargo xtask bench size`: size of the shipped program, and its resident memory without Machines, with a few and with
+//! many.
 //!
-//! Both are paid in every cluster, so they are held to limits that only fall (`budgets.json`). The program is the one of the image, compiled by
-//! its recipe's script: profile `production`, without the feature `dev`, linked statically. It runs both components in one process. API server and virtual cloud
-//! are other processes, of the release build, and are not measured; `--real` takes the real control plane instead of the API server in memory.
+//! Both are limited by `budgets.json`; the limits are only ever lowered. The program is compiled by the script of the
+//! image's Dockerfile: profile `production`, without the feature `dev`, linked statically. It runs both components in
+//! one process. The API server and the virtual cloud are separate processes of the release build and are not measured;
+//! `--real` uses kube-apiserver instead of the fake API server.
 //!
-//! What is resident is read from the process that made the machines, a while after the last one runs: what creating them needed counts as long
-//! as the allocator keeps it.
+//! The resident memory is read some time after the last Machine runs. Memory that was needed for their creation counts
+//! as long as the allocator keeps it.
 
 mod budget;
 mod cluster;
@@ -24,42 +26,42 @@ use crate::workspace::{cargo, root};
 use budget::{Budgets, Figure};
 use cluster::Cluster;
 
-/// How many machines there are when the process is looked at.
+/// Numbers of Machines for which the memory is measured.
 const FLEETS: [u32; 3] = [100, 2_000, 5_000];
-/// How long the process rests before it is looked at: caches are read, leases are won, what was freed is given back.
+/// Pause before the measurement: caches are synced, leases are acquired, and freed memory is returned.
 const REST: Duration = Duration::from_secs(20);
 
-/// What to measure, and how.
+/// Options of the command.
 #[derive(Args)]
 pub struct ChoreArgs {
-    /// The size of the file only: nothing is started.
+    /// Measure only the size of the file.
     #[arg(long, conflicts_with = "real")]
     binary_only: bool,
-    /// On the real control plane instead of the API server in memory.
+    /// Use kube-apiserver instead of the fake API server.
     #[arg(long)]
     real: bool,
-    /// Measure this program instead of building one.
+    /// Path of the program to measure; compiled if not set.
     #[arg(long, value_name = "FILE")]
     program: Option<PathBuf>,
-    /// Take API server and virtual cloud from this program instead of building one.
+    /// Path of the program for the API server and the virtual cloud; compiled if not set.
     #[arg(long, value_name = "FILE")]
     servers: Option<PathBuf>,
-    /// At most so many machines.
+    /// Maximum number of Machines.
     #[arg(long, value_name = "N", default_value_t = u32::MAX)]
     at_most: u32,
-    /// Write down lower limits where less was measured. None is ever raised.
+    /// Write lower limits where sizes have decreased.
     #[arg(long)]
     lower: bool,
 }
 
-/// Builds, measures and compares. An error names the limits that were exceeded.
+/// Compiles, measures and compares. Fails if limits were exceeded.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let program = match &args.program {
         Some(program) => program.clone(),
         None => build()?,
     };
-    let size = fs::metadata(&program).with_context(|| format!("failed to look at {}", program.display()))?.len();
+    let size = fs::metadata(&program).with_context(|| format!("failed to get metadata of {}", program.display()))?.len();
     let mut budgets = Budgets::read()?;
     let mut figures = vec![Figure::bytes("binary", "production binary", size)];
     if !args.binary_only {
@@ -83,8 +85,8 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The program as it is shipped. Where the compiler cannot link statically, the same for this machine's own target, which holds some 2 MB of
-/// libraries more.
+/// Compiles the shipped program. If the toolchain cannot link statically, compiles it for the host's target, which adds
+/// about 2 MB of libraries.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 fn build() -> anyhow::Result<PathBuf> {
     let target = shipped::target();
@@ -92,7 +94,7 @@ fn build() -> anyhow::Result<PathBuf> {
         return shipped::assemble(&root().join("target/size"), &target, "millwright", shipped::FEATURES);
     }
     println!(
-        "not what is shipped: the compiler lacks {target} (`rustup target add {target}`), so libraries of this machine count"
+        "target {target} is not installed (`rustup target add {target}`); measuring a build that differs from the shipped one"
     );
     let features = ["--no-default-features", "--features", shipped::FEATURES];
     cargo(
@@ -101,13 +103,14 @@ fn build() -> anyhow::Result<PathBuf> {
     Ok(root().join("target/production/millwright"))
 }
 
-/// API server and virtual cloud. Not a debug build, with which 5,000 machines would take long.
+/// Compiles the API server and the virtual cloud as a release build; a debug build would be too slow for 5,000
+/// Machines.
 fn build_servers() -> anyhow::Result<PathBuf> {
     cargo(&["build", "--quiet", "--release", "--package", "millwright"])?;
     Ok(root().join("target/release/millwright"))
 }
 
-/// What the process holds at each number of machines, and what each of them adds.
+/// Measures the memory at each number of Machines, and the increase per Machine.
 async fn resident(program: &Path, servers: PathBuf, args: &ChoreArgs) -> anyhow::Result<Vec<Figure>> {
     let cluster = if args.real { Cluster::real(servers).await? } else { Cluster::in_memory(servers).await? };
     let controller = cluster.start_controller(program)?;

@@ -1,4 +1,4 @@
-//! The process that is measured.
+//! The measured process.
 
 use std::fs;
 
@@ -10,14 +10,14 @@ use crate::test_bed::Process;
 pub(super) struct Controller(pub(super) Process);
 
 impl Controller {
-    /// What it keeps resident, in bytes.
+    /// Returns its resident memory in bytes.
     pub(super) fn resident(&self) -> anyhow::Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).context("the controller has ended")?;
-        resident(&status).context("the kernel does not say what the controller keeps resident; its log may say why")
+        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).context("the controller has exited")?;
+        resident(&status).context("failed to read the resident memory of the controller. See its log")
     }
 }
 
-/// `VmRSS` of `/proc/PID/status`, in bytes. A process that has ended has none.
+/// Returns `VmRSS` of `/proc/PID/status` in bytes. A process that has ended has none.
 fn resident(status: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     Some(line.trim().strip_suffix(" kB")?.parse::<u64>().ok()? * 1024)

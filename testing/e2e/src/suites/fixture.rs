@@ -1,4 +1,5 @@
-//! What suites of processes stand on: a control plane with our definitions, and a virtual cloud that outlives whoever uses it.
+//! Environment of suites with processes: a control plane with the CRDs, and a virtual cloud that runs longer than the
+//! controllers.
 
 use anyhow::ensure;
 use control_plane::{Binaries, ControlPlane, Options};
@@ -8,7 +9,7 @@ use super::report::Report;
 use crate::test_bed::TestBed;
 use crate::workspace::cargo;
 
-/// Sets everything up, plays a suite, sees that no VM is left, and takes everything down.
+/// Sets up the environment, runs a suite, checks that no VM is left, and stops everything.
 pub(super) async fn with_a_cloud(
     suite: &'static str,
     binaries: Binaries,
@@ -17,7 +18,7 @@ pub(super) async fn with_a_cloud(
     with_a_cloud_and(suite, Options::new(binaries), play).await
 }
 
-/// The same, on a control plane with options.
+/// The same with options for the control plane.
 pub(super) async fn with_a_cloud_and(
     suite: &'static str,
     options: Options,
@@ -46,6 +47,6 @@ async fn played(
         ensure!(said.contains("vms=0"), "the cloud still has VMs: {}", said.lines().last().unwrap_or_default());
         Ok(())
     };
-    report.case("no VM is left", cleanly).await;
+    report.case("all VMs are deleted", cleanly).await;
     Ok(())
 }

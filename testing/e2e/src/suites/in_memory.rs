@@ -1,4 +1,4 @@
-//! Suites on the server in memory: they are ordinary tests, on a clock of their own.
+//! Suites on the fake API server: ordinary tests with virtual time.
 
 use anyhow::Context;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use super::tally::{Tally, file_of};
 use crate::workspace::cargo_output;
 
-/// Runs the tests of a package, or those that the arguments pick, and counts them like the cases of a suite.
+/// Runs the tests of a package with these arguments, and counts them like the cases of a suite.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub(crate) fn run(package: &str, suite: &str, picked: &[&str]) -> anyhow::Result<Tally> {
     let line = [&["test", "--package", package, "--no-fail-fast", "--"], picked].concat();
@@ -20,7 +20,8 @@ pub(crate) fn run(package: &str, suite: &str, picked: &[&str]) -> anyhow::Result
     Ok(tally)
 }
 
-/// The sum over all test programs, each of which ends with a line
+/// Returns the sum over all test programs, each of which prints a last line `test result: ok. 12 passed; 0 failed; 0
+/// ignored; 0 measured; 0 filtered out; finished in 0.42s`.
 /// `test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.42s`.
 fn count(said: &str) -> Tally {
     let mut tally = Tally::default();
@@ -41,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tests_of_all_programs_are_counted() {
+    fn tests_of_all_test_programs_are_counted() {
         let line = |result: &str| format!("test result: {result}; 0 measured; 0 filtered out; finished in 0.42s\n");
         let said = format!(
             "running 3 tests\n{}\nDoc-tests\n{}",

@@ -1,6 +1,6 @@
-//! What kubelets say of a node that joins and of a pod that comes and goes, in the order in which a watch shows it. Real kubelets
-//! (`real-nodes`) and the simulated ones of the virtual cloud (`pool`) are held to the same words, so that what is shown with
-//! the one is true of the other.
+//! The conditions that kubelets report for a Node that joins, and for a pod that is created and deleted, in the order
+//! in which a watch shows them. Real kubelets (`real-nodes`) and the simulated ones of the virtual cloud (`pool`) must
+//! report the same, so that results with one apply to the other.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,17 +12,17 @@ use tokio::time::{Instant, sleep};
 
 use crate::test_bed::{Process, TestBed};
 
-const JOINS: [&str; 2] = ["False KubeletNotReady", "True KubeletReady"];
-const TOLD_TO_GO: &str = ", told to go";
-/// Its containers end by themselves and in time.
-const COMES_AND_GOES: [&str; 4] = ["Pending", "Running", "Running, told to go", "Succeeded, told to go"];
+const JOIN_CONDITIONS: [&str; 2] = ["False KubeletNotReady", "True KubeletReady"];
+const DELETED: &str = ", being deleted";
+/// Its containers stop by themselves within the grace period.
+const POD_PHASES: [&str; 4] = ["Pending", "Running", "Running, being deleted", "Succeeded, being deleted"];
 
 const NODES: &str = r#"{.metadata.name}|{.status.conditions[?(@.type=="Ready")].status} {.status.conditions[?(@.type=="Ready")].reason}{"\n"}"#;
 const PODS: &str = r#"{.metadata.name}|{.status.phase}|{.metadata.deletionTimestamp}{"\n"}"#;
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Two watches that write down what they see. They end with it.
+/// Two watches that record what they receive. They end when this value is dropped.
 pub(super) struct Recording {
     nodes: Watch,
     pods: Watch,
@@ -34,7 +34,7 @@ struct Watch {
 }
 
 impl Recording {
-    /// Begins before there is anything to be seen.
+    /// Starts before the first object exists.
     pub(super) fn start(test_bed: &TestBed<'_>) -> anyhow::Result<Self> {
         let watch = |kind: &str, template: &str| {
             let template = format!("--output=jsonpath={template}");
@@ -45,23 +45,23 @@ impl Recording {
         Ok(Self { nodes: watch("nodes", NODES)?, pods: watch("pods", PODS)? })
     }
 
-    /// Whether every node joined as real ones do.
+    /// Checks that every Node joined like a real one.
     pub(super) fn nodes_joined(&self) -> anyhow::Result<()> {
         let nodes = self.nodes.words(str::to_owned)?;
-        ensure!(!nodes.is_empty(), "no node was seen");
+        ensure!(!nodes.is_empty(), "no Node was recorded");
         for (node, words) in nodes {
-            ensure!(words.starts_with(&JOINS.map(str::to_owned)), "{node} said {words:?}, and not {JOINS:?} first");
+            ensure!(words.starts_with(&JOIN_CONDITIONS.map(str::to_owned)), "Node {node} reported {words:?} instead of {JOIN_CONDITIONS:?} first");
         }
         Ok(())
     }
 
-    /// Whether every pod that was told to go came and went as on real nodes. Whoever saw them go may have been told before the
-    /// watch was.
+    /// Checks that every deleted pod was reported like on a real node. The watch may be behind other clients, so the
+    /// check is retried.
     pub(super) async fn pods_came_and_went(&self) -> anyhow::Result<()> {
         let begin = Instant::now();
         loop {
             match self.judge_pods() {
-                Err(_) if begin.elapsed() < PATIENCE => sleep(Duration::from_millis(100)).await,
+                Err(_) if begin.elapsed() < TIMEOUT => sleep(Duration::from_millis(100)).await,
                 judged => return judged,
             }
         }
@@ -69,23 +69,23 @@ impl Recording {
 
     fn judge_pods(&self) -> anyhow::Result<()> {
         let mut pods = self.pods.words(|said| match said.split_once('|') {
-            Some((phase, deleted)) if !deleted.is_empty() => format!("{phase}{TOLD_TO_GO}"),
+            Some((phase, deleted)) if !deleted.is_empty() => format!("{phase}{DELETED}"),
             Some((phase, _)) => phase.to_owned(),
             None => said.to_owned(),
         })?;
-        pods.retain(|_, words| words.iter().any(|word| word.ends_with(TOLD_TO_GO)));
-        ensure!(!pods.is_empty(), "no pod was seen to go");
+        pods.retain(|_, words| words.iter().any(|word| word.ends_with(DELETED)));
+        ensure!(!pods.is_empty(), "no deletion of a pod was recorded");
         for (pod, words) in pods {
-            ensure!(words == COMES_AND_GOES, "of {pod} was said {words:?}, and not {COMES_AND_GOES:?}");
+            ensure!(words == POD_PHASES, "pod {pod} reported {words:?} instead of {POD_PHASES:?}");
         }
         Ok(())
     }
 }
 
 impl Watch {
-    /// What was said of each object, without repetitions.
+    /// Returns the reports of each object, without repetitions.
     fn words(&self, word: impl Fn(&str) -> String) -> anyhow::Result<BTreeMap<String, Vec<String>>> {
-        let lines = fs::read_to_string(&self.output).context("failed to read what a watch has shown")?;
+        let lines = fs::read_to_string(&self.output).context("failed to read the output of a watch")?;
         let mut all = BTreeMap::<String, Vec<String>>::new();
         for (name, said) in lines.lines().filter_map(|line| line.split_once('|')) {
             let (words, word) = (all.entry(name.to_owned()).or_default(), word(said));

@@ -1,4 +1,4 @@
-//! The suites of scenarios, each on a control plane of its own: they make Nodes, and nobody else may.
+//! The suites of scenarios, each on a separate control plane, because they create Nodes.
 
 use std::time::Duration;
 
@@ -6,23 +6,23 @@ use anyhow::{Context, bail, ensure};
 use control_plane::{Binaries, ControlPlane, Options, Program};
 use tokio::time::{Instant, sleep};
 
-use super::program::{self, Teller};
+use super::program::{self, SuiteProgram};
 use super::tally::Tally;
 use crate::workspace::root;
 
 const PLURALS: [&str; 4] = ["machineclasses", "machinedeployments", "machines", "machinesets"];
-/// How long an API server may take to serve what it has established.
-const PATIENCE: Duration = Duration::from_mins(1);
-const GLANCE: Duration = Duration::from_millis(100);
+/// Timeout until an API server serves an established CRD.
+const TIMEOUT: Duration = Duration::from_mins(1);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Plays every scenario of a suite. The scenarios' own program prints the cases and the closing line.
+/// Runs every scenario of a suite. The program of the scenarios prints the cases and the last line.
 pub(super) async fn run(binaries: Binaries, suite: &str) -> anyhow::Result<Tally> {
     let options = Options::new(binaries)
         .with_argument(
             Program::ControllerManager,
-            &format!("--node-monitor-grace-period={}", patience_with_nodes(suite)),
+            &format!("--node-monitor-grace-period={}", node_monitor_grace_period(suite)),
         )
-        // What API servers allow by default from 1.27 on; said, because the drain storm is about it.
+        // The default of API servers since 1.27; set explicitly, because the drain storm depends on it.
         .with_argument(Program::ApiServer, "--http2-max-streams-per-connection=100");
     let plane = ControlPlane::start(options).await?;
     let outcome = play(&plane, suite).await;
@@ -30,19 +30,19 @@ pub(super) async fn run(binaries: Binaries, suite: &str) -> anyhow::Result<Tally
     outcome
 }
 
-/// A node that has fallen silent is noticed in the time a suite has. Those that the reference left have no kubelet at all.
-fn patience_with_nodes(suite: &str) -> &'static str {
+/// A silent Node must be detected within the time of the suite. In `takeover`, the Nodes have no kubelet at all.
+fn node_monitor_grace_period(suite: &str) -> &'static str {
     if suite == "takeover" { "10m" } else { "12s" }
 }
 
 async fn play(plane: &ControlPlane, suite: &str) -> anyhow::Result<Tally> {
     install_definitions(plane).await?;
     let kubeconfig = plane.kubeconfig_path().to_string_lossy().into_owned();
-    program::run(Teller::Scenarios, suite, &["--kubeconfig", &kubeconfig, "--suite", suite]).await
+    program::run(SuiteProgram::Scenarios, suite, &["--kubeconfig", &kubeconfig, "--suite", suite]).await
 }
 
-/// Applies `deploy/crds` and waits until they are served: a kind that is established may still be unknown to the handler, and
-/// lists are refused with a 429 while its watch cache starts.
+/// Applies `deploy/crds` and waits until the kinds are served: an established CRD may still be unknown to the handler,
+/// and lists are rejected with status 429 while its watch cache starts.
 pub(crate) async fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
     let folder = root().join("deploy/crds");
     for arguments in [
@@ -69,7 +69,7 @@ async fn until_listed(plane: &ControlPlane, plural: &str) -> anyhow::Result<()> 
             return Ok(());
         }
         let said = String::from_utf8_lossy(&ended.stderr);
-        ensure!(begin.elapsed() < PATIENCE, "{plural} are still not listed after {PATIENCE:?}: {said}");
-        sleep(GLANCE).await;
+        ensure!(begin.elapsed() < TIMEOUT, "failed to list {plural} within {TIMEOUT:?}: {said}");
+        sleep(POLL_INTERVAL).await;
     }
 }

@@ -1,17 +1,20 @@
-//! Either component exchanged for somebody else's in the middle of a roll-out, and back again.
+//! Replaces each component by another implementation during a rollout, and back again.
 //!
-//! `--manager` and `--machine-controller` are commands of the shell, for example of the reference and a provider of it. In a command,
+//! `--manager` and `--machine-controller` are shell commands, for example of MCM and a provider of it. In a command,
+//! `{kubeconfig}`, `{namespace}`, `{port}` and `{driver}` (the endpoint of the virtual cloud) are replaced by the
+//! suite:
 //! `{kubeconfig}`, `{namespace}`, `{port}` and `{driver}` (the endpoint of the virtual cloud) stand for what only the suite knows:
 //!
 //! ```text
 //! cargo xtask e2e mixed --manager 'machine-controller-manager --target-kubeconfig={kubeconfig} --namespace={namespace} --port={port}'
 //! ```
 //!
-//! What is not given is played by ours, started the same way: as a command that somebody typed, under the reference's name and with the flags
-//! that the reference is run with in production. That is what every change's check does; the reference itself cannot be built there.
+//! The default is this project's program, started in the same way: as a shell command, under MCM's name and with the
+//! flags of MCM in production. The checks of every change use the default, because MCM cannot be compiled there.
 //!
-//! Ours begin. While the pool rolls, their manager follows ours, then their machine controller; the roll-out comes to its end. While
-//! it rolls back, ours follow theirs. At no time there may be more machines than the roll-out allows, and none with two VMs.
+//! The suite starts with this project's programs. While the pool rolls, the other manager replaces the first one, then
+//! the other machine controller, and the rollout completes. During the rollback, this project's programs replace the
+//! others. At no time may there be more Machines than the rollout allows, or a Machine with two VMs.
 
 use anyhow::{bail, ensure};
 use clap::Args;
@@ -21,35 +24,36 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::fixture::with_a_cloud;
 use super::report::Report;
-use super::runner::{Lock, PATIENCE, Role, Runner, Timing, is_running};
+use super::runner::{Lock, TIMEOUT, Role, Runner, Timing, is_running};
 use crate::test_bed::TestBed;
 
 const POOL: usize = 6;
-/// What the strategy allows beyond the pool.
+/// Surge that the strategy allows.
 const SURGE: usize = 1;
 
-/// Who plays the other side of `mixed`.
+/// Commands of the other implementation, for `mixed`.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct OtherPrograms {
-    /// For `mixed`: the command of another manager, with {kubeconfig}, {namespace} and {port} in it; ours under its name if not given.
+    /// Command of another manager for `mixed`, with {kubeconfig}, {namespace} and {port}; the default is this project's
+    /// program under MCM's name.
     #[arg(long, value_name = "COMMAND")]
     manager: Option<String>,
-    /// For `mixed`: the command of another machine controller; {driver} is where the virtual cloud listens.
+    /// Command of another machine controller for `mixed`; {driver} is the endpoint of the virtual cloud.
     #[arg(long, value_name = "COMMAND")]
     machine_controller: Option<String>,
 }
 
-/// What is run in production, from <https://github.com/gardener/gardener>.
+/// Flags in production, from <https://github.com/gardener/gardener>.
 const MANAGER: &str = "--control-kubeconfig={kubeconfig} --target-kubeconfig={kubeconfig} --namespace={namespace} --port={port} \
     --machine-safety-overshooting-period=1m --safety-up=2 --safety-down=1 --concurrent-syncs=30 --kube-api-qps=150 --kube-api-burst=200 --v=3";
-/// Likewise, but for the endpoint of the virtual cloud: a provider of the reference has its cloud built in.
+/// The same, with the endpoint of the virtual cloud: a provider of MCM contains its driver.
 const MACHINE_CONTROLLER: &str = "--control-kubeconfig={kubeconfig} --target-kubeconfig={kubeconfig} --namespace={namespace} --port={port} \
     --kube-api-qps=100 --kube-api-burst=200 --machine-creation-timeout=20m --machine-drain-timeout=2h --machine-health-timeout=10m \
     --machine-safety-apiserver-statuscheck-timeout=30s --machine-safety-apiserver-statuscheck-period=1m \
     --machine-safety-orphan-vms-period=30m --v=3 --driver-endpoint={driver}";
 
 impl OtherPrograms {
-    /// The command of whoever plays this part.
+    /// Returns the command for this role.
     fn command(&self, test_bed: &TestBed<'_>, role: Role) -> anyhow::Result<String> {
         let (given, flags) = match role {
             Role::Manager => (&self.manager, MANAGER),
@@ -61,7 +65,7 @@ impl OtherPrograms {
         }
     }
 
-    /// As they were typed.
+    /// Returns the arguments as they were given.
     pub(super) fn arguments(&self) -> Vec<String> {
         let manager = self.manager.iter().map(|command| format!("--manager={command}"));
         let controller = self.machine_controller.iter().map(|command| format!("--machine-controller={command}"));
@@ -69,7 +73,7 @@ impl OtherPrograms {
     }
 }
 
-/// Plays it.
+/// Runs the suite.
 pub(super) async fn run(binaries: Binaries, others: &OtherPrograms) -> anyhow::Result<Report> {
     with_a_cloud("mixed", binaries, async |test_bed, report| play(test_bed, others, report).await).await
 }
@@ -84,7 +88,7 @@ async fn play(test_bed: &TestBed<'_>, others: &OtherPrograms, report: &mut Repor
         runner.scale(POOL)?;
         runner.until_running(POOL).await
     };
-    report.case("ours make a pool", begun).await;
+    report.case("this project's programs create a pool", begun).await;
     let handed_over = async {
         runner.roll_to("other")?;
         until_rolled(&runner, "other", 1).await?;
@@ -92,13 +96,13 @@ async fn play(test_bed: &TestBed<'_>, others: &OtherPrograms, report: &mut Repor
         until_rolled(&runner, "other", 3).await?;
         exchange(&mut runner, Role::MachineController, Lock::MachineController, Some(&machine_controller)).await
     };
-    report.case("their components follow ours while the pool rolls", handed_over).await;
+    report.case("the other components take over during a rollout", handed_over).await;
     let finished = async {
         until_rolled(&runner, "other", POOL).await?;
-        ensure!(runner.machines_with_a_vm_of_their_own()? == 2 * POOL, "machines were made that nobody wanted");
+        ensure!(runner.machines_with_a_vm_of_their_own()? == 2 * POOL, "surplus Machines were created");
         Ok(())
     };
-    report.case("they finish the roll-out that ours began", finished).await;
+    report.case("the other components complete the rollout", finished).await;
     let handed_back = async {
         runner.roll_to("small")?;
         until_rolled(&runner, "small", 1).await?;
@@ -106,21 +110,21 @@ async fn play(test_bed: &TestBed<'_>, others: &OtherPrograms, report: &mut Repor
         until_rolled(&runner, "small", 3).await?;
         exchange(&mut runner, Role::Manager, Lock::Manager, None).await
     };
-    report.case("ours follow theirs while it rolls back", handed_back).await;
+    report.case("this project's programs take over during the rollback", handed_back).await;
     let finished = async {
         until_rolled(&runner, "small", POOL).await?;
-        ensure!(runner.machines_with_a_vm_of_their_own()? == 3 * POOL, "machines were made that nobody wanted");
+        ensure!(runner.machines_with_a_vm_of_their_own()? == 3 * POOL, "surplus Machines were created");
         Ok(())
     };
-    report.case("ours finish the roll-out that theirs began", finished).await;
-    report.case("nothing is left", runner.go_home()).await;
+    report.case("this project's programs complete the rollback", finished).await;
+    report.case("the pool is deleted completely", runner.shut_down()).await;
     Ok(())
 }
 
-/// Ends one component and lets another one follow it.
+/// Stops one component and starts another implementation of it.
 async fn exchange(runner: &mut Runner<'_>, role: Role, lock: Lock, other: Option<&str>) -> anyhow::Result<()> {
     let before = runner.until_held(lock, None).await?;
-    runner.dismiss(role).await?;
+    runner.stop(role).await?;
     match other {
         Some(words) => runner.start_other(role, words)?,
         None => runner.start(role)?,
@@ -128,21 +132,21 @@ async fn exchange(runner: &mut Runner<'_>, role: Role, lock: Lock, other: Option
     runner.until_held(lock, Some(&before.holder)).await.map(drop)
 }
 
-/// Waits until so many machines of a class run, and the pool has its size if they are all; looks all the while that there are never too
-/// many.
+/// Waits until this number of Machines of a class run, and the pool has its size if all are rolled. Checks meanwhile
+/// that the surge is not exceeded.
 async fn until_rolled(runner: &Runner<'_>, class: &str, machines: usize) -> anyhow::Result<()> {
     let begin = Instant::now();
     loop {
         let all = runner.machines()?;
         let living = all.iter().filter(|machine| machine.pointer("/metadata/deletionTimestamp").is_none()).count();
-        ensure!(living <= POOL + SURGE, "{living} machines where at most {} may be", POOL + SURGE);
+        ensure!(living <= POOL + SURGE, "{living} Machines exist, at most {} are allowed", POOL + SURGE);
         let rolled = all.iter().filter(|machine| is_of(machine, class) && is_running(machine)).count();
         if rolled >= machines && (machines < POOL || all.len() == POOL) {
             return Ok(());
         }
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > TIMEOUT {
             let said: Vec<_> = all.iter().map(|machine| machine.pointer("/status/lastOperation")).collect();
-            bail!("waited {} s in vain until {machines} machines have rolled to {class}: {said:?}", PATIENCE.as_secs());
+            bail!("timed out after {} s waiting until {machines} Machines are rolled to {class}: {said:?}", TIMEOUT.as_secs());
         }
         sleep(Duration::from_millis(300)).await;
     }

@@ -1,8 +1,8 @@
 //! End-to-end suites: `cargo xtask e2e [suite…]`.
 //!
-//! Each suite ends with a line `N passed, N failed, N skipped` and leaves `target/e2e/<suite>.json` behind, so that a person and
-//! a machine read the same result. On the real server, a case that cannot be run is a failure, not a skip: a promise that was not
-//! shown there was not shown. Each suite has a control plane of its own, so several are played side by side (`jobs`).
+//! Each suite ends with a line `N passed, N failed, N skipped` and writes `target/e2e/<suite>.json`. With
+//! kube-apiserver, a case that cannot run counts as failed, not as skipped. Each suite has a separate control plane, so
+//! several run in parallel (`jobs`).
 
 mod aws;
 mod browser;
@@ -38,48 +38,48 @@ use tokio::time::Instant;
 
 use crate::crash_table;
 use crate::workspace::cargo;
-use jobs::{Jobs, Passenger};
+use jobs::{Jobs, QueuedSuite};
 
 pub use deploy::{Cell, Images, run_image};
 pub(crate) use machines::install_definitions;
-pub use program::{Teller, run as run_program};
+pub use program::{SuiteProgram, run as run_program};
 pub use report::Report;
 pub use suite::Suite;
 pub(crate) use tally::file_of;
 pub use tally::{Ran, Server, Tally};
 
-/// More control planes than this only get into each other's way, however many cores there are.
+/// Maximum number of parallel control planes, regardless of the number of cores.
 const MOST_LANES: usize = 4;
 
-/// What to show, and where.
+/// Options of the command.
 #[allow(
     clippy::struct_excessive_bools,
-    reason = "each is a flag that a person may type; `server` makes an enum of two of them"
+    reason = "each is a command-line flag; `server` converts two of them to an enum"
 )]
 #[derive(Args)]
 pub struct ChoreArgs {
-    /// Which suites; if not said, all that fit into every change's check, and with --full the others too.
+    /// Suites to run; the default is the suites of every change's check, with --full all suites.
     #[arg(value_enum)]
     suites: Vec<Suite>,
-    /// On the real control plane; the default.
+    /// Use kube-apiserver (default).
     #[arg(long, conflicts_with = "in_memory")]
     real: bool,
-    /// On the server in memory. A suite about the real control plane itself is skipped.
+    /// Use the fake API server. Suites that need kube-apiserver are skipped.
     #[arg(long)]
     in_memory: bool,
-    /// What fits into every change's check; the default.
+    /// Run the suites of every change's check (default).
     #[arg(long, conflicts_with = "full")]
     quick: bool,
-    /// Everything.
+    /// Run all suites.
     #[arg(long)]
     full: bool,
-    /// How many suites are played side by side, each on a control plane of its own; as many as there are cores if not said.
+    /// Number of suites that run in parallel, each on a separate control plane; the default is the number of cores.
     #[arg(long, value_parser = clap::value_parser!(u8).range(1..))]
     jobs: Option<u8>,
-    /// A suite that has to build what it needs waits for that for four minutes at most, and is skipped then.
+    /// Limit the time for building the suite's dependencies to four minutes, and skip the suite after that.
     #[arg(long, hide = true)]
     hurry: bool,
-    /// The folder of a suite with real nodes, whose inner half this is.
+    /// Folder of a suite with real nodes; set for the inner process.
     #[arg(long, hide = true)]
     in_namespaces: Option<PathBuf>,
     #[command(flatten)]
@@ -96,12 +96,12 @@ impl ChoreArgs {
         if self.in_memory { Server::InMemory } else { Server::Real }
     }
 
-    /// Whoever names a suite waits for it; whoever plays all of them does not wait for one.
+    /// Without named suites, long builds are limited.
     fn is_in_a_hurry(&self) -> bool {
         self.hurry || self.suites.is_empty()
     }
 
-    /// In memory the suites are tests, which cargo plays side by side by itself.
+    /// On the fake API server the suites are tests, which cargo runs in parallel.
     fn jobs(&self) -> usize {
         match (self.jobs, self.server()) {
             (Some(jobs), _) => jobs.into(),
@@ -110,7 +110,7 @@ impl ChoreArgs {
         }
     }
 
-    /// What a person would type to have one suite played as these arguments say.
+    /// Returns the arguments that run one suite with these options.
     fn arguments(&self, suite: Suite) -> Vec<String> {
         if suite.is_chore() && !self.in_memory {
             return vec![suite.name().to_owned()];
@@ -128,7 +128,7 @@ impl ChoreArgs {
     }
 }
 
-/// Runs suites, all of them even if one fails, and ends with a line for each.
+/// Runs all suites even if one fails, and prints one line for each.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
     let runtime =
@@ -143,17 +143,17 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
         println!("{ran}");
     }
     if all.len() > 1 {
-        println!("{} suites in {} s", all.len(), begin.elapsed().as_secs());
+        println!("{} suites finished in {} s", all.len(), begin.elapsed().as_secs());
     }
     let lacking = all.iter().filter(|ran| !ran.shows(args.server()) && !is_excused(ran));
     let lacking: Vec<_> = lacking.map(|ran| ran.suite).collect();
     if !lacking.is_empty() {
-        bail!("not shown: {}", lacking.join(", "));
+        bail!("failed suites: {}", lacking.join(", "));
     }
     Ok(())
 }
 
-/// Whether a suite was skipped as a whole, and may be.
+/// Returns whether a suite was skipped completely, and may be.
 fn is_excused(ran: &Ran) -> bool {
     let suite = Suite::value_variants().iter().find(|suite| suite.name() == ran.suite);
     suite.is_some_and(|suite| suite.may_be_skipped()) && ran.tally.is_some_and(Tally::is_skipped)
@@ -169,38 +169,38 @@ fn one_by_one(args: &ChoreArgs, runtime: &Runtime, suites: &[Suite]) -> Vec<Ran>
         let begin = Instant::now();
         let tally = runtime.block_on(suite.show(args));
         if let Err(error) = &tally {
-            println!("error: the suite could not be run: {error:#}");
+            println!("error: failed to run the suite: {error:#}");
         }
         all.push(Ran { suite: suite.name(), tally: tally.ok(), took: begin.elapsed() });
     }
     all
 }
 
-/// Everything is compiled first, so that no suite waits for the compiler of another.
+/// Compiles everything first, so that no suite waits for the compiler of another.
 #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
 fn side_by_side(args: &ChoreArgs, runtime: &Runtime, suites: &[Suite]) -> anyhow::Result<Vec<Ran>> {
-    // With failpoints first: cargo puts it where the one without belongs.
-    let deadly = if suites.contains(&Suite::CrashTable) { Some(crash_table::build()?) } else { None };
+    // First the build with failpoints, because cargo writes both to the same path.
+    let failpoints = if suites.contains(&Suite::CrashTable) { Some(crash_table::build()?) } else { None };
     let packages: BTreeSet<&str> = suites.iter().flat_map(|suite| suite.packages()).copied().collect();
     for package in packages {
         cargo(&["build", "--quiet", "--package", package])?;
     }
     let mut suites = suites.to_vec();
     suites.sort_by_key(|suite| Reverse(suite.usual_seconds()));
-    let passenger = |suite: Suite| -> anyhow::Result<Passenger> {
+    let queued = |suite: Suite| -> anyhow::Result<QueuedSuite> {
         let (name, company) = (suite.name(), suite.company());
         let mut arguments = args.arguments(suite);
-        if let (Suite::CrashTable, Some(program)) = (suite, &deadly) {
+        if let (Suite::CrashTable, Some(program)) = (suite, &failpoints) {
             arguments.push(format!("--program={}", program.display()));
         }
-        Ok(Passenger { name, company, arguments, report: file_of(name)? })
+        Ok(QueuedSuite { name, company, arguments, report: file_of(name)? })
     };
-    let passengers: Vec<Passenger> = suites.into_iter().map(passenger).collect::<anyhow::Result<_>>()?;
+    let queue: Vec<QueuedSuite> = suites.into_iter().map(queued).collect::<anyhow::Result<_>>()?;
     let jobs = args.jobs();
-    println!("{} suites in {jobs} jobs; target/e2e/<suite>.log has what each says meanwhile", passengers.len());
+    println!("running {} suites in {jobs} jobs; the output of each is in target/e2e/<suite>.log", queue.len());
     runtime.block_on(async {
         suite::programs().await?;
-        Jobs { jobs, program: &program::ourselves()? }.play(passengers, &mut std::io::stdout()).await
+        Jobs { jobs, program: &program::this_program()? }.play(queue, &mut std::io::stdout()).await
     })
 }
 
@@ -210,7 +210,7 @@ mod tests {
 
     /// Shows TWO-4, HST-16.
     #[test]
-    fn only_a_suite_that_needs_what_not_everybody_can_install_may_be_skipped_and_only_as_a_whole() {
+    fn only_suites_with_optional_programs_may_be_skipped() {
         let skipped = Tally { skipped: 1, ..Tally::default() };
         let ran = |suite, tally| Ran { suite, tally: Some(tally), took: std::time::Duration::ZERO };
         for suite in ["aws", "browser", "openstack", "real-nodes"] {

@@ -1,5 +1,6 @@
-//! Ten machines, with everything a process of its own: the real control plane, the virtual cloud, and a controller that is killed
-//! again and again while they come up. The cloud makes a second VM for whoever asks twice, so a doubled create would show.
+//! Ten machines, with kube-apiserver, the virtual cloud and the controller as processes. The controller is killed
+//! repeatedly while the machines are created. The cloud creates a second VM if a create call is repeated, so duplicates
+//! are detected.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use super::report::Report;
 use crate::test_bed::{Process, TestBed};
 
 const MACHINES: usize = 10;
-const DEATHS: u64 = 6;
-const PATIENCE: Duration = Duration::from_mins(2);
+const KILLS: u64 = 6;
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// Plays it.
+/// Runs the suite.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     with_a_cloud("pool", binaries, play).await
 }
@@ -26,22 +27,22 @@ async fn play(test_bed: &TestBed<'_>, report: &mut Report) -> anyhow::Result<()>
     let recording = Recording::start(test_bed)?;
     test_bed.apply("pool", &pool())?;
     let coming_up = async {
-        for death in 0..DEATHS {
+        for death in 0..KILLS {
             let controller = start_controller(test_bed, death)?;
             sleep(Duration::from_millis(700 + 450 * death)).await;
             controller.kill()?;
         }
         Ok(())
     };
-    report.case("the controller is killed while ten machines come up", coming_up).await;
-    let controller = start_controller(test_bed, DEATHS)?;
+    report.case("the controller is killed while ten machines are created", coming_up).await;
+    let controller = start_controller(test_bed, KILLS)?;
     report
         .case(
-            "all ten run, each on a node of its own",
-            until(test_bed, "all run", |all| all.len() == MACHINES && all.iter().all(is_running)),
+            "all ten machines run, each with its own Node",
+            until(test_bed, "all machines are running", |all| all.len() == MACHINES && all.iter().all(is_running)),
         )
         .await;
-    report.case("each has a VM of its own", async { distinct_vms(test_bed) }).await;
+    report.case("each machine has its own VM", async { distinct_vms(test_bed) }).await;
     let as_real_ones = async {
         recording.nodes_joined()?;
         test_bed.apply("pod", &pod(test_bed)?)?;
@@ -49,19 +50,19 @@ async fn play(test_bed: &TestBed<'_>, report: &mut Report) -> anyhow::Result<()>
         test_bed.kubectl(&["delete", "pod", "one", "--timeout=60s"])?;
         recording.pods_came_and_went().await
     };
-    report.case("its nodes join, and a pod comes and goes, in the words of real kubelets", as_real_ones).await;
+    report.case("simulated kubelets report the same as real ones", as_real_ones).await;
     test_bed.kubectl(&["delete", "machines", "--all", "--wait=false"])?;
     sleep(Duration::from_millis(400)).await;
     controller.kill()?;
-    let controller = start_controller(test_bed, DEATHS + 1)?;
-    report.case("killed once more, it deletes all ten", until(test_bed, "all are gone", <[Value]>::is_empty)).await;
-    report.case("asked to end, it ends cleanly and gives its lease back", async { controller.terminate() }).await;
+    let controller = start_controller(test_bed, KILLS + 1)?;
+    report.case("after another kill, all ten machines are deleted", until(test_bed, "all machines are deleted", <[Value]>::is_empty)).await;
+    report.case("the controller stops on SIGTERM and releases its lease", async { controller.terminate() }).await;
     let cleanly = async {
         let nodes = test_bed.kubectl(&["get", "nodes", "--output=name"])?;
-        ensure!(nodes.trim().is_empty(), "nodes are left: {nodes}");
+        ensure!(nodes.trim().is_empty(), "Nodes still exist: {nodes}");
         Ok(())
     };
-    report.case("no node is left", cleanly).await;
+    report.case("all Nodes are deleted", cleanly).await;
     Ok(())
 }
 
@@ -84,7 +85,7 @@ fn pool() -> Value {
     json!({ "apiVersion": "v1", "kind": "List", "items": items })
 }
 
-/// A pod on one of the nodes.
+/// Returns a pod on one of the Nodes.
 fn pod(test_bed: &TestBed<'_>) -> anyhow::Result<Value> {
     let node = test_bed.kubectl(&["get", "nodes", "--output=jsonpath={.items[0].metadata.name}"])?;
     Ok(json!({
@@ -113,9 +114,9 @@ async fn until(test_bed: &TestBed<'_>, what: &str, holds: impl Fn(&[Value]) -> b
         if holds(&machines) {
             return Ok(());
         }
-        if begin.elapsed() > PATIENCE {
+        if begin.elapsed() > TIMEOUT {
             let statuses: Vec<_> = machines.iter().map(|machine| machine.get("status")).collect();
-            bail!("waited {} s in vain until {what}: {statuses:?}", PATIENCE.as_secs());
+            bail!("timed out after {} s waiting until {what}: {statuses:?}", TIMEOUT.as_secs());
         }
         sleep(Duration::from_millis(300)).await;
     }

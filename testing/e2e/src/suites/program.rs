@@ -1,4 +1,4 @@
-//! Suites that are programs of their own: they need a Kubernetes client, which chores do without.
+//! Suites that are separate programs, because they need a Kubernetes client, which xtask does not contain.
 
 use std::path::{Path, PathBuf};
 
@@ -11,16 +11,16 @@ use crate::workspace::cargo;
 /// The package of the scenarios.
 pub(super) const SCENARIOS: &str = "scenarios";
 
-/// Such a program.
+/// A program that runs suites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Teller {
+pub enum SuiteProgram {
     /// `testing/scenarios`.
     Scenarios,
     /// `testing/apiserver-conformance`.
     Conformance,
 }
 
-impl Teller {
+impl SuiteProgram {
     pub(super) fn package(self) -> &'static str {
         match self {
             Self::Scenarios => SCENARIOS,
@@ -36,32 +36,33 @@ impl Teller {
     }
 }
 
-/// Runs a program, which prints its cases and leaves a report, and reads how it went.
+/// Runs a program, which prints its cases and writes a report, and returns the tally.
 ///
-/// A program that fails after it has left a report has failing cases, which the report counts; one that leaves none did not
-/// get that far.
-pub async fn run(teller: Teller, suite: &str, arguments: &[&str]) -> anyhow::Result<Tally> {
-    let report = without_report(suite)?;
+/// If a program fails after it has written a report, the report must contain failed cases. If it writes none, it has
+/// failed early.
+pub async fn run(suite_program: SuiteProgram, suite: &str, arguments: &[&str]) -> anyhow::Result<Tally> {
+    let report = remove_report(suite)?;
     let path = report.to_string_lossy();
-    cargo(&["build", "--quiet", "--package", teller.package()])?;
-    let ended = speak(&ourselves()?.with_file_name(teller.file()), &[arguments, &["--report", &path]].concat()).await;
-    told_by(&report, suite, ended)
+    cargo(&["build", "--quiet", "--package", suite_program.package()])?;
+    let ended = run_guarded(&this_program()?.with_file_name(suite_program.file()), &[arguments, &["--report", &path]].concat()).await;
+    read_result(&report, suite, ended)
 }
 
-/// Runs a chore of this program that leaves a report, and reads how it went.
+/// Runs an xtask command that writes a report, and returns the tally.
 pub(super) async fn run_chore(chore: &'static str) -> anyhow::Result<Tally> {
-    let report = without_report(chore)?;
-    let ended = speak(&ourselves()?, &[chore]).await;
-    told_by(&report, chore, ended)
+    let report = remove_report(chore)?;
+    let ended = run_guarded(&this_program()?, &[chore]).await;
+    read_result(&report, chore, ended)
 }
 
-/// This program. Cargo puts the others beside it.
-pub(super) fn ourselves() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("failed to find out where this program lies")
+/// Returns the path of this program. Cargo puts the others into the same folder.
+pub(super) fn this_program() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("failed to find the path of this program")
 }
 
-/// Where the report of a suite will be. An older one must not be taken for the result of a run that died.
-pub(super) fn without_report(suite: &str) -> anyhow::Result<PathBuf> {
+/// Returns the path of a suite's report, and removes an old one, which could be mistaken for the result of a crashed
+/// run.
+pub(super) fn remove_report(suite: &str) -> anyhow::Result<PathBuf> {
     let report = file_of(suite)?;
     if report.exists() {
         std::fs::remove_file(&report).with_context(|| format!("failed to remove {}", report.display()))?;
@@ -69,22 +70,22 @@ pub(super) fn without_report(suite: &str) -> anyhow::Result<PathBuf> {
     Ok(report)
 }
 
-/// Guarded, and not under `cargo run`: whoever kills us, or cargo, would leave the program behind.
-pub(super) async fn speak(program: &Path, arguments: &[&str]) -> anyhow::Result<()> {
+/// Runs a program with a guard and not under `cargo run`, so that it is killed together with this process.
+pub(super) async fn run_guarded(program: &Path, arguments: &[&str]) -> anyhow::Result<()> {
     let arguments: Vec<String> = arguments.iter().map(|argument| (*argument).to_owned()).collect();
-    let status = Guarded::speaking_for_us(program, &arguments)?.until_ended().await?;
+    let status = Guarded::start_inherited(program, &arguments)?.until_ended().await?;
     if !status.success() {
-        bail!("{} ended with {status}", program.display());
+        bail!("{} exited with {status}", program.display());
     }
     Ok(())
 }
 
-pub(super) fn told_by(report: &Path, who: &str, ended: anyhow::Result<()>) -> anyhow::Result<Tally> {
+pub(super) fn read_result(report: &Path, who: &str, ended: anyhow::Result<()>) -> anyhow::Result<Tally> {
     match (report.exists(), ended) {
         (true, Ok(())) => Tally::read(report),
-        // Its failing cases are why it failed; if there are none, something else is.
+        // Failed cases explain the failure; without them, the error is returned.
         (true, Err(error)) => Some(Tally::read(report)?).filter(|tally| tally.failed > 0).ok_or(error),
         (false, Err(error)) => Err(error),
-        (false, Ok(())) => bail!("{who} ended without a report"),
+        (false, Ok(())) => bail!("{who} exited without a report"),
     }
 }

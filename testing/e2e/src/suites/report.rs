@@ -1,4 +1,4 @@
-//! What a suite showed, case by case.
+//! The result of a suite, case by case.
 
 use std::fs;
 use std::path::Path;
@@ -25,12 +25,12 @@ struct Case {
 }
 
 impl Report {
-    /// Of a suite that has not begun.
+    /// Creates an empty report.
     pub(crate) fn of(suite: &'static str) -> Self {
         Self { suite, cases: Vec::new(), skipped: Vec::new() }
     }
 
-    /// Runs a case, notes how it went, and gives back what it made for later cases to use.
+    /// Runs a case, records its result, and returns its value for later cases.
     #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
     pub(crate) async fn case<T>(
         &mut self,
@@ -49,7 +49,7 @@ impl Report {
         outcome.ok()
     }
 
-    /// Notes what could not be tried, and why.
+    /// Records a case that could not run, with the reason.
     #[allow(clippy::print_stdout, reason = "a chore talks to the person who called it")]
     pub(crate) fn skip(&mut self, sentence: impl Into<String>, why: &str) {
         let sentence = sentence.into();
@@ -57,7 +57,7 @@ impl Report {
         self.skipped.push((sentence, why.to_owned()));
     }
 
-    /// Takes over the cases of what was played beside it.
+    /// Adds the cases of another report.
     pub(crate) fn absorb(&mut self, beside: Self) {
         self.cases.extend(beside.cases);
         self.skipped.extend(beside.skipped);
@@ -98,7 +98,7 @@ mod tests {
 
     /// Shows TWO-4, HST-16.
     #[tokio::test]
-    async fn what_failed_and_what_was_skipped_is_counted_and_the_reasons_are_in_the_file() {
+    async fn failed_and_skipped_cases_are_written_with_their_reasons() {
         let mut report = Report::of("suite");
         assert_eq!(report.case("one works", async { Ok(7) }).await, Some(7));
         let reason = Err::<(), _>(anyhow::anyhow!("inner").context("outer"));
@@ -107,7 +107,7 @@ mod tests {
         let path = folder.path().join("suite.json");
         report.write(&path).unwrap();
         assert_eq!(Tally::read(&path).unwrap(), Tally { passed: 1, failed: 1, skipped: 0 });
-        report.skip("one could not be tried", "there is no Python");
+        report.skip("one was skipped", "there is no Python");
         report.write(&path).unwrap();
         assert_eq!(Tally::read(&path).unwrap(), Tally { passed: 1, failed: 1, skipped: 1 });
         let text = fs::read_to_string(path).unwrap();

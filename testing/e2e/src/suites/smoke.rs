@@ -1,4 +1,4 @@
-//! Does the control plane itself do what its name says? Every other suite builds on a yes.
+//! Checks the control plane itself, which all other suites depend on.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,22 +15,22 @@ use super::report::Report;
 use crate::control_plane::registry;
 use crate::workspace::root;
 
-/// For everything that takes a moment on an idle machine and longer on a busy one.
-const PATIENCE: Duration = Duration::from_mins(1);
+/// Timeout of every wait; long enough for a busy host.
+const TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Shows it.
+/// Runs the suite.
 pub(crate) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     let mut report = Report::of("smoke");
-    let first = report.case("a control plane comes up", start(&binaries)).await;
+    let first = report.case("a control plane starts", start(&binaries)).await;
     if let Some(mut plane) = first {
-        report.case("it is the version that go.mod pins", async { version(&plane) }).await;
-        report.case("it takes our kinds", async { apply_kinds(&plane) }).await;
-        report.case("a Machine is read back as it was written", async { round_trip(&plane) }).await;
-        report.case("a user may do what a role allows, and nothing before", rbac(&plane)).await;
-        report.case("a pod is bound to a node that became ready", async { schedule(&plane) }).await;
-        report.case("etcd that was killed comes back with its data", revive_etcd(&mut plane)).await;
-        report.case("etcd that is put back to an older copy forgets what came later", restore_etcd(&mut plane)).await;
-        let second = report.case("a second one runs beside it and shares nothing", beside(&plane, &binaries)).await;
+        report.case("the version is the one that go.mod pins", async { version(&plane) }).await;
+        report.case("the CRDs can be applied", async { apply_kinds(&plane) }).await;
+        report.case("a Machine is stored unchanged", async { round_trip(&plane) }).await;
+        report.case("a user has the permissions of a role only after its binding", rbac(&plane)).await;
+        report.case("a pod is bound to a Node that became ready", async { schedule(&plane) }).await;
+        report.case("etcd keeps its data after a kill", revive_etcd(&mut plane)).await;
+        report.case("etcd can be restored from an older copy", restore_etcd(&mut plane)).await;
+        let second = report.case("a second control plane is isolated from the first one", beside(&plane, &binaries)).await;
         let homes: Vec<PathBuf> =
             [Some(&plane), second.as_ref()].into_iter().flatten().map(|p| p.layout().home.clone()).collect();
         let stopping = async {
@@ -40,9 +40,9 @@ pub(crate) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
             }
             homes.iter().try_for_each(|home| nothing_left(home))
         };
-        report.case("stopping leaves no process and no file", stopping).await;
+        report.case("after a stop, no process and no file remains", stopping).await;
     }
-    report.case("a killed starter leaves no process and no file", killed_starter()).await;
+    report.case("after a killed holder, no process and no file remains", killed_starter()).await;
     report.case("start, status and stop work by name", async { by_name() }).await;
     Ok(report)
 }
@@ -84,7 +84,7 @@ fn round_trip(plane: &ControlPlane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Roles reach the authorizer through a watch, a moment after they are written.
+/// Roles are effective after a short delay.
 async fn rbac(plane: &ControlPlane) -> anyhow::Result<()> {
     let path = plane.layout().kubeconfig("jane");
     fs::write(&path, plane.kubeconfig_for(&User::named("jane").in_group("operators"))?.text())?;
@@ -94,14 +94,15 @@ async fn rbac(plane: &ControlPlane) -> anyhow::Result<()> {
     };
     let refused = list()?;
     let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
-    ensure!(complaint.contains("User \"jane\" cannot list resource \"nodes\""), "jane was told: {complaint}");
+    ensure!(complaint.contains("User \"jane\" cannot list resource \"nodes\""), "unexpected error for jane: {complaint}");
     kubectl(plane, &["create", "clusterrole", "see-nodes", "--verb=list", "--resource=nodes"], None)?;
     let binding = ["create", "clusterrolebinding", "see-nodes", "--clusterrole=see-nodes", "--group=operators"];
     kubectl(plane, &binding, None)?;
-    eventually("jane may list nodes", || Ok(list()?.status.success())).await
+    eventually("jane can list Nodes", || Ok(list()?.status.success())).await
 }
 
-/// Needs all four programs: the taint of a new node goes when its controller sees it ready, then the scheduler binds.
+/// Needs all four programs: the node lifecycle controller removes the taint of the new Node when it is ready, then the
+/// scheduler binds the pod.
 fn schedule(plane: &ControlPlane) -> anyhow::Result<()> {
     let node = json!({ "apiVersion": "v1", "kind": "Node", "metadata": { "name": "node-1" } });
     kubectl(plane, &["create", "-f", "-"], Some(&node))?;
@@ -123,7 +124,7 @@ async fn revive_etcd(plane: &mut ControlPlane) -> anyhow::Result<()> {
     plane.kill(Program::Etcd).await?;
     plane.revive(Program::Etcd).await?;
     let plane = &*plane;
-    eventually("the Machine is there again", || {
+    eventually("the Machine exists after the restart", || {
         Ok(json_of(plane, &["get", "machine", "one", "-o", "json"])
             .is_ok_and(|read| *at(&read, "/metadata/name") == "one"))
     })
@@ -135,47 +136,48 @@ async fn restore_etcd(plane: &mut ControlPlane) -> anyhow::Result<()> {
         |plane: &ControlPlane, name: &str| Ok(json_of(plane, &["get", "configmap", name, "-o", "json"]).is_ok());
     kubectl(plane, &["create", "configmap", "before"], None)?;
     let copy = plane.save_etcd().await?;
-    eventually("the API server writes again", || {
+    eventually("the API server accepts writes", || {
         Ok(kubectl(plane, &["create", "configmap", "after"], None).is_ok() || known(plane, "after")?)
     })
     .await?;
     plane.restore_etcd(&copy).await?;
-    eventually("the older one is there", || known(plane, "before")).await?;
-    ensure!(!known(plane, "after")?, "the newer one is still there");
+    eventually("the older object exists", || known(plane, "before")).await?;
+    ensure!(!known(plane, "after")?, "the newer object still exists");
     Ok(())
 }
 
 async fn beside(first: &ControlPlane, binaries: &Binaries) -> anyhow::Result<ControlPlane> {
     let second = ControlPlane::start(Options::new(binaries.clone()).api_server_only()).await?;
-    ensure!(first.kubeconfig().server() != second.kubeconfig().server(), "both are at {}", first.kubeconfig().server());
+    ensure!(first.kubeconfig().server() != second.kubeconfig().server(), "both have the address {}", first.kubeconfig().server());
     let nodes = json_of(&second, &["get", "nodes", "-o", "json"])?;
-    ensure!(*at(&nodes, "/items") == json!([]), "the second one knows {}", at(&nodes, "/items"));
+    ensure!(*at(&nodes, "/items") == json!([]), "the second control plane contains {}", at(&nodes, "/items"));
     let trespass = format!("--server={}", first.kubeconfig().server());
     let output = second.kubectl().args([trespass.as_str(), "get", "nodes"]).output()?;
-    ensure!(!output.status.success(), "a certificate of the second one opened the first one");
+    ensure!(!output.status.success(), "the first control plane accepted a certificate of the second");
     Ok(second)
 }
 
-/// Kills the one who holds a control plane, without warning, as a time limit would.
+/// Kills the holder of a control plane without warning, as a time limit would.
 async fn killed_starter() -> anyhow::Result<()> {
     let name = format!("smoke-{}", std::process::id());
     let mut starter =
         xtask(&["control-plane", "start", "--foreground", "--name", &name])?.stdout(Stdio::piped()).spawn()?;
-    let stdout = starter.stdout.take().context("the starter has no output")?;
+    let stdout = starter.stdout.take().context("the holder has no output")?;
     let mut kubeconfig = String::new();
     BufReader::new(stdout).read_line(&mut kubeconfig)?;
-    let home = Path::new(kubeconfig.trim()).parent().context("the starter named no kubeconfig")?.to_owned();
-    ensure!(leftovers::processes(&home).len() >= 4, "too few processes to begin with");
+    let home = Path::new(kubeconfig.trim()).parent().context("the holder printed no kubeconfig")?.to_owned();
+    ensure!(leftovers::processes(&home).len() >= 4, "too few processes are running");
     starter.kill()?;
     starter.wait()?;
-    eventually("everything is gone", || Ok(nothing_left(&home).is_ok())).await.or_else(|_| nothing_left(&home))
+    eventually("everything is removed", || Ok(nothing_left(&home).is_ok())).await.or_else(|_| nothing_left(&home))
 }
 
 fn by_name() -> anyhow::Result<()> {
     let name = format!("smoke-{}", std::process::id());
     let outcome = life_by_name(&name);
     if outcome.is_err() {
-        // What is started by name outlives us, so a case that fails half-way must not leave it; its own reason comes first.
+        // A named control plane outlives this process, so a failed case must stop it. The error of the case is
+        // returned.
         let _ = xtask(&["control-plane", "stop", "--name", &name])?.output();
     }
     outcome
@@ -184,31 +186,31 @@ fn by_name() -> anyhow::Result<()> {
 fn life_by_name(name: &str) -> anyhow::Result<()> {
     let said = |arguments: &[&str]| -> anyhow::Result<String> { text(xtask(arguments)?.output()?) };
     let kubeconfig = said(&["control-plane", "start", "--name", name, "--without", "scheduler"])?;
-    let home = registry()?.home(&name.parse().map_err(anyhow::Error::msg)?).context("the name leads nowhere")?;
+    let home = registry()?.home(&name.parse().map_err(anyhow::Error::msg)?).context("the name is not registered")?;
     ensure!(Path::new(kubeconfig.trim()).starts_with(&home), "{kubeconfig} is not in {}", home.display());
     let again = xtask(&["control-plane", "start", "--name", name])?.output()?;
-    ensure!(!again.status.success(), "the name was given out twice");
-    // Others may run beside ours; our lines are those below its name, as far as they are indented.
+    ensure!(!again.status.success(), "the name was assigned twice");
+    // Other control planes may run; the lines of this one are indented below its name.
     let status = said(&["control-plane", "status"])?;
     let ours: Vec<&str> =
         status.lines().skip_while(|line| *line != name).skip(1).take_while(|line| line.starts_with(' ')).collect();
-    ensure!(ours.contains(&"  kube-apiserver runs"), "status said: {status}");
-    ensure!(!ours.iter().any(|line| line.contains("kube-scheduler")), "the scheduler was not wanted: {status}");
+    ensure!(ours.contains(&"  kube-apiserver running"), "status printed: {status}");
+    ensure!(!ours.iter().any(|line| line.contains("kube-scheduler")), "the scheduler is running: {status}");
     said(&["control-plane", "stop", "--name", name])?;
     nothing_left(&home)
 }
 
 fn nothing_left(home: &Path) -> anyhow::Result<()> {
     let processes = leftovers::processes(home);
-    ensure!(processes.is_empty(), "still running: {}", processes.join("; "));
-    ensure!(!home.exists(), "{} is still there", home.display());
+    ensure!(processes.is_empty(), "processes are still running: {}", processes.join("; "));
+    ensure!(!home.exists(), "{} still exists", home.display());
     Ok(())
 }
 
 async fn eventually(what: &str, mut holds: impl FnMut() -> anyhow::Result<bool>) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while !holds()? {
-        ensure!(Instant::now() < deadline, "not within {PATIENCE:?}: {what}");
+        ensure!(Instant::now() < deadline, "timed out after {TIMEOUT:?} waiting until {what}");
         sleep(Duration::from_millis(200)).await;
     }
     Ok(())
@@ -222,10 +224,10 @@ fn xtask(arguments: &[&str]) -> anyhow::Result<Command> {
 
 fn json_of(plane: &ControlPlane, arguments: &[&str]) -> anyhow::Result<Value> {
     let text = kubectl(plane, arguments, None)?;
-    serde_json::from_str(&text).with_context(|| format!("failed to read what kubectl {} printed", arguments.join(" ")))
+    serde_json::from_str(&text).with_context(|| format!("failed to parse the output of kubectl {}", arguments.join(" ")))
 }
 
-/// A field by its path; null if it is not there.
+/// Returns a field by its path; null if it does not exist.
 fn at<'a>(value: &'a Value, path: &str) -> &'a Value {
     value.pointer(path).unwrap_or(&Value::Null)
 }

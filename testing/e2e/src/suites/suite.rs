@@ -1,10 +1,10 @@
-//! What can be shown, and how each suite is played.
+//! The suites, and how each is run.
 
 use clap::ValueEnum;
 use control_plane::Binaries;
 
-use super::jobs::Company;
-use super::program::{SCENARIOS, Teller, run as run_program, run_chore};
+use super::jobs::Parallelism;
+use super::program::{SCENARIOS, SuiteProgram, run as run_program, run_chore};
 use super::tally::{Server, Tally};
 use super::{
     ChoreArgs, aws, browser, deploy, in_memory, kubectl, machines, mixed, openstack, operator, pool, real_nodes,
@@ -12,58 +12,62 @@ use super::{
 };
 use crate::control_plane::{Build, compiled};
 
-/// What can be shown.
+/// A suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Suite {
-    /// The control plane itself: it comes up, takes our kinds, obeys RBAC, schedules, and leaves nothing behind.
+    /// The control plane itself: start, CRDs, RBAC, scheduling, and removal.
     Smoke,
-    /// The scenarios about machines: creation, joining, deletion, crashes, replicas.
+    /// Scenarios of Machines: creation, joining, deletion, crashes, replicas.
     #[value(alias = "machine")]
     Machines,
-    /// The scenarios about sets and deployments: scaling, adoption, rollouts, deletion.
+    /// Scenarios of MachineSets and MachineDeployments: scaling, adoption, rollouts, deletion.
     Fleet,
-    /// The scenarios about drains: budgets, volumes, dead nodes, force, crashes.
+    /// Scenarios of drains: PodDisruptionBudgets, volumes, dead Nodes, force, crashes.
     Drain,
-    /// Three hundred nodes emptied at once, on a server that allows a hundred streams per connection.
+    /// Three hundred Nodes drained at the same time, on a server that allows a hundred streams per connection.
     DrainStorm,
-    /// What the reference left when it was stopped in the middle of something, carried on by us.
+    /// Takeover of objects that MCM left when it was stopped in the middle of an operation.
     Takeover,
-    /// A thousand machines at once, of which hundreds cannot succeed.
+    /// A thousand machines at the same time, of which hundreds cannot succeed.
     Scale,
-    /// Real kubectl, the same commands on both API servers.
+    /// kubectl commands, compared between kube-apiserver and the fake API server.
     Kubectl,
-    /// Ten machines with cloud and controller as processes, and the controller killed again and again.
+    /// Ten machines with cloud and controller as processes; the controller is killed repeatedly.
     Pool,
-    /// What an operator types: a pool is shown, explained, rolled, taken back, paused and checked.
+    /// Operator commands: a pool is shown, explained, rolled, rolled back, paused and checked.
     Operator,
-    /// The web view in Debian's chromium: a pool that comes up, rolls and is explained, by mouse and keyboard, and a thousand machines.
+    /// The web view in Debian's chromium: a pool is created, rolled and explained, by mouse and keyboard; and a
+    /// thousand machines.
     Browser,
-    /// An etcd that is put back to an older copy while the controller runs.
+    /// Restore of etcd from an older copy while the controller runs.
     Restore,
-    /// Everything in deploy/: applied, its policies and flows held to what they promise.
+    /// The manifests in deploy/: applied, with checks of their policies and FlowSchemas.
     Deploy,
-    /// Our programs, run by what the Deployments in deploy/ say.
+    /// The programs, run as the Deployments in deploy/ define them.
     Deployments,
-    /// The servers as processes: both components, both in one, and two replicas of each whose leader is killed, stopped, cut off, asked to end.
+    /// Leader election: both components, in one or two processes, with two replicas; the leader is killed, stopped, cut
+    /// off, or receives SIGTERM.
     Servers,
-    /// Either component exchanged in the middle of a roll-out for somebody else's, and back.
+    /// Replacement of each component by another implementation during a rollout, and back.
     Mixed,
-    /// AWS: both components, the driver and moto as EC2; a pool's life, an orphan, and a kill at every call.
+    /// AWS: both components, the driver and moto as EC2; the lifecycle of a pool, an orphan VM, and a kill at every
+    /// call.
     Aws,
-    /// OpenStack: both components, the driver and a real OpenStack; a pool's life while quota, services and tokens go away.
+    /// OpenStack: both components, the driver and a real OpenStack; the lifecycle of a pool with exceeded quota and
+    /// outages.
     Openstack,
-    /// Machines that are namespaces with real kubelets in them: one joins, runs a pod, is drained and goes.
+    /// Machines that are namespaces with real kubelets: one joins, runs a pod, is drained and deleted.
     RealNodes,
-    /// The chore of this name: a life under the shipped roles, and under those of the reference's users.
+    /// `cargo xtask rbac`: a scenario under the shipped roles, and under those of MCM's users.
     Rbac,
-    /// The chore of this name: what machines and a fleet cost the API server.
+    /// `cargo xtask counts`: the number of API requests of machines and a MachineDeployment.
     Counts,
-    /// The chore of this name: the controller is killed at every moment of every effect.
+    /// `cargo xtask crash-table`: the controller is killed before and after each of its effects.
     CrashTable,
 }
 
 impl Suite {
-    /// Whether it fits into every change's check.
+    /// Returns whether it is part of every change's check.
     pub fn is_quick(self) -> bool {
         !matches!(
             self,
@@ -71,7 +75,7 @@ impl Suite {
         )
     }
 
-    /// As it is called on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Smoke => "smoke",
@@ -99,7 +103,8 @@ impl Suite {
         }
     }
 
-    /// About how many seconds it takes by itself on two cores. Only the order matters: who takes long begins first.
+    /// Returns its usual duration in seconds, when it runs alone on two cores. Only the order matters: long suites
+    /// start first.
     pub(super) fn usual_seconds(self) -> u32 {
         match self {
             Self::Openstack => 900,
@@ -123,30 +128,30 @@ impl Suite {
         }
     }
 
-    /// Whom it can have beside it.
-    pub(super) fn company(self) -> Company {
+    /// Returns whether it can run in parallel with others.
+    pub(super) fn company(self) -> Parallelism {
         match self {
-            // Hundreds of machines at once, or a whole OpenStack, need all there is.
-            Self::DrainStorm | Self::Scale | Self::Openstack => Company::None,
-            _ => Company::Any,
+            // Hundreds of machines at the same time, or an OpenStack, need all cores.
+            Self::DrainStorm | Self::Scale | Self::Openstack => Parallelism::None,
+            _ => Parallelism::Any,
         }
     }
 
-    /// Whether it is a chore of this program, too, under the same name.
+    /// Returns whether it is also an xtask command with the same name.
     pub fn is_chore(self) -> bool {
         matches!(self, Self::Rbac | Self::Counts | Self::CrashTable)
     }
 
-    /// Whether it needs a program that not everybody can install, or rights and a kernel that not everybody has. Where that is missing, the suite is
-    /// skipped and that is no failure.
+    /// Returns whether it needs optional programs, privileges or kernel features. Without them, the suite is skipped,
+    /// and that is no failure.
     pub(super) fn may_be_skipped(self) -> bool {
         matches!(self, Self::Aws | Self::Browser | Self::Openstack | Self::RealNodes)
     }
 
-    /// Which of our packages have to be compiled before it can begin.
+    /// Returns the packages to compile before it starts.
     pub(super) fn packages(self) -> &'static [&'static str] {
         match self {
-            // Its program is compiled in a way of its own.
+            // These suites compile the program themselves.
             Self::Smoke | Self::Deploy | Self::CrashTable => &[],
             Self::Aws => &aws::PACKAGES,
             Self::Openstack => &openstack::PACKAGES,
@@ -207,15 +212,15 @@ impl Suite {
             (Self::Takeover, Server::InMemory) => in_memory::run("scenarios", self.name(), &["takeover::"]),
             (Self::Fleet, Server::InMemory) => in_memory::run("scenarios", self.name(), &["fleet::"]),
             (Self::Drain, Server::InMemory) => in_memory::run("scenarios", self.name(), &["drain::"]),
-            // It takes real time and real sockets, so it is no test of every change.
+            // It needs real time and real sockets, so it is no test of every change.
             (Self::DrainStorm, Server::InMemory) => in_memory::run("scenarios", self.name(), &["storm::", "--ignored"]),
             (Self::Kubectl, Server::Real) => kubectl::on_both(programs().await?).await,
             (Self::Kubectl, Server::InMemory) => kubectl::in_memory(programs().await?).await,
             (Self::Restore, Server::Real) => {
                 programs().await?;
-                run_program(Teller::Scenarios, self.name(), &["--restore"]).await
+                run_program(SuiteProgram::Scenarios, self.name(), &["--restore"]).await
             }
-            // They are about the real control plane itself, and about processes around it.
+            // These need kube-apiserver, and processes that connect to it.
             (
                 Self::Smoke
                 | Self::Operator
@@ -237,7 +242,7 @@ impl Suite {
     }
 }
 
-/// The control plane's, compiled if need be.
+/// Returns the programs of the control plane, compiled if necessary.
 pub(super) async fn programs() -> anyhow::Result<Binaries> {
     compiled(&Build::by_default()).await
 }

@@ -1,4 +1,4 @@
-//! How a suite went, in numbers.
+//! Result of a suite in numbers.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,14 +9,14 @@ use serde_json::Value;
 
 use crate::workspace::root;
 
-/// How many cases of a suite passed, failed and were not run.
+/// Numbers of passed, failed and skipped cases of a suite.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Those that hold.
+    /// Passed cases.
     pub passed: u64,
-    /// Those that do not.
+    /// Failed cases.
     pub failed: u64,
-    /// Those that were not tried.
+    /// Skipped cases.
     pub skipped: u64,
 }
 
@@ -27,29 +27,30 @@ impl fmt::Display for Tally {
 }
 
 impl Tally {
-    /// So many passed and so many failed.
+    /// Creates a tally without skipped cases.
     pub fn of(passed: usize, failed: usize) -> Self {
         let count = |number| u64::try_from(number).unwrap_or(u64::MAX);
         Self { passed: count(passed), failed: count(failed), skipped: 0 }
     }
 
-    /// What a suite left in its file.
+    /// Reads the report of a suite.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
         let text = std::fs::read_to_string(path).with_context(|| format!("failed to read {}", path.display()))?;
-        let report: Value = serde_json::from_str(&text).with_context(|| format!("{} is no JSON", path.display()))?;
+        let report: Value = serde_json::from_str(&text).with_context(|| format!("{} is not JSON", path.display()))?;
         let count = |field: &str| {
             let number = report.get(field).and_then(Value::as_u64);
-            number.with_context(|| format!("{} does not say how many {field}", path.display()))
+            number.with_context(|| format!("{} has no number {field}", path.display()))
         };
         Ok(Self { passed: count("passed")?, failed: count("failed")?, skipped: count("skipped")? })
     }
 
-    /// Whether nothing was tried, and that was said.
+    /// Returns whether nothing ran, and at least one case is marked as skipped.
     pub fn is_skipped(self) -> bool {
         self.skipped > 0 && self.passed == 0 && self.failed == 0
     }
 
-    /// Whether it shows what it was run for: something passed, and on a real server nothing was left out.
+    /// Returns whether the suite succeeded: something passed and nothing failed; with kube-apiserver, nothing was
+    /// skipped either.
     pub fn shows(self, server: Server) -> bool {
         match server {
             Server::Real => self.failed == 0 && self.skipped == 0 && self.passed > 0,
@@ -58,28 +59,28 @@ impl Tally {
     }
 }
 
-/// On which API server a suite is run.
+/// The API server of a suite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Server {
     /// A kube-apiserver with its etcd.
     Real,
-    /// Ours.
+    /// The fake API server.
     InMemory,
 }
 
-/// A suite that was run, or was to be.
+/// The result of a suite run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
     /// Its name.
     pub suite: &'static str,
-    /// `None`: it could not be run, or died on its way.
+    /// `None` if it could not run or crashed.
     pub tally: Option<Tally>,
-    /// For how long it ran.
+    /// Its duration.
     pub took: Duration,
 }
 
 impl Ran {
-    /// Whether it shows what it was run for.
+    /// Returns whether the suite succeeded.
     pub fn shows(&self, server: Server) -> bool {
         self.tally.is_some_and(|tally| tally.shows(server))
     }
@@ -90,15 +91,15 @@ impl fmt::Display for Ran {
         let (suite, seconds) = (self.suite, self.took.as_secs());
         match self.tally {
             Some(tally) => write!(f, "{suite:<12} {tally} in {seconds} s"),
-            None => write!(f, "{suite:<12} could not be run, after {seconds} s"),
+            None => write!(f, "{suite:<12} failed to run, after {seconds} s"),
         }
     }
 }
 
-/// Where a suite leaves its file.
+/// Returns the path of a suite's report.
 pub(crate) fn file_of(suite: &str) -> anyhow::Result<PathBuf> {
     let folder = root().join("target/e2e");
-    std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+    std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
     Ok(folder.join(format!("{suite}.json")))
 }
 
@@ -110,7 +111,7 @@ mod tests {
 
     /// Shows TWO-4.
     #[test]
-    fn a_skipped_case_is_a_failure_on_the_real_server_only() {
+    fn a_skipped_case_is_a_failure_only_with_kube_apiserver() {
         let skipping = Tally { skipped: 1, ..CLEAN };
         assert!(CLEAN.shows(Server::Real) && skipping.shows(Server::InMemory));
         assert!(!skipping.shows(Server::Real));
@@ -118,26 +119,26 @@ mod tests {
 
     /// Shows TWO-4.
     #[test]
-    fn a_suite_that_ran_nothing_shows_nothing() {
+    fn a_suite_without_cases_has_not_succeeded() {
         assert!(!Tally::default().shows(Server::Real));
     }
 
     #[test]
-    fn a_suite_that_could_not_be_run_shows_nothing_and_says_so() {
+    fn a_suite_that_failed_to_run_is_reported() {
         let ran = Ran { suite: "smoke", tally: None, took: Duration::from_secs(3) };
         assert!(!ran.shows(Server::Real) && !ran.shows(Server::InMemory));
-        assert_eq!(ran.to_string(), "smoke        could not be run, after 3 s");
+        assert_eq!(ran.to_string(), "smoke        failed to run, after 3 s");
         let ran = Ran { tally: Some(CLEAN), ..ran };
         assert_eq!(ran.to_string(), "smoke        3 passed, 0 failed, 0 skipped in 3 s");
     }
 
     #[test]
-    fn a_file_without_numbers_is_no_report() {
+    fn a_file_without_numbers_is_not_a_report() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         std::fs::write(&path, r#"{"passed": 3, "failed": 0, "skipped": 0}"#).unwrap();
         assert_eq!(Tally::read(&path).unwrap(), CLEAN);
         std::fs::write(&path, r#"[{"case": "a"}]"#).unwrap();
-        assert!(Tally::read(&path).unwrap_err().to_string().ends_with("does not say how many passed"));
+        assert!(Tally::read(&path).unwrap_err().to_string().ends_with("has no number passed"));
     }
 }

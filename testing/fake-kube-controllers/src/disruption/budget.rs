@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_what_nobody_knows_is_unclear() {
+    fn percentage_of_an_unknown_scale_is_an_error() {
         let unclear = computed(&json!({ "maxUnavailable": 1 }), &json!({}), "R", None).unwrap_err();
         assert_eq!(unclear.to_string(), "found no controllers for pod \"p0\"");
         assert!(computed(&json!({ "minAvailable": 1 }), &json!({}), "R", None).is_ok(), "a count asks nobody");

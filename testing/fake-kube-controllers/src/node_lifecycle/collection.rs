@@ -1,9 +1,9 @@
-//! Pods nobody will ever end.
+//! Garbage-collects pods that no kubelet will end.
 //!
-//! A pod is ended by its kubelet. When its node is gone there is none, and the pod would stand there for ever, Running and Ready,
-//! and its set would not replace it. So once the node has been gone for a while, asked for by name at the end (a watch that lags must
-//! not cost running pods), its pods are declared failed and removed. The same goes for pods told to go that never reached a node,
-//! and for those on a node that is known to be off.
+//! A pod is ended by its kubelet. If its node is gone, the pod would stay Running and Ready, and its owner would not
+//! replace it. After the node has been gone for a while, confirmed by a final get (a lagging watch must not cost
+//! running pods), its pods are marked Failed and deleted. The same applies to deleted pods that were never bound, and
+//! to pods of a node that is out of service.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Collection {
     missing: Mutex<BTreeMap<String, Timestamp>>,
 }
 
-/// Whose end nobody else will bring about: the pods under a node name, given the node.
+/// Returns the pods under a node name that no kubelet will end, given the node.
 fn abandoned(node: &str, known: Option<&Node>, pods: Vec<Arc<Pod>>) -> (Vec<Arc<Pod>>, &'static str) {
     let leaving = |pods: Vec<Arc<Pod>>| pods.into_iter().filter(|pod| is_leaving(&pod.metadata)).collect();
     match known {
@@ -141,7 +141,7 @@ mod tests {
     #[case("n", Some(node("Unknown", &json!([{ "key": OUT_OF_SERVICE, "effect": "NoExecute" }]))), &["leaves"])]
     #[case("n", Some(node("True", &json!([{ "key": OUT_OF_SERVICE, "effect": "NoExecute" }]))), &[])]
     #[case("", None, &["leaves"])]
-    fn only_pods_that_nobody_else_ends_are_collected(
+    fn only_pods_without_a_kubelet_are_garbage_collected(
         #[case] name: &str,
         #[case] known: Option<Node>,
         #[case] expected: &[&str],

@@ -1,8 +1,9 @@
-//! Pods that must leave because of a taint.
+//! Evicts pods because of taints.
 //!
-//! A `NoExecute` taint sends away what does not tolerate it, at once or when the toleration's time is up. The time counts from when
-//! the pod and the taint were first seen together, as in the real controller, which does not look at when the taint was added.
-//! The five minutes that most pods get for `not-ready` and `unreachable` are written on them by the API server when they are made.
+//! A `NoExecute` taint evicts pods that do not tolerate it, immediately or when `tolerationSeconds` expires. The time
+//! counts from when the pod and the taint were first seen together, as in the real controller, which ignores when the
+//! taint was added. The API server adds the default tolerations of five minutes for `not-ready` and `unreachable` when
+//! pods are created.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,8 +1,8 @@
-//! What happens to a node that falls ill, and to its pods.
+//! The lifecycle of unhealthy nodes and their pods.
 //!
-//! Four parts that know nothing of each other, as in the real controller manager; each speaks to the next through the objects:
-//! *silence* says `Unknown` of a node, *taints* follows from what is said of it, *evictions* from the taints, and *collection* from
-//! the node's being gone.
+//! Four independent parts, as in the real controller manager, communicate through the objects: *silence* sets
+//! conditions to `Unknown`, *taints* follow from the conditions, *evictions* from the taints, and *collection* from the
+//! absence of the node.
 
 mod collection;
 mod evictions;

@@ -1,7 +1,8 @@
-//! Nodes that have fallen silent.
+//! Detects silent nodes.
 //!
-//! A kubelet renews its lease every few seconds. Once nobody has heard of it for the grace period, its conditions say `Unknown`,
-//! which is all that the others know of a dead machine. Renewals wake nobody: they only put off what is due.
+//! A kubelet renews its lease every few seconds. If it has not done so for the grace period, the conditions of its node
+//! are set to `Unknown`, which is all that other components know of a dead machine. Renewals wake nothing; they only
+//! postpone the check.
 
 use std::time::Duration;
 
@@ -17,15 +18,15 @@ use crate::supply::Supplies;
 use crate::time::{again_at, later, whole_seconds};
 use crate::write::{ObjectPart, WriteError, patch};
 
-/// Says `Unknown` of nodes nobody has heard of.
+/// Sets the conditions of silent nodes to `Unknown`.
 pub(crate) struct Silence(pub(crate) ControllerContext);
 
-/// What is to be said of a node.
+/// The next step for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Contact {
-    /// It was called Unknown already; when it speaks again, its status changes.
+    /// The conditions are already `Unknown`; its next heartbeat changes them.
     IsUnknown,
-    /// It has been heard of; look again then.
+    /// The node is alive; check again at this time.
     Until(Timestamp),
     /// It is silent for too long.
     BecomesUnknown,
@@ -144,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn giving_up_keeps_the_last_heartbeat_and_tells_a_node_that_never_spoke_apart() {
+    fn unknown_node_keeps_its_heartbeat_if_it_ever_had_one() {
         let conditions = unknown(&node("True", "2026-01-01T00:00:10Z"), at("2026-01-01T00:01:00Z"));
         let said = |kind: &str| json!(conditions.iter().find(|condition| condition.type_ == kind).unwrap());
         assert_eq!(said("Ready")["lastHeartbeatTime"], "2026-01-01T00:00:10Z");

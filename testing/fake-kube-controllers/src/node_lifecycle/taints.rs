@@ -1,8 +1,8 @@
-//! The taints that follow from what is said of a node.
+//! Adds the taints that follow from a node's conditions.
 //!
-//! Foreign taints are kept as they are, and one that stays keeps the time it was added: tolerations are counted from it. The real
-//! controller adds `NoExecute` taints slowly, one node in ten seconds and none when a whole zone is dark; here they come at once, so
-//! that a test need not wait and a simulation sees the worse case.
+//! Foreign taints are kept, and an existing taint keeps the time it was added, from which tolerations count. The real
+//! controller adds `NoExecute` taints slowly, one node in ten seconds, and none if a whole zone is silent. Here they
+//! are added immediately, so that tests need not wait and a simulation covers the worse case.
 
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Node, Pod, Taint};
@@ -56,8 +56,8 @@ fn wanted(node: &Node, now: Timestamp) -> Vec<Taint> {
     kept.cloned().chain(new).collect()
 }
 
-/// Whether a pod's readiness is from before its node was lost. What a living kubelet says afterwards stands; a silent one cannot
-/// have said anything in the same second.
+/// Returns whether a pod's readiness is older than the loss of its node. A later report of a running kubelet is kept; a
+/// silent one cannot have reported in the same second.
 fn is_outdated(pod: &Pod, node: &Node) -> bool {
     let Some(lost) = health_since(node) else { return false };
     let said = condition(pod, "Ready").and_then(|ready| ready.last_transition_time.as_ref()).map(|time| time.0);

@@ -1,8 +1,8 @@
-//! Which node a pod goes to.
+//! Selects the node of a pod.
 //!
-//! Whatever a real scheduler would refuse is refused here, in its words; among the nodes that are left the emptiest is taken, and
-//! the name breaks ties, so that the same cluster is always filled the same way. A real scheduler weighs more; nobody may rely on
-//! which of several good nodes it takes.
+//! A node that a real scheduler would reject is rejected here with the same message. Among the remaining nodes the
+//! least used is selected, and the name breaks ties, so that the result is deterministic. A real scheduler uses more
+//! criteria; tests must not rely on which of several suitable nodes is selected.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ fn no_node(nodes: usize, reasons: &BTreeMap<&str, usize>) -> String {
     if nodes == 0 {
         return "no nodes available to schedule pods".to_owned();
     }
-    // A real scheduler goes on to say what sending other pods away would help; this one sends none away, so it never helps more.
+    // A real scheduler adds whether preemption would help; this one does not preempt, so it never helps.
     let mut preemption: BTreeMap<&str, usize> = BTreeMap::new();
     for (reason, count) in reasons {
         let room = reason.starts_with("Insufficient") || *reason == "Too many pods";
@@ -149,13 +149,13 @@ mod tests {
     }
 
     #[test]
-    fn a_taint_that_merely_prefers_keeps_nobody_away() {
+    fn prefer_no_schedule_taint_excludes_no_pod() {
         let nodes = [node("a", &json!({ "taints": [{ "key": "k", "effect": "PreferNoSchedule" }] }))];
         assert_eq!(choose(&pod(&json!({})), &Reach::default(), &offers(&nodes, &[0])), Choice::On("a"));
     }
 
     #[test]
-    fn a_daemon_goes_to_the_node_it_is_meant_for_though_it_is_cordoned() {
+    fn daemon_pod_is_bound_to_its_node_although_cordoned() {
         let nodes = [node("a", &json!({ "unschedulable": true })), node("b", &json!({}))];
         let daemon = pod(&json!({
             "tolerations": [{ "key": UNSCHEDULABLE, "operator": "Exists", "effect": "NoSchedule" }],

@@ -1,7 +1,7 @@
-//! The scheduler: every pod that is bound to no node is bound to one that suits it, or told why there is none.
+//! The scheduler: binds every unbound pod to a suitable node, or reports why there is none.
 //!
-//! All pods that wait are looked at together, most important first, because each one bound takes room from the next. There is but
-//! one key; whatever could let a pod fit somewhere wakes it.
+//! All pending pods are processed together by priority, because each binding reduces the capacity for the next. There
+//! is one key; every change that could let a pod fit wakes it.
 
 pub(crate) mod affinity;
 mod choice;
@@ -31,7 +31,7 @@ use volumes::{Reach, SELECTED_NODE, Storage, reach};
 /// Binds pods to nodes.
 pub(crate) struct Scheduler {
     context: ControllerContext,
-    /// Pods that were bound and whose binding the watch has not shown yet, by uid: they take room.
+    /// Bound pods whose binding the watch has not shown yet, by uid: they use capacity.
     bound: Mutex<BTreeMap<String, Bound>>,
 }
 
@@ -105,7 +105,7 @@ impl Scheduler {
                 self.bound.lock().insert(uid, Bound { pod: pod.clone(), node: node.to_owned() });
                 Ok(Placed::OnNode)
             }
-            // Gone, or bound by someone else: the watch will tell.
+            // Deleted, or bound by another client: the watch will show it.
             Err(error) if error.is_not_found() || error.is_conflict() => Ok(Placed::Nowhere),
             Err(error) => Err(error),
         }

@@ -46,8 +46,8 @@ pub(crate) fn requests(pod: &Pod) -> Amounts {
     Amounts { cpu: total("cpu"), memory: total("memory"), pods: ONE }
 }
 
-/// What is lacking on a node for a pod beside those that are there, by its name in messages. A node that does not say how much it
-/// has, has nothing: that is what keeps pods away from a node whose kubelet has not spoken yet.
+/// Returns the resources that a node lacks for a pod next to the existing ones, by their names in messages. A node
+/// without capacity values has none, which keeps pods away until its kubelet reports.
 pub(crate) fn lacking(node: &Node, used: Amounts, wanted: Amounts) -> Option<&'static str> {
     let has = node.status.as_ref().and_then(|status| status.allocatable.as_ref().or(status.capacity.as_ref()));
     let short = |name, used: i128, wanted: i128| wanted > 0 && used + wanted > amount(has, name).unwrap_or_default();

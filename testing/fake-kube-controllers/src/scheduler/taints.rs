@@ -1,7 +1,7 @@
-//! Taints and what tolerates them.
+//! Taints and tolerations.
 //!
-//! Beside the taints that are written on a node there are those its state implies, and the controller that writes them may be a
-//! moment behind. Whoever looks at the written ones only would bind pods to nodes that have just been cordoned or lost.
+//! In addition to the taints of a node, its state implies taints that their controller may not have written yet.
+//! Checking only written taints would bind pods to nodes that were just cordoned or lost.
 
 use k8s_openapi::api::core::v1::{Node, Taint, Toleration};
 
@@ -9,7 +9,7 @@ use crate::node::{self, Health};
 
 /// Says that a node is not ready.
 pub(crate) const NOT_READY: &str = "node.kubernetes.io/not-ready";
-/// Says that nobody has heard of a node.
+/// Taint of a node whose kubelet is silent.
 pub(crate) const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
 /// Says that a node is cordoned.
 pub(crate) const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
@@ -46,7 +46,7 @@ pub(crate) fn implied(node: &Node) -> Vec<Taint> {
     ];
     let health = match node::health(node) {
         Health::Ready => None,
-        // A node that has said nothing yet is not tainted for it; it has no room for pods anyway.
+        // A node without a report is not tainted for it; it has no capacity for pods anyway.
         Health::NotReady => node::condition(node, "Ready").map(|_| NOT_READY),
         Health::Unreachable => Some(UNREACHABLE),
     };

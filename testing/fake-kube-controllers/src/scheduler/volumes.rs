@@ -1,8 +1,8 @@
-//! Where a pod can be with its volumes.
+//! Restricts a pod to the nodes that can use its volumes.
 //!
-//! A volume lives in a zone, or on a node; a claim that is bound to one binds the pod to where it is. A claim that waits for its
-//! first consumer is the other way round: the node is chosen first and written on the claim, the volume is made there, and the pod
-//! is bound once the claim is. That a volume is still attached elsewhere keeps nobody from being bound; attaching it waits.
+//! A volume belongs to a zone or a node; a bound claim restricts the pod to that place. For a claim that waits for its
+//! first consumer the node is selected first and written to the claim, the volume is created there, and the pod is
+//! bound after the claim. A volume that is still attached elsewhere does not prevent binding; attaching it waits.
 
 use k8s_openapi::api::core::v1::{Node, NodeSelector, PersistentVolume, PersistentVolumeClaim, Pod};
 use k8s_openapi::api::storage::v1::StorageClass;
@@ -24,7 +24,7 @@ pub(crate) struct Reach<'a> {
     affinities: Vec<&'a NodeSelector>,
     /// Label and the values of it that will do.
     places: Vec<(&'static str, Vec<&'a str>)>,
-    /// Claims that wait to be told a node.
+    /// Claims that wait for a selected node.
     pub(crate) waiting: Vec<&'a PersistentVolumeClaim>,
 }
 

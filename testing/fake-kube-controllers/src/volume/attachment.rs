@@ -1,8 +1,8 @@
-//! Where a volume is to be attached and where not.
+//! Decides where a volume is attached and detached.
 //!
-//! A volume that only one node may write to is attached to the next only when it is detached from the last: two nodes with the same
-//! file system are the end of it. It is detached when nobody on the node uses it any more *and* the node has let go of it; a node
-//! that is lost cannot say so, and is waited for six minutes, unless somebody vouches that it is off.
+//! A volume that only one node may write to is attached to the next node only after it is detached from the last: two
+//! nodes would destroy the file system. It is detached when no pod on the node uses it *and* the node has released it.
+//! A lost node cannot report that, so detaching waits six minutes, unless the node is marked out of service.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::time::later;
 
-/// A volume, and who has to do with it.
+/// A volume and its nodes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ObservedVolume {
     pub(super) sharing: Sharing,
@@ -21,11 +21,11 @@ pub(super) struct ObservedVolume {
     pub(super) attachments: BTreeMap<String, Progress>,
     /// What each of these nodes says of it.
     pub(super) nodes: BTreeMap<String, Said>,
-    /// Since when nobody on a node has wanted it any more.
+    /// Since when no pod on the node has used it.
     pub(super) unwanted_since: BTreeMap<String, Timestamp>,
 }
 
-/// How many nodes may have it at once.
+/// The number of nodes that may have it attached concurrently.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Sharing {
     #[default]
@@ -72,7 +72,7 @@ pub(super) enum State {
     Well,
     /// Not ready, unreachable or gone.
     Lost,
-    /// Somebody vouches that it is off.
+    /// The node is marked out of service.
     OutOfService,
 }
 

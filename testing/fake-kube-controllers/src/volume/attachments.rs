@@ -29,7 +29,7 @@ use crate::write::{Farewell, ObjectPart, WriteError, create, delete, patch};
 /// Attaches and detaches volumes.
 pub(crate) struct Attachment {
     context: ControllerContext,
-    /// Since when nobody on a node has wanted a volume any more, by volume and node.
+    /// Since when no pod on a node has used a volume, by volume and node.
     unwanted: Mutex<BTreeMap<(String, String), Timestamp>>,
     /// What nodes that are gone held on to when they were last seen: their silence is not consent.
     last_words: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>,

@@ -1,8 +1,8 @@
-//! The volume binder and a provisioner: claims get their volumes.
+//! The volume binder and a provisioner for claims.
 //!
-//! A claim takes the volume it names, the one that is reserved for it, or the smallest that is large enough; if there is none and
-//! its class is the virtual one, a volume is made for it, in the zone of the node its first consumer was given. A volume whose claim
-//! is gone goes too, or is kept for someone to look at, as it says itself.
+//! A claim is bound to the volume it names, the one reserved for it, or the smallest that is large enough. If there is
+//! none and its class is the virtual one, a volume is created in the zone of the node selected for its first consumer.
+//! A volume whose claim is gone is deleted or retained, according to its reclaim policy.
 
 use std::sync::Arc;
 
@@ -161,7 +161,7 @@ impl Claims {
         patch(&self.0.client, &views.volumes, &key, (ObjectPart::Status, &body), "say how a volume is").await
     }
 
-    /// What becomes of volumes whose claim is gone.
+    /// Handles volumes whose claim is gone.
     async fn release(&self, key: &Key, claim: Option<&PersistentVolumeClaim>) -> Result<(), WriteError> {
         for volume in self.0.views.volumes.list() {
             let Some(spec) = volume.spec.as_ref() else { continue };
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_volume_that_is_reserved_for_a_claim_is_its_own_whatever_its_size() {
+    fn reserved_volume_is_bound_to_its_claim_whatever_its_size() {
         let reserved = volume("reserved", "1Gi", &json!({ "claimRef": { "namespace": "ns", "name": "c" } }));
         let volumes = [volume("enough", "10Gi", &json!({})), reserved];
         assert_eq!(pick(&claim(&json!({})), None, &volumes).map(|volume| name_of(&volume.metadata)), Some("reserved"));

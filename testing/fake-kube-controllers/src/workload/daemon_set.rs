@@ -1,7 +1,7 @@
-//! DaemonSets: one pod on each node that suits it.
+//! DaemonSets: one pod on each suitable node.
 //!
-//! A daemon is meant for its node: it carries the node's name as an affinity and lets the scheduler bind it there. It tolerates what
-//! ordinary pods do not: a cordoned node, and one that is lost. That is why a drain leaves daemons alone: they would be back at once.
+//! A daemon pod has the node's name as affinity, and the scheduler binds it there. It tolerates cordoned and lost
+//! nodes. A drain therefore skips daemon pods: they would be recreated immediately.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -120,7 +120,7 @@ fn target(pod: &Pod) -> Option<&str> {
 struct Changes {
     /// Nodes that lack their daemon.
     create: Vec<String>,
-    /// Daemons that are too many, ended, misplaced, or of an old version whose turn has come.
+    /// Daemon pods that are surplus, ended, misplaced, or outdated and due.
     delete: Vec<Arc<Pod>>,
 }
 
@@ -172,7 +172,7 @@ fn changes(spec: &DaemonSetSpec, like: &PodSpec, nodes: &[Arc<Node>], pods: &[Ar
     if strategy.and_then(|strategy| strategy.type_.as_deref()) != Some("OnDelete") {
         let most = strategy.and_then(|strategy| strategy.rolling_update.as_ref()?.max_unavailable.as_ref());
         let most = most.and_then(|most| share_of(most, belonging, Rounding::Up)).unwrap_or(1).max(1);
-        // Those that serve nobody are replaced in any case.
+        // Pods that are not available are replaced in any case.
         let (idle, serving): (Vec<_>, Vec<_>) = outdated.into_iter().partition(|pod| !is_ready(pod));
         let turns = usize::try_from(most - down).unwrap_or_default();
         changes.delete.extend(idle.into_iter().chain(serving.into_iter().take(turns)));

@@ -76,7 +76,7 @@ fn sizes(replicas: i32, pace: Pace, newest: Size, old: &[Size]) -> (i32, Vec<i32
             let room = (replicas + surge - all_old - newest.wanted).max(0);
             let grown = (newest.wanted + room).min(replicas);
             let least = replicas - unavailable;
-            // Pods that serve nobody are no loss, but those that are about to come up must be waited for.
+            // Unavailable pods can be deleted, but pending new ones must be awaited.
             let pending = (newest.wanted - newest.available).max(0);
             let mut may_go = (all_old + newest.wanted - least - pending).max(0);
             let mut sizes: Vec<i32> = old.iter().map(|set| set.wanted).collect();

@@ -38,7 +38,7 @@ enum Naming<'a> {
     Exact(&'a str),
 }
 
-/// A reference to an owner of this kind (of apps/v1) that looks after what it owns.
+/// Returns the controller reference to an owner of this kind (of apps/v1).
 fn owner(kind: &str, meta: &ObjectMeta) -> OwnerReference {
     OwnerReference {
         api_version: "apps/v1".into(),
@@ -85,7 +85,7 @@ fn wake_owner_of_pods(supplies: &mut Supplies, kind: &'static str, queue: &Queue
     });
 }
 
-/// What differs between two states, as fields to patch; `None` if nothing does. Fields that are no longer said are taken out.
+/// Returns the difference of two states as fields to patch, or `None`. Fields that are no longer set are removed.
 fn changes(said: &Value, wanted: &Value) -> Option<Value> {
     let (said, wanted) = (said.as_object()?, wanted.as_object()?);
     let new = wanted.iter().filter(|(field, value)| said.get(*field) != Some(value));
@@ -97,8 +97,8 @@ fn changes(said: &Value, wanted: &Value) -> Option<Value> {
     if patch.is_empty() { None } else { Some(patch.into()) }
 }
 
-/// A status patch bound to this very object, if there is anything to say. An object that has never said anything is compared with
-/// the empty status.
+/// Returns a status patch bound to this object, or `None` if nothing changes. An object without a status is compared
+/// with the empty status.
 fn status_patch(meta: &ObjectMeta, said: &Value, wanted: &Value) -> Option<Value> {
     let nothing = json!({});
     let said = if said.is_null() { &nothing } else { said };
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_changed_is_written_and_what_is_no_longer_said_is_taken_out() {
+    fn only_changed_fields_are_written_and_unset_ones_removed() {
         let said = json!({ "replicas": 2, "readyReplicas": 2, "observedGeneration": 1 });
         assert_eq!(changes(&said, &said), None);
         assert_eq!(

@@ -84,7 +84,7 @@ fn status(set: &ReplicaSet, pods: &[Arc<Pod>], now: Timestamp) -> (ReplicaSetSta
     (status, available.into_iter().filter(|from| *from > now).min())
 }
 
-/// Nothing is not said, as the real ones do it.
+/// Zero is omitted, as in the real controllers.
 pub(super) fn some(number: i32) -> Option<i32> {
     Some(number).filter(|number| *number != 0)
 }
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_counts_as_available_after_its_ready_time_and_that_is_waited_for() {
+    fn pod_is_available_after_min_ready_seconds() {
         let set: ReplicaSet = serde_json::from_value(json!({
             "metadata": { "generation": 3 }, "spec": { "minReadySeconds": 10, "selector": {} } }))
         .unwrap();

@@ -8,8 +8,8 @@ use serde_json::json;
 /// The letters Kubernetes uses: none that spell words.
 const LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// The name of a template's version: the same for equal templates, in the form of the real ones. (Not the same letters: those
-/// come from the memory layout of Go structs, and nobody may rely on them.)
+/// Returns the name of a template's revision: equal for equal templates, in the format of the real controllers. The
+/// hash differs, because theirs depends on the memory layout of Go structs.
 pub(super) fn revision(template: &PodTemplateSpec) -> String {
     let mut hash = Fnv::default();
     hash.write(json!(template).to_string().as_bytes());

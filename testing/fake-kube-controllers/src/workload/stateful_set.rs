@@ -61,7 +61,7 @@ fn is_healthy(pod: &Pod) -> bool {
     phase_of(pod) == "Running" && is_ready(pod) && !is_leaving(&pod.metadata)
 }
 
-/// What to do now. Nothing while one who comes first has to be waited for.
+/// Returns the next steps; none while an earlier member must be awaited.
 fn steps(spec: &StatefulSetSpec, members: &Members, newest: &str) -> Vec<Step> {
     let (wanted, order) = (wanted(spec), order(spec));
     let mut steps = Vec::new();
@@ -69,7 +69,7 @@ fn steps(spec: &StatefulSetSpec, members: &Members, newest: &str) -> Vec<Step> {
         let member = members.get(&ordinal);
         match member {
             None => steps.push(Step::Create(ordinal)),
-            // One that ended is made anew under its name, once it is gone.
+            // An ended member is recreated under its name once it is gone.
             Some(pod) if is_terminal(pod) && !is_leaving(&pod.metadata) => steps.push(Step::Delete(ordinal)),
             Some(_) => {}
         }

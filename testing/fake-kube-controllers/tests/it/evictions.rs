@@ -64,7 +64,7 @@ async fn a_budget_by_share_follows_what_the_deployment_wants() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_budget_whose_owners_nobody_knows_allows_nothing_and_says_so() {
+async fn budget_with_unknown_owners_allows_no_disruption() {
     let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
     cluster.make(&json!({
         "apiVersion": "v1", "kind": "Pod",

@@ -7,7 +7,7 @@ use crate::simulated_cluster::{SimulatedCluster, condition, set};
 
 /// Shows STN-4.
 #[tokio::test(start_paused = true)]
-async fn a_dead_nodes_pods_are_evicted_after_their_patience_and_collected_with_the_node() {
+async fn pods_of_a_dead_node_are_evicted_and_garbage_collected() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
     cluster.make(&set("ReplicaSet", "web", 2, &json!({})));
     cluster.pass(3).await;
@@ -39,7 +39,7 @@ async fn a_dead_nodes_pods_are_evicted_after_their_patience_and_collected_with_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_back_in_time_keeps_its_pods_and_loses_its_taints() {
+async fn node_back_in_time_keeps_its_pods_and_loses_its_taints() {
     let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
     cluster.make(&set("ReplicaSet", "web", 1, &json!({})));
     cluster.pass(3).await;
@@ -57,7 +57,7 @@ async fn a_node_that_comes_back_in_time_keeps_its_pods_and_loses_its_taints() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_that_comes_back_under_its_name_within_the_quarantine_keeps_its_pods() {
+async fn node_recreated_within_the_quarantine_keeps_its_pods() {
     let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
     cluster.make(&set("ReplicaSet", "web", 1, &json!({})));
     cluster.pass(3).await;
@@ -75,7 +75,7 @@ async fn a_node_that_comes_back_under_its_name_within_the_quarantine_keeps_its_p
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_taint_that_nobody_tolerates_sends_pods_away_at_once() {
+async fn untolerated_taint_evicts_pods_immediately() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
     cluster.make(&set("ReplicaSet", "web", 2, &json!({})));
     cluster.pass(3).await;

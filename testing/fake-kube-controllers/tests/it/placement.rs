@@ -6,7 +6,7 @@ use crate::simulated_cluster::{SimulatedCluster, condition, set};
 
 /// Shows STN-2.
 #[tokio::test(start_paused = true)]
-async fn pods_of_a_replica_set_are_spread_over_the_nodes_and_a_cordoned_node_gets_none() {
+async fn replica_set_pods_are_spread_over_schedulable_nodes() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2", "n3"]).await;
     cluster.cordon("n2").await;
     cluster.make(&set("ReplicaSet", "web", 4, &json!({})));
@@ -22,7 +22,7 @@ async fn pods_of_a_replica_set_are_spread_over_the_nodes_and_a_cordoned_node_get
 
 /// Shows STN-2.
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_fits_nowhere_says_why_and_is_bound_as_soon_as_it_does() {
+async fn unschedulable_pod_reports_why_and_is_bound_once_it_fits() {
     let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
     cluster.cordon("n1").await;
     cluster.make(&set("ReplicaSet", "web", 1, &json!({})));
@@ -58,7 +58,7 @@ async fn when_room_is_short_the_important_pod_gets_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_node_gets_its_daemon_also_a_cordoned_one_and_one_that_comes_later() {
+async fn every_node_gets_a_daemon_pod_even_cordoned_or_later_ones() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
     cluster.cordon("n1").await;
     cluster.make(&set("DaemonSet", "agent", 0, &json!({})));

@@ -13,7 +13,7 @@ fn class(mode: &str) -> Value {
     })
 }
 
-/// A set whose members each own a disk.
+/// A StatefulSet whose members each have a disk.
 fn database(replicas: i32) -> Value {
     let mut set = set("StatefulSet", "db", replicas, &json!({}));
     set["spec"]["volumeClaimTemplates"] = json!([{
@@ -35,7 +35,7 @@ fn listed(cluster: &SimulatedCluster, node: &str, field: &str) -> usize {
 
 /// Shows STN-5, VIR-11, HST-30.
 #[tokio::test(start_paused = true)]
-async fn a_stateful_pod_with_a_volume_moves_detached_here_attached_there_in_that_order() {
+async fn volume_of_a_stateful_pod_is_detached_before_attached() {
     let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
     cluster.make(&class("WaitForFirstConsumer"));
     cluster.make(&database(1));
@@ -91,7 +91,7 @@ async fn a_pod_stays_where_its_volume_is() {
 
 /// Shows STN-5.
 #[tokio::test(start_paused = true)]
-async fn a_dead_nodes_volume_is_waited_for_unless_somebody_vouches_that_it_is_off() {
+async fn volume_of_a_dead_node_waits_unless_out_of_service() {
     for vouched in [false, true] {
         let cluster = SimulatedCluster::with_nodes(&["n1"]).await;
         cluster.make(&class("WaitForFirstConsumer"));

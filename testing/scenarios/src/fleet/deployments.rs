@@ -72,7 +72,10 @@ impl Fixture {
                 return Ok(found);
             }
             ensure(begin.elapsed() < self.environment.pace.timeout, || {
-                format!("timed out waiting until {what}; the status of the deployment is {:?}", found.map(|found| found.status))
+                format!(
+                    "timed out waiting until {what}; the status of the deployment is {:?}",
+                    found.map(|found| found.status)
+                )
             })?;
             tokio::time::sleep(self.environment.pace.poll_interval).await;
         }
@@ -116,8 +119,7 @@ impl Fixture {
     /// Returns the matching Nodes of the pool.
     async fn nodes_where(&self, holds: impl Fn(&Node) -> bool) -> Result<Vec<String>, Failure> {
         let nodes = self.nodes().list(&ListParams::default()).await.map_err(Failure::api("list the Nodes"))?;
-        let own =
-            nodes.items.into_iter().filter(|node| node.metadata.name.iter().any(|n| n.starts_with(&self.pool())));
+        let own = nodes.items.into_iter().filter(|node| node.metadata.name.iter().any(|n| n.starts_with(&self.pool())));
         Ok(own.filter(|node| holds(node)).filter_map(|node| node.metadata.name).collect())
     }
 
@@ -185,9 +187,7 @@ pub(super) async fn rollout_in_percent_continues_while_it_is_scaled(fixture: &Fi
     fixture.until_rolled(LARGE, 2, 6).await.map(drop)
 }
 
-pub(super) async fn rollout_to_a_broken_class_stops_and_can_be_rolled_back(
-    fixture: &Fixture,
-) -> Result<(), Failure> {
+pub(super) async fn rollout_to_a_broken_class_stops_and_can_be_rolled_back(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(3, rolling(1, 0)).await?;
     fixture.edit_deployment(json!({ "spec": { "progressDeadlineSeconds": 3 } })).await?;
@@ -196,9 +196,7 @@ pub(super) async fn rollout_to_a_broken_class_stops_and_can_be_rolled_back(
     let stuck = |d: &MachineDeployment| reason(d, "Progressing") == "ProgressDeadlineExceeded";
     fixture.until_deployment("it reports that it makes no progress", |d| d.is_some_and(stuck)).await?;
     let machines = fixture.pool_machines().await?;
-    ensure(of_class(&machines, "small") == 3, || {
-        format!("a healthy machine was replaced: {}", machines.summary())
-    })?;
+    ensure(of_class(&machines, "small") == 3, || format!("a healthy machine was replaced: {}", machines.summary()))?;
     fixture.edit_deployment(json!({ "spec": { "rollbackTo": { "revision": 0 } } })).await?;
     fixture.until_rolled("small", 3, 4).await.map(drop)
 }
@@ -209,7 +207,9 @@ pub(super) async fn two_changes_in_a_row_end_with_the_last(fixture: &Fixture) ->
     fixture.add_class("middle", driver_virtual::PROVIDER, &fixture.environment.pace.provider_spec()).await?;
     fixture.until_rolled("small", 3, 3).await?;
     fixture.roll_to("middle").await?;
-    fixture.until_machines("one machine of the middle class exists", 4, |machines| of_class(machines, "middle") > 0).await?;
+    fixture
+        .until_machines("one machine of the middle class exists", 4, |machines| of_class(machines, "middle") > 0)
+        .await?;
     fixture.roll_to(LARGE).await?;
     fixture.until_rolled(LARGE, 3, 4).await.map(drop)
 }
@@ -232,9 +232,7 @@ pub(super) async fn pause_stops_a_rollout_in_progress(fixture: &Fixture) -> Resu
     fixture.until_rolled(LARGE, 4, 5).await.map(drop)
 }
 
-pub(super) async fn recreate_deletes_old_machines_before_it_creates_new_ones(
-    fixture: &Fixture,
-) -> Result<(), Failure> {
+pub(super) async fn recreate_deletes_old_machines_before_it_creates_new_ones(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(3, json!({ "type": "Recreate" })).await?;
     fixture.until_rolled("small", 3, 3).await?;
@@ -257,7 +255,9 @@ pub(super) async fn machines_updated_in_place_are_kept(fixture: &Fixture) -> Res
     };
     let begin = fixture.environment.clock.instant();
     while !moved(&fixture.machine_sets().await?) {
-        ensure(begin.elapsed() < fixture.environment.pace.timeout, || "timed out waiting until they move to the new set".to_owned())?;
+        ensure(begin.elapsed() < fixture.environment.pace.timeout, || {
+            "timed out waiting until they move to the new set".to_owned()
+        })?;
         tokio::time::sleep(fixture.environment.pace.poll_interval).await;
     }
     let after = fixture.pool_machines().await?;
@@ -272,9 +272,7 @@ pub(super) async fn machines_updated_in_place_are_kept(fixture: &Fixture) -> Res
     ensure(left.is_empty(), || format!("nodes are still labelled or cordoned: {left:?}"))
 }
 
-pub(super) async fn in_place_update_stops_on_failure_and_resumes_on_success(
-    fixture: &Fixture,
-) -> Result<(), Failure> {
+pub(super) async fn in_place_update_stops_on_failure_and_resumes_on_success(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(2, in_place("Auto")).await?;
     fixture.until_rolled("small", 2, 2).await?;
@@ -302,9 +300,7 @@ pub(super) async fn in_place_update_stops_on_failure_and_resumes_on_success(
     fixture.until_deployment("both are updated", |d| d.is_some_and(done)).await.map(drop)
 }
 
-pub(super) async fn manual_in_place_update_updates_only_the_chosen_machine(
-    fixture: &Fixture,
-) -> Result<(), Failure> {
+pub(super) async fn manual_in_place_update_updates_only_the_chosen_machine(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(2, in_place("Manual")).await?;
     let machines = names(&fixture.until_rolled("small", 2, 2).await?);
@@ -348,9 +344,7 @@ pub(super) async fn the_autoscaler_scales_up_down_by_name_and_back(fixture: &Fix
     fixture.until_rolled("small", 2, 3).await.map(drop)
 }
 
-pub(super) async fn deleted_deployment_deletes_its_machines_unless_orphaned(
-    fixture: &Fixture,
-) -> Result<(), Failure> {
+pub(super) async fn deleted_deployment_deletes_its_machines_unless_orphaned(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(2, rolling(1, 0)).await?;
     let before = names(&fixture.until_rolled("small", 2, 2).await?);
@@ -375,9 +369,7 @@ async fn delete(fixture: &Fixture, parameters: &DeleteParams) -> Result<(), Fail
     deleted.map(drop).map_err(Failure::api("delete the MachineDeployment"))
 }
 
-pub(super) async fn invalid_deployment_is_reported_and_resumes_once_fixed(
-    fixture: &Fixture,
-) -> Result<(), Failure> {
+pub(super) async fn invalid_deployment_is_reported_and_resumes_once_fixed(fixture: &Fixture) -> Result<(), Failure> {
     let _process = fixture.start()?;
     fixture.create_deployment(1, json!({ "type": "Sideways" })).await?;
     let invalid = |d: &MachineDeployment| {

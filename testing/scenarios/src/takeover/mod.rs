@@ -99,7 +99,9 @@ async fn a_paused_rollout_stays_paused(fixture: &Fixture) -> Result<(), Failure>
     reference_objects::put(fixture, "paused-mid-rollout").await?;
     let mut taken_over = TakenOver::of(fixture).await?;
     let _process = fixture.start()?;
-    taken_over.until("the machine that was being deleted is gone", |all| !names(all).contains(&"md-5b6b9-tl9lb")).await?;
+    taken_over
+        .until("the machine that was being deleted is gone", |all| !names(all).contains(&"md-5b6b9-tl9lb"))
+        .await?;
     taken_over.watch(Duration::from_secs(10)).await?;
     taken_over.ensure_created(0).await?;
     let count = |class: &str| taken_over.now().iter().filter(|machine| taken_over::runs(machine, class)).count();

@@ -60,7 +60,8 @@ pub(super) async fn put(fixture: &Fixture, moment: &str) -> Result<(), Failure> 
 
 fn read(moment: &str) -> Result<Vec<Value>, Failure> {
     let text = MOMENTS.iter().find(|(name, _)| *name == moment).map_or("[]", |(_, text)| text);
-    serde_json::from_str(text).map_err(|error| Failure::Expectation(format!("failed to decode the fixture {moment}: {error}")))
+    serde_json::from_str(text)
+        .map_err(|error| Failure::Expectation(format!("failed to decode the fixture {moment}: {error}")))
 }
 
 /// Nodes have no namespace, and most recordings contain the same names. So the Nodes of an earlier scenario are
@@ -122,13 +123,15 @@ fn each_time(value: &mut Value, change: &mut impl FnMut(Timestamp) -> Timestamp)
 fn plant_vms(fixture: &Fixture, objects: &[Value], nodes: &[String]) -> Result<BTreeMap<String, String>, Failure> {
     let mut vms = BTreeMap::new();
     for machine in objects.iter().filter(|object| kind(object) == "Machine") {
-        let description = machine.pointer("/status/lastOperation/description").and_then(Value::as_str).unwrap_or_default();
+        let description =
+            machine.pointer("/status/lastOperation/description").and_then(Value::as_str).unwrap_or_default();
         if PAST_THE_VM.iter().any(|text| description.ends_with(text)) {
             continue;
         }
         let name = name(machine);
         let pace = fixture.environment.pace.provider_spec();
-        let spec = Spec::decode(&pace).map_err(|error| Failure::Expectation(format!("failed to decode the providerSpec: {error}")))?;
+        let spec = Spec::decode(&pace)
+            .map_err(|error| Failure::Expectation(format!("failed to decode the providerSpec: {error}")))?;
         let spec = if nodes.contains(&name) { Spec { join: Join::Never, ..spec } } else { spec };
         let vm = fixture.cloud.plant(spec, Some(name.as_str().into()));
         let vm = vm.ok_or_else(|| Failure::Expectation("the cloud has no capacity".to_owned()))?;
@@ -215,7 +218,9 @@ async fn put_custom_resource(
         api.create(&PostParams::default(), &bare).await.map_err(Failure::api("create an object of the reference"))?;
     uids.insert(name.clone(), created.metadata.uid.clone().unwrap_or_default());
     if deleting {
-        api.delete(&name, &DeleteParams::default()).await.map_err(Failure::api("delete an object that was being deleted"))?;
+        api.delete(&name, &DeleteParams::default())
+            .await
+            .map_err(Failure::api("delete an object that was being deleted"))?;
     }
     let Some(Value::Object(mut status)) = status else { return Ok(()) };
     if status.contains_key("observedGeneration") {

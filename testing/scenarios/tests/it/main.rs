@@ -50,11 +50,7 @@ async fn holds_in_memory(name: &str) {
 fn every_scenario_is_a_test_here() {
     let this_file = include_str!("main.rs");
     for scenario in SCENARIOS {
-        assert!(
-            this_file.contains(&format!("async fn {}()", scenario.name)),
-            "{} is not run in memory",
-            scenario.name
-        );
+        assert!(this_file.contains(&format!("async fn {}()", scenario.name)), "{} is not run in memory", scenario.name);
     }
 }
 

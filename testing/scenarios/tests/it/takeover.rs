@@ -8,11 +8,7 @@ use crate::fleet::holds_in_order;
 fn every_takeover_scenario_is_a_test_here() {
     let this_file = include_str!("takeover.rs");
     for scenario in TAKEOVER_SCENARIOS {
-        assert!(
-            this_file.contains(&format!("async fn {}()", scenario.name)),
-            "{} is not run in memory",
-            scenario.name
-        );
+        assert!(this_file.contains(&format!("async fn {}()", scenario.name)), "{} is not run in memory", scenario.name);
     }
 }
 

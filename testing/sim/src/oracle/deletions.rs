@@ -64,12 +64,15 @@ fn wrong_order(oracle: &Oracle, name: &str, machine: &Machine, surplus: i64) -> 
     let seen = oracle.shown.oldest(MACHINES, oracle.now);
     let unpreserved = order::unpreserved(&oracle.machines, machine, seen);
     if count(unpreserved.len()) >= surplus {
-        let message = format!("preserved machine {name} is deleted as one of {surplus} too many, before {unpreserved:?}");
+        let message =
+            format!("preserved machine {name} is deleted as one of {surplus} too many, before {unpreserved:?}");
         return Some((Invariant::PreservedLast, message));
     }
     let before: Vec<&str> = order::ranked_before(&oracle.machines, machine, seen).collect();
     (count(before.len()) >= surplus).then(|| {
-        let message = format!("machine {name} is deleted as one of {surplus} too many, before {before:?}, which have a lower priority");
+        let message = format!(
+            "machine {name} is deleted as one of {surplus} too many, before {before:?}, which have a lower priority"
+        );
         (Invariant::DeletionOrder, message)
     })
 }
@@ -77,8 +80,9 @@ fn wrong_order(oracle: &Oracle, name: &str, machine: &Machine, surplus: i64) -> 
 /// Counts the Machines that the controllers may regard as existing. Deletions by other clients count only after a watch
 /// has delivered them.
 fn count_living(machines: &Machines, set: &str, seen: u64) -> i64 {
-    let may_count =
-        |machine: &Machine| machine.deleted.is_none_or(|deleted| !deleted.by.is_controller() && deleted.revision > seen);
+    let may_count = |machine: &Machine| {
+        machine.deleted.is_none_or(|deleted| !deleted.by.is_controller() && deleted.revision > seen)
+    };
     let count_living = machines.known.values().filter(|machine| machine.set == set && may_count(machine)).count();
     // The same holds for Machines that other clients removed, and for Machines that were lost in a restore.
     let taken = machines.departed.iter().filter(|(name, gone)| {

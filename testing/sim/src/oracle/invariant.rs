@@ -184,7 +184,9 @@ impl Invariant {
                 "If a Node was healthy when the deletion of its Machine began, its VM is deleted only after its pods have left, unless the drain is forced."
             }
             Self::Secret => "No content of a Secret is in an Event, a status or a Node.",
-            Self::RequestRate => "No object is read, written or passed to a driver call more than sixty times in a minute.",
+            Self::RequestRate => {
+                "No object is read, written or passed to a driver call more than sixty times in a minute."
+            }
             Self::Converges => {
                 "When faults and changes have ended, the running Machines, VMs and Nodes match the spec in number and class, and nothing else exists."
             }

@@ -6,11 +6,11 @@ use api::names::{annotations, labels};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use super::status::{Counts, counts};
 use super::history::History;
 use super::order::Rank;
 use super::owned::Owned;
 use super::rollouts::desired_replicas;
+use super::status::{Counts, counts};
 use super::{Author, DEPLOYMENTS, Invariant, MACHINES, Oracle, SETS, Write, is_deleting, number, owner, text};
 
 /// Machines, MachineSets and MachineDeployments.
@@ -148,7 +148,8 @@ impl Machines {
                 set.desired_replicas = desired_replicas(object);
                 let is_frozen = label(object, labels::FREEZE) == labels::FREEZE_VALUE;
                 let deleting = write.after.is_none_or(is_deleting);
-                set.specs.set(write.revision, SetSpec { replicas: number(object, "/spec/replicas"), is_frozen, deleting });
+                set.specs
+                    .set(write.revision, SetSpec { replicas: number(object, "/spec/replicas"), is_frozen, deleting });
             }
             DEPLOYMENTS => {
                 let Some(object) = write.after.or(write.before) else { return };
@@ -305,10 +306,8 @@ pub(super) fn creation(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant,
     let max = deployment.max_machines.since(seen).max()?;
     let living = count(machines.living_of_deployment(&set.deployment)) + 1;
     (living > *max).then(|| {
-        let message = format!(
-            "machine {} is number {living} of deployment {}, which allows {max}",
-            write.name, set.deployment
-        );
+        let message =
+            format!("machine {} is number {living} of deployment {}, which allows {max}", write.name, set.deployment);
         (Invariant::Surge, message)
     })
 }

@@ -4,13 +4,12 @@
 //! and all changes of VMs. It keeps its own small model of the cluster and decides for each event whether it is
 //! allowed. It has no I/O and no clock. It reads objects as JSON and shares no code with `planner`.
 
-mod node_health;
-mod status;
 mod deletions;
 mod history;
 mod invariant;
 mod leases;
 mod machines;
+mod node_health;
 mod nodes;
 mod order;
 mod owned;
@@ -22,6 +21,7 @@ mod rollouts;
 mod shown;
 mod situations;
 mod stalls;
+mod status;
 mod tokens;
 mod versions;
 mod vms;
@@ -214,12 +214,12 @@ impl Oracle {
     }
 
     /// Advances the time. `scope` is the scope of the active faults.
-    pub fn tick(&mut self, now: Timestamp, trouble: FaultScope) {
+    pub fn tick(&mut self, now: Timestamp, scope: FaultScope) {
         self.now = now;
-        if trouble >= FaultScope::Cloud {
+        if scope >= FaultScope::Cloud {
             self.last_fault = now;
         }
-        if trouble >= FaultScope::Controllers {
+        if scope >= FaultScope::Controllers {
             self.last_obstruction = now;
         }
         if let Some((invariant, message)) = self.stalled(self.last_obstruction) {
@@ -252,9 +252,9 @@ impl Oracle {
     }
 
     /// Records a reconcile of an object.
-    pub fn reconciled(&mut self, now: Timestamp, message: &str) {
+    pub fn reconciled(&mut self, now: Timestamp, object: &str) {
         self.now = now;
-        if let Some(message) = self.reconciles.note(message, now) {
+        if let Some(message) = self.reconciles.note(object, now) {
             self.report(Invariant::Reconciles, message);
         }
     }
@@ -281,9 +281,9 @@ impl Oracle {
     }
 
     /// Records a request of the controllers.
-    pub fn requested(&mut self, now: Timestamp, message: &str) {
+    pub fn requested(&mut self, now: Timestamp, request: &str) {
         self.now = now;
-        if let Some(message) = self.requests.note(message, now) {
+        if let Some(message) = self.requests.note(request, now) {
             self.report(Invariant::RequestRate, message);
         }
     }
@@ -408,18 +408,25 @@ impl Oracle {
             SETS if write.by.is_controller() => status::of_set(self, write).or_else(|| rollouts::of_set(self, write)),
             DEPLOYMENTS if write.by.is_controller() => status::of_deployment(self, write),
             "pods" if write.by.is_controller() && begins_deletion(write) => {
-                let deleted_despite_budget = || self.context().deleted_despite_budget(write).map(|message| (Invariant::Budget, message));
+                let deleted_despite_budget =
+                    || self.context().deleted_despite_budget(write).map(|message| (Invariant::Budget, message));
                 let deleted_despite_budget = (write.by == Author::Controllers).then(deleted_despite_budget).flatten();
                 let is_clear = self.is_clear();
-                let parallel_eviction =
-                    || self.context().parallel_eviction(write).filter(|_| is_clear).map(|message| (Invariant::VolumeEvictions, message));
+                let parallel_eviction = || {
+                    self.context()
+                        .parallel_eviction(write)
+                        .filter(|_| is_clear)
+                        .map(|message| (Invariant::VolumeEvictions, message))
+                };
                 let excluded = || pods::excluded(write).map(|message| (Invariant::ExcludedPods, message));
                 deleted_despite_budget
                     .or_else(excluded)
                     .or_else(parallel_eviction)
                     .or_else(|| node_health::removal(self, text(write.before?, "/spec/nodeName"), "a pod"))
             }
-            "nodes" if write.by.is_controller() && begins_deletion(write) => node_health::removal(self, write.name, "the node"),
+            "nodes" if write.by.is_controller() && begins_deletion(write) => {
+                node_health::removal(self, write.name, "the node")
+            }
             "nodes" if write.by.is_controller() => rollouts::selection(self, write),
             ATTACHMENTS if write.by.is_controller() && begins_deletion(write) => {
                 let message = self.context().volume_in_use(write)?;

@@ -20,9 +20,11 @@ pub(super) fn failure(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, 
     }
     let node = &oracle.machines.known.get(write.name)?.node;
     let was_seen = oracle.nodes.was_always_healthy(node, oracle.shown.oldest("nodes", oracle.now));
-    let is_old = oracle.nodes.healthy_since(node).is_some_and(|since| oracle.now.duration_since(since) > DETECTION_TIME);
+    let is_old =
+        oracle.nodes.healthy_since(node).is_some_and(|since| oracle.now.duration_since(since) > DETECTION_TIME);
     (was_seen || is_old).then(|| {
-        let message = format!("machine {} was {before} and is marked Failed, but its node {node} is healthy", write.name);
+        let message =
+            format!("machine {} was {before} and is marked Failed, but its node {node} is healthy", write.name);
         (Invariant::HealthyNode, message)
     })
 }

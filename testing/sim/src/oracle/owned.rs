@@ -30,7 +30,7 @@ impl Owned {
     /// it. An own write counts only if `responses_arrive`.
     pub(super) fn is_known(&self, seen: u64, reader: Option<Writer>, responses_arrive: bool) -> bool {
         let was_shown = self.values.began_at() <= seen && self.values.since(seen).all(|value| *value);
-        let is_own = responses_arrive && reader.holdsme() && self.writer == reader;
+        let is_own = responses_arrive && reader.is_some() && self.writer == reader;
         self.holds() && (was_shown || is_own)
     }
 }

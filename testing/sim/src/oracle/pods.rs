@@ -126,9 +126,9 @@ impl Pods {
     fn note_pod(&mut self, write: &Write<'_>, now: Timestamp) {
         if let Some(pod) = write.before.filter(|_| write.by.is_controller() && begins_deletion(write)) {
             let (node, uid) = (text(pod, "/spec/nodeName").to_owned(), text(pod, "/metadata/uid").to_owned());
-            let evictions = Eviction { node, uid, claims: claims(pod), at: now };
-            if !evictions.claims.is_empty() {
-                self.evictions.insert(write.name.to_owned(), evictions);
+            let eviction = Eviction { node, uid, claims: claims(pod), at: now };
+            if !eviction.claims.is_empty() {
+                self.evictions.insert(write.name.to_owned(), eviction);
             }
         }
         let Some(object) = write.after else {
@@ -221,14 +221,19 @@ impl Context<'_> {
 
     /// Whether a pod has been on this Node for a while and must be drained.
     fn is_settled(&self, pod: &Pod, node: &str) -> bool {
-        pod.node == node && pod.drain_class == DrainClass::Drained && !pod.is_ending && self.now.duration_since(pod.since) > GRACE
+        pod.node == node
+            && pod.drain_class == DrainClass::Drained
+            && !pod.is_ending
+            && self.now.duration_since(pod.since) > GRACE
     }
 
     /// Checks that a pod with a PodDisruptionBudget is evicted, not deleted.
     pub(super) fn deleted_despite_budget(&self, write: &Write<'_>) -> Option<String> {
         let pod = self.pods.known.get(write.name).filter(|pod| self.pods.budgets.contains(&pod.app))?;
         let (name, machine) = self.machines.known.iter().find(|(_, machine)| machine.node == pod.node)?;
-        self.is_graceful(machine).then(|| format!("pod {} of machine {name} has a PodDisruptionBudget and is deleted, not evicted", write.name))
+        self.is_graceful(machine).then(|| {
+            format!("pod {} of machine {name} has a PodDisruptionBudget and is deleted, not evicted", write.name)
+        })
     }
 
     /// Checks that no other evicted pod with volumes is still leaving the Node.
@@ -238,21 +243,23 @@ impl Context<'_> {
         if !self.is_graceful(machine) || self.pods.has_unknown_volumes(&pod.node) {
             return None;
         }
-        let is_recent = |evictions: &Eviction| evictions.node == pod.node && self.now.duration_since(evictions.at) < self.detach;
-        let mut others = self.pods.evictions.iter().filter(|(name, evictions)| *name != write.name && is_recent(evictions));
-        let (other, _) = others.find(|(name, evictions)| self.is_leaving(name, evictions))?;
+        let is_recent =
+            |eviction: &Eviction| eviction.node == pod.node && self.now.duration_since(eviction.at) < self.detach;
+        let mut others =
+            self.pods.evictions.iter().filter(|(name, eviction)| *name != write.name && is_recent(eviction));
+        let (other, _) = others.find(|(name, eviction)| self.is_leaving(name, eviction))?;
         Some(format!("pod {} of node {} is evicted while {other} is leaving the node", write.name, pod.node))
     }
 
     /// Whether an evicted pod still exists or has an attached volume.
-    fn is_leaving(&self, name: &str, evictions: &Eviction) -> bool {
+    fn is_leaving(&self, name: &str, eviction: &Eviction) -> bool {
         let Pods { known, volumes, attachments, .. } = self.pods;
-        let is_there = known.get(name).is_some_and(|pod| pod.uid == evictions.uid);
+        let is_there = known.get(name).is_some_and(|pod| pod.uid == eviction.uid);
         let is_attached = |claim: &String| {
             let volume = volumes.get(claim);
-            attachments.values().any(|(node, its)| *node == evictions.node && volume.is_some_and(|volume| volume == its))
+            attachments.values().any(|(node, its)| *node == eviction.node && volume.is_some_and(|volume| volume == its))
         };
-        is_there || evictions.claims.iter().any(is_attached)
+        is_there || eviction.claims.iter().any(is_attached)
     }
 
     /// Checks that a Node was drained before its VM is deleted.

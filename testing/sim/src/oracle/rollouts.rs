@@ -20,7 +20,9 @@ pub(super) fn of_set(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant, S
         from: write.before.map(|set| number(set, "/spec/replicas")),
         to: number(after, "/spec/replicas"),
         desired_replicas: desired_replicas(after),
-        is_changed: write.before.is_none_or(|before| desired_replicas(before) != desired_replicas(after) || replicas(before) != replicas(after)),
+        is_changed: write.before.is_none_or(|before| {
+            desired_replicas(before) != desired_replicas(after) || replicas(before) != replicas(after)
+        }),
     };
     resize.paused().or_else(|| resize.shares()).or_else(|| resize.available())
 }
@@ -96,16 +98,18 @@ impl Resize<'_> {
         if !self.deployment.is_rolling() || !self.is_changed || !self.oracle.is_clear() {
             return None;
         }
-        let desired_replicas = self.desired_replicas.filter(|desired_replicas| self.deployment.replicas.since(self.seen).any(|known| known == desired_replicas))?;
+        let desired_replicas = self.desired_replicas.filter(|desired_replicas| {
+            self.deployment.replicas.since(self.seen).any(|known| known == desired_replicas)
+        })?;
         let mut active = self.others().filter(|(.., replicas)| *replicas > 0).peekable();
         active.peek()?;
         if self.to == 0 || active.any(|(_, set, _)| set.desired_replicas != Some(desired_replicas)) {
             return None;
         }
-        let (sum, max) = (
-            self.to + self.others_replicas(),
-            self.deployment.max_machines.since(self.seen).max().copied().unwrap_or_default(),
-        );
+        // The limit that belongs to the recorded number, not to one of the numbers before.
+        let limits = self.deployment.max_machines.since(self.seen).zip(self.deployment.replicas.since(self.seen));
+        let surge = limits.map(|(max, replicas)| max - replicas).max().unwrap_or_default();
+        let (sum, max) = (self.to + self.others_replicas(), desired_replicas + surge);
         (sum > max).then(|| {
             let message = format!(
                 "the sets of deployment {} know the new number {desired_replicas}, but have {sum} replicas of at most {max}",
@@ -208,6 +212,11 @@ pub(super) fn selection(oracle: &Oracle, write: &Write<'_>) -> Option<(Invariant
     let pool = &machines.sets.get(&machine.set)?.deployment;
     let limit = machines.deployments.get(pool).filter(|deployment| deployment.strategy == "InPlaceUpdate")?.unavailable;
     let (nodes, seen) = (oracle.shown.oldest("nodes", oracle.now), oracle.shown.oldest(MACHINES, oracle.now));
+    // The update of a Machine that is not available takes none away.
+    let is_available = |phase: &String| ["Running", "Available"].contains(&phase.as_str());
+    if !machine.phase.since(seen).all(is_available) {
+        return None;
+    }
     let is_selected = |other: &Machine| {
         other.node != write.name
             && !other.deleting.since(seen).any(|deleting| *deleting)

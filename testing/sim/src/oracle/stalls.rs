@@ -38,7 +38,9 @@ impl Oracle {
             let since = before.map_or(self.now, |(_, since)| since);
             if self.now.duration_since(since.max(last_obstruction)) > LIMIT {
                 let PoolState { replicas, class, machines, .. } = &state;
-                let message = format!("deployment {name} should have {replicas} machines of {class}, has {machines:?}, and does not change");
+                let message = format!(
+                    "deployment {name} should have {replicas} machines of {class}, has {machines:?}, and does not change"
+                );
                 stalled = stalled.or(Some((Invariant::Progress, message)));
             }
             states.insert(name.clone(), (state, since));

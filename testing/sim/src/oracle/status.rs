@@ -60,9 +60,10 @@ fn zip(one: Counts, other: Counts, with: impl Fn(i64, i64) -> i64) -> Counts {
 fn exceeded(write: &Write<'_>, max: Counts) -> Option<(Invariant, String)> {
     let (before, after) = (counts(write.before?), counts(write.after?));
     let numbers = before.into_iter().zip(after).zip(max);
-    let (field, (said, max)) = FIELDS.into_iter().zip(numbers).find_map(|(field, ((before, after), max))| {
-        (after > before && after > max).then_some((field, (after, max)))
-    })?;
+    let (field, (said, max)) = FIELDS
+        .into_iter()
+        .zip(numbers)
+        .find_map(|(field, ((before, after), max))| (after > before && after > max).then_some((field, (after, max))))?;
     let message = format!("{} {} says {field} {said}, and there were no more than {max}", write.kind, write.name);
     Some((Invariant::StatusCounts, message))
 }

@@ -3,14 +3,14 @@ use serde_json::json;
 
 use super::*;
 
-mod node_health;
-mod status;
 mod drains;
+mod node_health;
 mod order;
-mod replacements;
 mod other;
+mod replacements;
 mod rollouts;
 mod stalls;
+mod status;
 
 const NOW: i64 = 1_000_000;
 
@@ -235,7 +235,11 @@ fn frozen_set_creates_no_machine_once_delivered() {
 #[case::without_a_reason("Running", 3, Some(Invariant::UnrequestedDeletion))]
 #[case::it_has_failed("Failed", 3, None)]
 #[case::it_is_too_many("Running", 2, None)]
-fn machine_is_deleted_only_for_a_reason(#[case] phase: &str, #[case] replicas: i64, #[case] expected: Option<Invariant>) {
+fn machine_is_deleted_only_for_a_reason(
+    #[case] phase: &str,
+    #[case] replicas: i64,
+    #[case] expected: Option<Invariant>,
+) {
     let mut scenario = Scenario::new();
     for name in ["a", "b", "c"] {
         scenario.create(name);
@@ -402,10 +406,7 @@ fn forced_deletion_may_leave_a_node_that_cannot_be_removed(
 #[rstest]
 #[case::not_delivered(false, None)]
 #[case::delivered(true, Some(Invariant::UnrequestedDeletion))]
-fn externally_removed_machine_counts_until_delivered(
-    #[case] shown: bool,
-    #[case] expected: Option<Invariant>,
-) {
+fn externally_removed_machine_counts_until_delivered(#[case] shown: bool, #[case] expected: Option<Invariant>) {
     let mut scenario = Scenario::new();
     for name in ["a", "b", "c"] {
         scenario.create(name);
@@ -528,7 +529,13 @@ fn former_leader_writes_nothing() {
     let mut scenario = Scenario::new();
     let record = |by: &str| json!({ "spec": { "holderIdentity": by } });
     let hold = |scenario: &mut Scenario, by: &str| {
-        scenario.write(Author::Controllers, "leases.coordination.k8s.io", "machine-controller", None, Some(&record(by)));
+        scenario.write(
+            Author::Controllers,
+            "leases.coordination.k8s.io",
+            "machine-controller",
+            None,
+            Some(&record(by)),
+        );
     };
     scenario.write_as(2);
     assert_eq!(scenario.violation(), None, "there is no election");

@@ -55,7 +55,8 @@ impl Tokens {
             let (machine, since) =
                 machines.settled().find(|(machine, _)| token.description == names::description(machine))?;
             let lasts = now.duration_since(since.max(token.created));
-            (lasts > LIMIT).then(|| format!("token {name} of machine {machine} still exists {lasts:#} after its last use"))
+            (lasts > LIMIT)
+                .then(|| format!("token {name} of machine {machine} still exists {lasts:#} after its last use"))
         })
     }
 }

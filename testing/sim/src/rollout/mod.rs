@@ -21,7 +21,7 @@ use planner::Policy;
 
 use self::state::State;
 use crate::Model;
-use crate::search::{Settles, ConvergenceCheck};
+use crate::search::{ConvergenceCheck, Settles};
 
 /// Limits of the model.
 #[derive(Clone, Copy, Debug)]

@@ -98,7 +98,8 @@ impl Hash for State {
     fn hash<H: Hasher>(&self, hasher: &mut H) {
         self.digest.hash(hasher);
         for (name, set) in &self.sets {
-            (name, set.digest, set.machines, set.shown, set.expected, set.deletes_not_shown, set.uncounted).hash(hasher);
+            (name, set.digest, set.machines, set.shown, set.expected, set.deletes_not_shown, set.uncounted)
+                .hash(hasher);
         }
         self.remaining.hash(hasher);
     }
@@ -335,7 +336,8 @@ impl State {
                 object.metadata.resource_version = "1".into();
                 object.metadata.creation_timestamp = Some(now().into());
                 let (digest, machines) = (digest(&object), Machines::default());
-                let set = Set { object, machines, shown: machines, expected: 0, deletes_not_shown: 0, uncounted: 0, digest };
+                let set =
+                    Set { object, machines, shown: machines, expected: 0, deletes_not_shown: 0, uncounted: 0, digest };
                 if self.sets.insert(name.clone(), set).is_some() {
                     return Err(format!("set {name} is created twice"));
                 }
@@ -365,7 +367,11 @@ impl State {
                 return Err(format!("converged during the rollout: {}", self.describe()));
             }
         }
-        if right == self.replicas() { Ok(()) } else { Err(format!("converged with {right} machines: {}", self.describe())) }
+        if right == self.replicas() {
+            Ok(())
+        } else {
+            Err(format!("converged with {right} machines: {}", self.describe()))
+        }
     }
 
     pub(super) fn describe(&self) -> String {

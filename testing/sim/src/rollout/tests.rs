@@ -3,8 +3,16 @@ use rstest::rstest;
 use super::*;
 use crate::{Explored, search};
 
-const ONE_ROLL: Bounds =
-    Bounds { replicas: 2, surge: 1, unavailable: 0, classes: 1, scales: 0, failures: 0, crashes: 0, lag: CacheLag::CacheAndCounts };
+const ONE_ROLL: Bounds = Bounds {
+    replicas: 2,
+    surge: 1,
+    unavailable: 0,
+    classes: 1,
+    scales: 0,
+    failures: 0,
+    crashes: 0,
+    lag: CacheLag::CacheAndCounts,
+};
 
 fn explore(bounds: Bounds) -> Explored {
     search::explore(&bounds, &RolloutModel::new(bounds).unwrap(), 10_000_000)

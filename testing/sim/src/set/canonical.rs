@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::state::{Event, Machine, Name, Request, State, Operation};
+use super::state::{Event, Machine, Name, Operation, Request, State};
 
 /// Renumbers versions, UIDs and seeds.
 pub(super) fn rename(state: &mut State) {

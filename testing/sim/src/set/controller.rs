@@ -1,13 +1,14 @@
-//! The model of the controller around the planner: which requests it sends, and what a response changes.
+//! The model of the controller around the planner: which requests it sends, and what a response changes. The rules for
+//! responses are those of the controller ([`Response`]).
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-use planner::machineset::{Attempt, DeletionReason, Step};
+use planner::machineset::{Attempt, DeletionReason, Response, Step};
 use planner::{Policy, Wake};
 
 use super::objects::Objects;
-use super::state::{ActiveReconcile, Controller, Machine, Phase, Request, State, NextReconcile, Operation};
+use super::state::{ActiveReconcile, Controller, Machine, NextReconcile, Operation, Phase, Request, State};
 
 /// Outcome of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,7 +16,7 @@ pub enum Outcome {
     /// Processed, with a response.
     Done,
     /// Rejected without an effect.
-    Refused,
+    Rejected,
     /// Processed, but the response is lost.
     ResponseLost,
     /// Lost before it is processed.
@@ -26,14 +27,14 @@ pub enum Outcome {
 
 impl Outcome {
     /// All outcomes except [`Self::Done`].
-    pub(super) const FAULTS: [Self; 4] = [Self::Refused, Self::ResponseLost, Self::RequestLost, Self::TimedOut];
+    pub(super) const FAULTS: [Self; 4] = [Self::Rejected, Self::ResponseLost, Self::RequestLost, Self::TimedOut];
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Done => "done",
-            Self::Refused => "rejected",
+            Self::Rejected => "rejected",
             Self::ResponseLost => "done, but the response is lost",
             Self::RequestLost => "lost",
             Self::TimedOut => "timed out",
@@ -55,7 +56,11 @@ pub(super) fn reconcile(state: &mut State, objects: &Objects, policy: &Policy) -
                 for batch in creates {
                     let request = |create: &planner::machineset::MachineCreate| {
                         let name = objects.name(controller, &create.name)?;
-                        Some(Request { operation: Operation::Create(name), replicas, is_repeat: create.attempt == Attempt::Repeat })
+                        Some(Request {
+                            operation: Operation::Create(name),
+                            replicas,
+                            is_repeat: create.attempt == Attempt::Repeat,
+                        })
                     };
                     let known = batch.iter().map(request).collect::<Option<Vec<_>>>();
                     batches.push(known.ok_or("the planner used a name of no known seed")?);
@@ -150,48 +155,45 @@ pub(super) fn answer(state: &mut State, request: &Request, outcome: Outcome) -> 
     match outcome {
         Outcome::Done | Outcome::ResponseLost => state.carry_out(request)?,
         Outcome::TimedOut => state.add_late(request.clone()),
-        Outcome::Refused | Outcome::RequestLost => {}
+        Outcome::Rejected | Outcome::RequestLost => {}
     }
-    let is_created = matches!(request.operation, Operation::Create(_)) && outcome == Outcome::Done;
-    let seed = if is_created { Some(state.next_seed()) } else { None };
+    let is_stale = |uid: u8, version: u8| machines_before.iter().any(|m| m.uid == uid && m.version != version);
+    let response = match (outcome, &request.operation) {
+        (Outcome::Done, Operation::Delete { uid, version, .. }) if is_stale(*uid, *version) => Response::Stale,
+        (Outcome::Done, _) => Response::Succeeded,
+        (Outcome::Rejected, _) => Response::NoEffect,
+        (Outcome::ResponseLost | Outcome::RequestLost | Outcome::TimedOut, _) => Response::Unknown,
+    };
+    let is_named = matches!(request.operation, Operation::Create(_)) && response.uses_name();
+    let seed = if is_named { Some(state.next_seed()) } else { None };
     let machines = state.machines.clone();
     let Some(controller) = &mut state.controller else { return Ok(()) };
     if let Some(seed) = seed {
         controller.seed = seed;
     }
-    let failed = match (outcome, &request.operation) {
-        (Outcome::Done, Operation::Create(name)) => {
-            if let Some(machine) = machines.iter().find(|machine| machine.name == *name) {
-                controller.wrote(machine);
-            }
-            controller.created(*name);
-            false
+    let attempt = if request.is_repeat { Attempt::Repeat } else { Attempt::First };
+    if response.ends_expectation(attempt) {
+        match &request.operation {
+            Operation::Create(name) => controller.created(*name),
+            Operation::Delete { uid, .. } => controller.deleted(*uid),
         }
-        (Outcome::Done, Operation::Delete { uid, version, .. }) => {
-            controller.deleted(*uid);
-            match machines.iter().find(|machine| machine.uid == *uid) {
+    }
+    if outcome == Outcome::Done {
+        let find = |is_target: &dyn Fn(&Machine) -> bool| machines.iter().find(|machine| is_target(machine));
+        match &request.operation {
+            Operation::Create(name) => {
+                if let Some(machine) = find(&|machine| machine.name == *name) {
+                    controller.wrote(machine);
+                }
+            }
+            Operation::Delete { uid, .. } => match find(&|machine| machine.uid == *uid) {
                 Some(machine) => controller.wrote(machine),
                 None => controller.is_gone(*uid),
-            }
-            let target = machines_before.iter().find(|machine| machine.uid == *uid);
-            target.is_some_and(|machine| machine.version != *version)
+            },
         }
-        (Outcome::Refused, Operation::Create(name)) => {
-            if !request.is_repeat {
-                controller.created(*name);
-            }
-            true
-        }
-        (Outcome::Refused, Operation::Delete { uid, .. }) => {
-            if !request.is_repeat {
-                controller.deleted(*uid);
-            }
-            true
-        }
-        (Outcome::ResponseLost | Outcome::RequestLost | Outcome::TimedOut, _) => true,
-    };
+    }
     if let Some(active) = &mut controller.active {
-        active.failed |= failed;
+        active.failed |= !response.sends_next_batch();
         active.sent.retain(|sent| sent != request);
     }
     send_next_batch(controller);

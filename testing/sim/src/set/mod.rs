@@ -35,7 +35,7 @@ use self::controller::Outcome;
 use self::objects::Objects;
 use self::state::{Machine, Phase, Request, State};
 use crate::Model;
-use crate::search::{Settles, ConvergenceCheck};
+use crate::search::{ConvergenceCheck, Settles};
 
 /// Limits of the model.
 #[derive(Clone, Copy, Debug)]

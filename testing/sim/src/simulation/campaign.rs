@@ -120,8 +120,11 @@ mod tests {
     use crate::simulation::{Length, Record};
 
     fn report(seed: u64, has_failed: bool) -> Report {
-        let violation =
-            has_failed.then(|| Violation { invariant: Invariant::OneVm, at: Timestamp::UNIX_EPOCH, message: String::new() });
+        let violation = has_failed.then(|| Violation {
+            invariant: Invariant::OneVm,
+            at: Timestamp::UNIX_EPOCH,
+            message: String::new(),
+        });
         Report {
             seed,
             length: Length::Quarter,

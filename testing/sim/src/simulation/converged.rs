@@ -147,7 +147,8 @@ impl Environment {
             return Err(format!("VMs exist for {vms:?}, machines are {machines:?}"));
         }
         // Nodes without a VM and a Machine are deleted by the cloud controller manager, which is not simulated.
-        let left = |node: &&String| !preserved.contains(*node) && (machines.contains(*node) || vms.contains(&node.as_str()));
+        let left =
+            |node: &&String| !preserved.contains(*node) && (machines.contains(*node) || vms.contains(&node.as_str()));
         let nodes: BTreeSet<String> = nodes.iter().filter(left).cloned().collect();
         if nodes != machines {
             return Err(format!("nodes are {nodes:?}, machines are {machines:?}"));

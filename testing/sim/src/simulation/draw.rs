@@ -6,7 +6,8 @@ use driver::{Code, Method};
 use runtime::Random;
 
 use super::history::{
-    Change, CallFault, Fault, HistoryEntry, Pick, Preserve, RequestFault, Side, Version, VmFault, EntryKind, RequestKind,
+    CallFault, Change, EntryKind, Fault, HistoryEntry, Pick, Preserve, RequestFault, RequestKind, Side, Version,
+    VmFault,
 };
 use super::length::Length;
 use super::profile::{ChangeKind, FaultKind, Profile, Strategy};
@@ -195,7 +196,10 @@ impl Draw<'_> {
                 // Two or three replicas: both MachineSets soon have the same number, and the difference is not
                 // divisible.
                 let replicas = 2 + number(random, 2);
-                self.push(at.saturating_sub(seconds(random, 200, 300)), EntryKind::Change(Change::Scale { pool, replicas }));
+                self.push(
+                    at.saturating_sub(seconds(random, 200, 300)),
+                    EntryKind::Change(Change::Scale { pool, replicas }),
+                );
                 follow_ups.push((seconds(random, 15, 110), Change::ScaleBy { pool, by: -1 }));
                 follow_ups.push((seconds(random, 150, 300), Change::ScaleBy { pool, by: 1 }));
                 Change::Roll { pool }
@@ -244,7 +248,13 @@ impl Draw<'_> {
                 self.push(at, EntryKind::Fault(Fault::Lag { side: Side::Control, duration }));
                 let requests = [RequestKind::Creates, RequestKind::Deletes, RequestKind::All];
                 let requests = requests.get(below(random, 3)).copied().unwrap_or(RequestKind::All);
-                Fault::Requests { side: Side::Control, requests, how: RequestFault::ResponseLost, percent: 100, duration }
+                Fault::Requests {
+                    side: Side::Control,
+                    requests,
+                    how: RequestFault::ResponseLost,
+                    percent: 100,
+                    duration,
+                }
             }
             FaultKind::LostDeletes => {
                 let (side, requests, how) = (Side::Control, RequestKind::Deletes, RequestFault::RequestLost);
@@ -259,7 +269,12 @@ impl Draw<'_> {
             FaultKind::Calls => self.calls(),
             FaultKind::StuckDeletions => {
                 let how = if random.below(3) == 0 { CallFault::Hangs } else { CallFault::Fails(self.code()) };
-                Fault::Calls { how, method: Some(Method::Delete), percent: 100, duration: self.fault_duration(600, 1800) }
+                Fault::Calls {
+                    how,
+                    method: Some(Method::Delete),
+                    percent: 100,
+                    duration: self.fault_duration(600, 1800),
+                }
             }
             FaultKind::Omissions => Fault::Omissions { duration: self.fault_duration(600, 3600) },
             FaultKind::Doubles => Fault::Doubles { duration: self.fault_duration(30, 400) },

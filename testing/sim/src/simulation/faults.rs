@@ -7,9 +7,9 @@ use fake_apiserver::Server;
 use fake_apiserver::faults::{After, Rule, RuleId, Verb, Verbs};
 use tokio::sync::watch;
 
-use super::environment::Environment;
-use super::history::{CallFault, Fault, Pick, RequestFault, Side, VmFault, RequestKind};
 use super::connection::ConnectionState;
+use super::environment::Environment;
+use super::history::{CallFault, Fault, Pick, RequestFault, RequestKind, Side, VmFault};
 use super::process::AGENT_PREFIX;
 use crate::oracle::{DEPLOYMENTS, MACHINES, SETS};
 

@@ -4,10 +4,7 @@
 //! nothing more can be left out, the shortest history that still fails is found. Objects are named by a number that
 //! picks one of those that exist at that moment.
 
-#![allow(
-    missing_docs,
-    reason = "the names of the fields and the comments of the variants describe them"
-)]
+#![allow(missing_docs, reason = "the names of the fields and the comments of the variants describe them")]
 
 use std::fmt;
 use std::time::Duration;
@@ -333,13 +330,12 @@ impl fmt::Display for Fault {
             Self::Quota { .. } => f.write_str("the cloud has no capacity")?,
             Self::Omissions { .. } => f.write_str("lists of VMs are incomplete")?,
             Self::Doubles { .. } => f.write_str("half of the creates make two VMs and fail")?,
-            Self::Crash { down } => return write!(f, "the leading process is killed; the next one starts {} s later", down.as_secs()),
+            Self::Crash { down } => {
+                return write!(f, "the leading process is killed; the next one starts {} s later", down.as_secs());
+            }
             Self::Restore { age, down } => {
                 let (age, down) = (age.as_secs(), down.as_secs());
-                return write!(
-                    f,
-                    "the API server is restored to this state {age} s later and is down for {down} s"
-                );
+                return write!(f, "the API server is restored to this state {age} s later and is down for {down} s");
             }
             Self::OtherVersion { version, down } => {
                 let version = match version {

@@ -10,21 +10,21 @@
 
 mod agents;
 mod campaign;
+mod connection;
+mod converged;
 mod draw;
 mod environment;
 mod faults;
 pub mod history;
 mod length;
-mod connection;
 mod objects;
 mod operator;
-mod users;
 mod process;
 mod process_driver;
 mod profile;
 mod record;
-mod converged;
 mod shrink;
+mod users;
 mod versions;
 
 use std::collections::BTreeMap;
@@ -36,12 +36,12 @@ use tokio::time::Instant;
 pub use self::campaign::{Totals, campaign};
 use self::environment::Environment;
 use self::faults::FaultEnd;
-use self::history::{HistoryEntry, EntryKind};
+use self::history::{EntryKind, HistoryEntry};
 pub use self::length::Length;
 pub use self::profile::Profile;
 pub use self::record::{Detail, Record};
 pub use self::shrink::shrink;
-use crate::oracle::{Invariant, Situations, FaultScope, Violation};
+use crate::oracle::{FaultScope, Invariant, Situations, Violation};
 
 /// Maximum time until the cluster converges.
 const CONVERGENCE_TIMEOUT: Duration = Duration::from_hours(3);

@@ -16,7 +16,9 @@ impl Environment {
     /// Sends the requests of a change. Errors are ignored: the object may be gone.
     pub(super) async fn apply(&self, change: Change) {
         match change {
-            Change::Scale { pool, replicas } => self.patch_pool(pool, json!({ "spec": { "replicas": replicas } })).await,
+            Change::Scale { pool, replicas } => {
+                self.patch_pool(pool, json!({ "spec": { "replicas": replicas } })).await
+            }
             Change::ScaleBy { pool, by } => {
                 let object = self.server.object(DEPLOYMENTS, NAMESPACE, &pool_name(pool));
                 let replicas = object.as_ref().and_then(|object| object.pointer("/spec/replicas")?.as_i64());

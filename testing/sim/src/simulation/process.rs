@@ -18,9 +18,9 @@ use runtime::metrics::MetricsError;
 use runtime::{Clock, Metrics, Random, Tasks};
 use tokio::sync::watch;
 
+use super::connection::{Connection, ConnectionState};
 use super::environment::{Environment, Observer, client_spec};
 use super::history::Side;
-use super::connection::{Connection, ConnectionState};
 use super::objects::{NAMESPACE, policy};
 use super::process_driver::{DoubleCreates, Omissions, ProcessDriver, VolumeListener};
 
@@ -134,7 +134,8 @@ impl ProcessClients<'_> {
             Side::Target => (TARGET, &self.target),
         };
         let (observer, clock) = (self.environment.observer.clone(), self.environment.clock.clone());
-        let on_delete = Arc::new(move |machine: &str| observer.update(|oracle| oracle.delete_sent(clock.now(), machine)));
+        let on_delete =
+            Arc::new(move |machine: &str| observer.update(|oracle| oracle.delete_sent(clock.now(), machine)));
         let connection = Connection::new(self.environment.server.service(), state.clone(), on_delete);
         let spec = client_spec(&format!("{agent}-{}{letter}", self.number)).within(DEADLINE);
         let spec = match leadership {

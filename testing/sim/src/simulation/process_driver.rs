@@ -184,7 +184,14 @@ mod tests {
         let cloud = VirtualCloud::new(Config::default(), Arc::new(move || clock.now()), 1);
         cloud.inject(Script::always(Fault::Delay(Duration::from_secs(123))).on(Method::Create));
         let (process, state) = watch::channel(ConnectionState::Open);
-        let driver = ProcessDriver::new(cloud.clone(), state, omissions(0), double_creates(0), Arc::new(|_, _| {}), Arc::new(|| {}));
+        let driver = ProcessDriver::new(
+            cloud.clone(),
+            state,
+            omissions(0),
+            double_creates(0),
+            Arc::new(|_, _| {}),
+            Arc::new(|| {}),
+        );
         let machine: api::Machine = serde_json::from_value(json!({ "metadata": { "name": "m" } })).unwrap();
         let class: api::MachineClass =
             serde_json::from_value(json!({ "metadata": { "name": "c" }, "provider": "virtual", "providerSpec": {} }))

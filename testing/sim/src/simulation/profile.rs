@@ -157,8 +157,9 @@ use ChangeKind::{
     ScaleDownByName,
 };
 use FaultKind::{
-    Calls, Compaction, Crash, LeaderPartition, Doubles, Forbidden, Lag, LostResponsesAndLag, LostResponses, LostDeletes, Omissions,
-    OtherVersion, Partition, Restore, Quota, Requests, StuckDeletions, Vm, Watches, Webhook, Zone,
+    Calls, Compaction, Crash, Doubles, Forbidden, Lag, LeaderPartition, LostDeletes, LostResponses,
+    LostResponsesAndLag, Omissions, OtherVersion, Partition, Quota, Requests, Restore, StuckDeletions, Vm, Watches,
+    Webhook, Zone,
 };
 
 const EVERYTHING: &[(ChangeKind, u32)] = &[
@@ -191,7 +192,10 @@ impl Profile {
             machines: 4,
             duration: Duration::from_mins(40),
             changes: (14, EVERYTHING),
-            faults: (3, &[(LostResponses, 3), (LostResponsesAndLag, 2), (Requests, 2), (Watches, 1), (Lag, 1), (Crash, 2)]),
+            faults: (
+                3,
+                &[(LostResponses, 3), (LostResponsesAndLag, 2), (Requests, 2), (Watches, 1), (Lag, 1), (Crash, 2)],
+            ),
         },
         Self {
             name: "second-thoughts",
@@ -206,7 +210,14 @@ impl Profile {
             changes: (10, &[(ScaleAndBack, 6), (RollAndBack, 2), (Delete, 1), (Pause, 1)]),
             faults: (
                 8,
-                &[(LostDeletes, 5), (LostResponses, 4), (LostResponsesAndLag, 3), (Requests, 2), (Partition, 1), (Lag, 1)],
+                &[
+                    (LostDeletes, 5),
+                    (LostResponses, 4),
+                    (LostResponsesAndLag, 3),
+                    (Requests, 2),
+                    (Partition, 1),
+                    (Lag, 1),
+                ],
             ),
         },
         Self {
@@ -406,7 +417,10 @@ impl Profile {
             machines: 4,
             duration: Duration::from_mins(40),
             changes: (8, &[(Delete, 4), (ForceDelete, 3), (Roll, 2), (RollAndBack, 1), (ScaleAndBack, 2), (Cordon, 1)]),
-            faults: (5, &[(Vm, 3), (LostResponses, 2), (Lag, 1), (Requests, 1), (Partition, 1), (Calls, 1), (Crash, 2)]),
+            faults: (
+                5,
+                &[(Vm, 3), (LostResponses, 2), (Lag, 1), (Requests, 1), (Partition, 1), (Calls, 1), (Crash, 2)],
+            ),
         },
         Self {
             name: "in-place-failures",

@@ -2,7 +2,7 @@ use std::process::Command;
 
 use rstest::rstest;
 
-use super::history::{Change, Fault, RequestFault, Side, Version, VmFault, RequestKind};
+use super::history::{Change, Fault, RequestFault, RequestKind, Side, Version, VmFault};
 use super::*;
 use crate::oracle::Invariant;
 
@@ -85,6 +85,8 @@ fn at(millis: u64, kind: EntryKind) -> HistoryEntry {
 #[case::pods_were_evicted_after_the_cordon_was_reverted("put-back", 400_386)]
 #[case::status_was_written_after_each_eviction_with_lost_responses("second-thoughts", 400_604)]
 #[case::pool_grew_again_during_a_deletion("chaos", 500_803)]
+#[case::scale_down_ignored_pending_deletions("second-thoughts", 600_838)]
+#[case::reverted_annotation_of_a_node_stayed("api-brown-out", 600_261)]
 fn fixed_error_stays_fixed(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed, None);
 }
@@ -94,7 +96,16 @@ fn fixed_error_stays_fixed(#[case] name: &str, #[case] seed: u64) {
 fn reverted_rollout_with_lost_deletes_loses_no_machine() {
     let (side, requests, duration) = (Side::Control, RequestKind::Deletes, Duration::from_secs(263));
     let history = [
-        at(1_504_306, EntryKind::Fault(Fault::Requests { side, requests, how: RequestFault::RequestLost, percent: 100, duration })),
+        at(
+            1_504_306,
+            EntryKind::Fault(Fault::Requests {
+                side,
+                requests,
+                how: RequestFault::RequestLost,
+                percent: 100,
+                duration,
+            }),
+        ),
         at(1_506_461, EntryKind::Change(Change::Roll { pool: 0 })),
         at(1_571_461, EntryKind::Change(Change::RollBack { pool: 0 })),
     ];
@@ -174,7 +185,11 @@ fn objects_of_other_versions_are_continued() {
     ];
     let report = replay(profile("other-versions"), 1, &history, Detail::Timeline).unwrap();
     assert_eq!(report.violation, None);
-    assert!(!lines_with(&report, &["Copying the disks before anything else"]).is_empty(), "{:#?}", report.record.timeline);
+    assert!(
+        !lines_with(&report, &["Copying the disks before anything else"]).is_empty(),
+        "{:#?}",
+        report.record.timeline
+    );
 }
 
 /// Twenty deletes are sent concurrently. They are slow here, so the watch delivers the larger number of replicas before

@@ -4,7 +4,7 @@ use api::names::events::mcm;
 use api::texts::events as messages;
 use api::{Machine, MachineSet, Object};
 use planner::machineset::interest::{DeleteCheck, create_is_valid, delete_is_valid};
-use planner::machineset::{Attempt, MachineCreate, MachineDelete, Member};
+use planner::machineset::{MachineCreate, MachineDelete, Member, Response};
 use planner::{Event, EventType, GuardedPatch};
 use runtime::Key;
 use runtime::client::{ApiError, Effect, ErrorClass, SendCheck};
@@ -75,7 +75,7 @@ impl Executor<'_> {
                 Err(api_error) => RequestResult::Failed(api_error),
             },
             class => {
-                if class.effect() == Effect::None && create.attempt == Attempt::First {
+                if response(class).ends_expectation(create.attempt) {
                     self.manager.counts.expectations.created(&key);
                 }
                 self.emit(&Event {
@@ -143,7 +143,7 @@ impl Executor<'_> {
             return result;
         }
         let WriteError::Api { api_error, .. } = error else { return RequestResult::of(error) };
-        if api_error.class.effect() == Effect::None && delete.attempt == Attempt::First {
+        if response(api_error.class).ends_expectation(delete.attempt) {
             expectations.deleted(uid);
         }
         self.emit(&Event {
@@ -195,6 +195,17 @@ impl Executor<'_> {
 }
 
 impl RequestResult {
+    /// Returns what the result means for the MachineSet.
+    pub(super) fn response(&self) -> Response {
+        match self {
+            Self::Succeeded => Response::Succeeded,
+            Self::NameTaken => Response::NameTaken,
+            Self::Stale => Response::Stale,
+            Self::NotKept | Self::SetChanged | Self::NotLeading => Response::NoEffect,
+            Self::Failed(api_error) => response(api_error.class),
+        }
+    }
+
     fn of(error: WriteError) -> Self {
         match error {
             WriteError::Api { api_error, .. } => Self::Failed(api_error),
@@ -202,6 +213,14 @@ impl RequestResult {
             WriteError::Stale { .. } | WriteError::Deleted(_) => Self::Stale,
             WriteError::NotLeading(_) | WriteError::Missing(_) => Self::NotLeading,
         }
+    }
+}
+
+/// Classifies an error of the API server or of the connection.
+fn response(class: ErrorClass) -> Response {
+    match class.effect() {
+        Effect::None => Response::NoEffect,
+        Effect::Unknown => Response::Unknown,
     }
 }
 

@@ -48,6 +48,34 @@ fn no_more_nodes_are_selected_than_may_be_unavailable() {
 
 /// Shows MD-D22.
 #[test]
+fn rollback_counts_the_node_that_is_still_being_updated() {
+    let mut fixture = DeploymentFixture::settled(4, &in_place("Auto", 0, 1));
+    fixture.use_class("large");
+    fixture.reconcile();
+    for _ in 0..40 {
+        fixture.reconcile();
+        fixture.run_sets();
+        if fixture.size_of("large") == 2 && !selected(&fixture).is_empty() {
+            break;
+        }
+        fixture.run_machines();
+    }
+    assert_eq!((fixture.size_of("large"), selected(&fixture).len()), (2, 1));
+    // The machine controller has seen the selection and is draining the Node, so the label stays after the rollback.
+    let draining = selected(&fixture).remove(0);
+    let condition = json!({ "type": "InPlaceUpdate", "status": "True", "reason": "SelectedForUpdate" });
+    let condition = serde_json::from_value(condition).unwrap();
+    fixture.nodes.get_mut(&draining).unwrap().status.conditions.push(condition);
+    fixture.use_class("small");
+    for _ in 0..4 {
+        fixture.reconcile();
+        fixture.run_sets();
+    }
+    assert_eq!(selected(&fixture), [draining]);
+}
+
+/// Shows MD-D22.
+#[test]
 fn machines_that_are_not_running_are_selected_first() {
     let mut fixture = DeploymentFixture::settled(4, &in_place("Auto", 0, 1));
     let unhealthy = fixture.machines.keys().nth(2).unwrap().clone();

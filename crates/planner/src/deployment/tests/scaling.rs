@@ -70,6 +70,28 @@ fn rounding_deletes_unavailable_machines_first() {
     assert!(fixture.size_of("small") >= 4 && fixture.size_of("small") + fixture.size_of("large") <= 6);
 }
 
+/// Shows MD-S11.
+#[rstest]
+#[case(4)]
+#[case(3)]
+fn scale_down_counts_machines_whose_deletion_is_pending(#[case] replicas: i32) {
+    let mut fixture = mid_roll([4, 0, 1], (5, 7));
+    for set in fixture.sets.values_mut() {
+        // One of the four old Machines is not deleted yet, and two new ones are not created yet.
+        set.spec.replicas = if set.spec.template.spec.class.name == "middle" { 0 } else { 3 };
+    }
+    fixture.edit(|deployment| deployment.spec.replicas = replicas);
+    fixture.reconcile();
+    let new = fixture.size_of("large");
+    assert!(4 + new.max(1) <= replicas + 2, "{new} new Machines and 4 old ones exceed {replicas} and the surge of 2");
+    for _ in 0..20 {
+        fixture.run_sets();
+        fixture.run_machines();
+        fixture.reconcile();
+    }
+    assert_eq!(["small", "middle", "large"].map(|class| fixture.size_of(class)), [0, 0, replicas]);
+}
+
 #[test]
 fn scaling_without_a_rollout_is_one_write() {
     let mut fixture = DeploymentFixture::settled(3, &rolling(1, 0));

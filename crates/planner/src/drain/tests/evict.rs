@@ -56,7 +56,7 @@ fn pod_that_never_terminates_fails_the_drain_until_forced() {
     assert_eq!((cluster.waiting(), cluster.failure()), (vec!["ns/a: terminating".to_owned()], None));
     cluster.until(60);
     assert_eq!(cluster.waiting(), ["ns/a: has terminated, but has finalizer example.com/hold"]);
-    let text = "error when waiting for pod \"a\"/node terminating: context deadline exceeded (it is held by finalizer \
+    let text = "error when waiting for pod \"a\"/node terminating: context deadline exceeded (finalizers: \
                 example.com/hold)";
     assert_eq!(cluster.failure(), Some(text));
     assert_eq!(cluster.drain(), Outcome::Drained(Mode::Force(Cause::Timeout)));

@@ -153,7 +153,8 @@ fn find_node(seen: &Observed<'_>) -> Plan {
         VmState::Known(_) | VmState::Absent | VmState::Deleted { .. } => unknown(),
         // The VM exists, and the driver does not report the name of its Node. The VM can be deleted nevertheless.
         VmState::Failed(failure) if (failure.call, failure.code) == (Call::Status, Code::Uninitialized) => unknown(),
-        // Several VMs have the name of the Machine, so no single Node can be named. A deletion by name removes all of them.
+        // Several VMs have the name of the Machine, so no single Node can be named. A deletion by name removes all of
+        // them.
         VmState::Failed(failure) if (failure.call, failure.code) == (Call::Status, Code::OutOfRange) => {
             begin_vm_deletion_without_node(seen, failure)
         }
@@ -218,7 +219,7 @@ fn delete_vm(seen: &Observed<'_>) -> Plan {
     let class_name = seen.machine.spec.class.name.clone();
     match seen.class {
         Presence::Absent => return blocked_vm_deletion(seen, Reason::ClassMissing(class_name), Awaited::Class),
-        Presence::Undecodable(_) => {
+        Presence::Undecodable(()) => {
             return blocked_vm_deletion(seen, Reason::ClassUndecodable(class_name), Awaited::Class);
         }
         Presence::Present(_) => {}
@@ -284,7 +285,7 @@ fn delete_node(seen: &Observed<'_>, facts: &Facts<'_>) -> Plan {
             }
         },
         // The Node exists and has the controller's finalizer. Without the Machine it could never be deleted.
-        Target::Cluster { node: Presence::Undecodable(_), .. } => return undecodable_node(seen, facts),
+        Target::Cluster { node: Presence::Undecodable(()), .. } => return undecodable_node(seen, facts),
         Target::Cluster { node: Presence::Absent, .. } | Target::None => return end_without_node(seen, facts),
     };
     let name = node.name().to_owned();
@@ -321,7 +322,7 @@ pub(super) fn is_node_done(seen: &Observed<'_>, facts: &Facts<'_>) -> bool {
         Target::Cluster { node: Presence::Present(node), .. } => {
             !assignment(seen, node).is_own() || (node.is_deleting() && node::release(node).is_none())
         }
-        Target::Cluster { node: Presence::Undecodable(_), .. } => false,
+        Target::Cluster { node: Presence::Undecodable(()), .. } => false,
         Target::Cluster { node: Presence::Absent, .. } | Target::None => {
             !matches!(absence(seen, facts, Stage::DeleteNode), Absence::Unconfirmed(_))
         }

@@ -113,9 +113,9 @@ fn failed_lookup_is_retried_and_reported_once() {
 
 /// Shows MC-D6a.
 #[rstest]
-#[case::a_refusal_is_an_answer(Some(Persistence::Permanent), false, Duration::ZERO)]
-#[case::force_waits_for_nobody(Some(Persistence::Transient), true, Duration::ZERO)]
-#[case::nobody_waits_for_ever(Some(Persistence::Transient), false, Duration::from_hours(2))]
+#[case::error_is_permanent(Some(Persistence::Permanent), false, Duration::ZERO)]
+#[case::force_is_requested(Some(Persistence::Transient), true, Duration::ZERO)]
+#[case::timeout_has_passed(Some(Persistence::Transient), false, Duration::from_hours(2))]
 fn deletion_continues_when_lookups_fail_for_too_long(
     #[case] mute: Option<Persistence>,
     #[case] force: bool,
@@ -169,8 +169,8 @@ fn no_lookup_is_made_without_a_node_name() {
 /// The Node is in the cache, and writes to the target cluster fail.
 /// Shows MC-D6c.
 #[rstest]
-#[case::for_as_long_as_a_drain_may_take(false, Duration::from_hours(2))]
-#[case::twice_if_force_is_asked_for(true, Duration::from_secs(5))]
+#[case::for_the_drain_timeout(false, Duration::from_hours(2))]
+#[case::twice_if_force_is_requested(true, Duration::from_secs(5))]
 fn machine_is_deleted_when_node_removal_keeps_failing(#[case] force: bool, #[case] after: Duration) {
     let mut fixture = MachineFixture::running();
     fixture.delete();

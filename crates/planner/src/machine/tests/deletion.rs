@@ -85,7 +85,7 @@ fn machine_is_deleted_without_the_node_of_another() {
 /// Shows MC-W43.
 #[rstest]
 #[case::nothing("")]
-#[case::an_id_that_proves_nothing("m-3")]
+#[case::id_of_no_vm("m-3")]
 fn disputed_node_is_never_drained_and_delays_the_deletion(#[case] on_node: &str) {
     let mut fixture = disputed(on_node);
     fixture.settle();
@@ -348,7 +348,7 @@ fn machine_whose_class_never_existed_can_be_deleted() {
 
 /// Shows MC-W73.
 #[rstest]
-#[case::written_down(json!({ "spec": { "providerID": "vm:///m-1" } }))]
+#[case::recorded(json!({ "spec": { "providerID": "vm:///m-1" } }))]
 #[case::linked(json!({ "metadata": { "labels": { "node": "node-1" } } }))]
 #[case::tried(json!({ "status": { "currentStatus": { "phase": "CrashLoopBackOff" }, "lastOperation": { "errorCode": "DeadlineExceeded" } } }))]
 fn machine_that_may_have_a_vm_stays_without_its_class(#[case] evidence: serde_json::Value) {
@@ -398,9 +398,9 @@ fn deletion_ends_the_preservation() {
 
 /// Shows MC-W14.
 #[rstest]
-#[case::no_longer_wanted("Running", "True", TerminationReason::ScaleDown)]
+#[case::scaled_down("Running", "True", TerminationReason::ScaleDown)]
 #[case::failed("Failed", "True", TerminationReason::Unhealthy)]
-#[case::marked_while_ill("Terminating", "Unknown", TerminationReason::Unhealthy)]
+#[case::marked_while_unhealthy("Terminating", "Unknown", TerminationReason::Unhealthy)]
 #[case::marked_while_well("Terminating", "True", TerminationReason::ScaleDown)]
 fn node_condition_names_the_reason_of_the_deletion(
     #[case] phase: &str,
@@ -467,7 +467,7 @@ fn machine_without_driver_or_vm_request_is_deleted(#[case] status: serde_json::V
 
 /// Shows MC-W73.
 #[rstest]
-#[case::written_down(json!({ "spec": { "providerID": "vm:///m-1" } }))]
+#[case::recorded(json!({ "spec": { "providerID": "vm:///m-1" } }))]
 #[case::tried(json!({ "status": { "currentStatus": { "phase": "CrashLoopBackOff" }, "lastOperation": { "errorCode": "DeadlineExceeded" } } }))]
 fn machine_that_may_have_a_vm_stays_without_its_driver(#[case] evidence: serde_json::Value) {
     let mut fixture = MachineFixture::new();
@@ -638,7 +638,7 @@ fn machine_is_deleted_by_name_if_its_status_call_keeps_failing(
 /// Shows MC-S9.
 #[rstest]
 #[case::deleted_at_once(false)]
-#[case::seen_without_its_class_before(true)]
+#[case::reported_without_its_class_before(true)]
 fn machine_stays_if_a_lost_create_may_have_left_a_vm(#[case] seen_before: bool) {
     let mut fixture = MachineFixture::new();
     fixture.reconcile();

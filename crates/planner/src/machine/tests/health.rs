@@ -316,7 +316,7 @@ fn health_timeout_of_the_machine_overrides_the_flag() {
 #[rstest]
 #[case::running("Running")]
 #[case::pending("Pending")]
-#[case::ill("Unknown")]
+#[case::unhealthy("Unknown")]
 fn undecodable_node_changes_nothing(#[case] phase: &str) {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!(phase));
@@ -328,7 +328,7 @@ fn undecodable_node_changes_nothing(#[case] phase: &str) {
 #[rstest]
 #[case::running("Running")]
 #[case::pending("Pending")]
-#[case::ill("Unknown")]
+#[case::unhealthy("Unknown")]
 #[case::updating("InPlaceUpdating")]
 fn no_machine_is_marked_failed_while_frozen(#[case] phase: &str) {
     let mut fixture = MachineFixture::running();

@@ -70,8 +70,8 @@ fn written(fixture: &MachineFixture) -> Option<(String, String)> {
 #[case::succeeded("ReadyForUpdate", "cs+", Some(SUCCESSFUL))]
 #[case::failed("ReadyForUpdate", "cs-", Some(FAILED))]
 #[case::succeeded_in_the_end("UpdateFailed", "cs+", Some(SUCCESSFUL))]
-#[case::succeeded_and_said_so("UpdateSuccessful", "cs+", None)]
-#[case::failed_and_said_so("UpdateFailed", "cs-", None)]
+#[case::success_is_reported("UpdateSuccessful", "cs+", None)]
+#[case::failure_is_reported("UpdateFailed", "cs-", None)]
 #[case::no_longer_a_candidate("ReadyForUpdate", "s+", None)]
 fn labels_advance_the_condition(#[case] reason: &str, #[case] labels: &str, #[case] said: Option<(&str, &str)>) {
     let fixture = fixture(reason, labels);

@@ -98,9 +98,9 @@ fn invalid_record_and_invalid_entry_are_reported() {
 /// Shows MC-W30.
 #[rstest]
 #[case::running("Running")]
-#[case::ill("Unknown")]
+#[case::unhealthy("Unknown")]
 #[case::failed("Failed")]
-#[case::still_being_made("CrashLoopBackOff")]
+#[case::being_created("CrashLoopBackOff")]
 fn machine_is_deleted_with_its_node(#[case] phase: &str) {
     let mut fixture = MachineFixture::running();
     fixture.edit(|m| m["status"]["currentStatus"]["phase"] = json!(phase));
@@ -146,7 +146,7 @@ fn machine_stays_when_its_deleting_node_is_not_managed() {
 #[rstest]
 #[case::its_own_vm("vm:///m-1", true)]
 #[case::the_others_vm("vm:///m-2", false)]
-#[case::nobody_knows("", false)]
+#[case::vm_is_unknown("", false)]
 fn shared_node_is_changed_only_by_the_machine_with_its_vm(#[case] on_node: &str, #[case] acts: bool) {
     let mut fixture = MachineFixture::running();
     let rival: Machine = read(json!({ "metadata": { "name": "m-2" }, "spec": { "providerID": "vm:///m-2" } }));

@@ -47,7 +47,7 @@ fn foreign_node_is_not_adopted_when_a_driver_names_it(#[case] node: Value) {
 
 /// Shows MC-S4.
 #[test]
-fn machine_fails_after_its_creation_timeout_if_its_node_is_foreign() {
+fn machine_fails_at_creation_timeout_if_its_node_is_foreign() {
     let mut fixture = MachineFixture::new();
     fixture.settle();
     fixture.register("True");

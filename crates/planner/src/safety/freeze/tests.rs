@@ -16,24 +16,24 @@ fn probe(target: Connection, now: i64) -> Probe {
 
 /// Checks the connection to the target cluster at each of these seconds, and returns the changes.
 fn follow_target(looks: &[(i64, Connection)]) -> (State, Vec<(i64, &'static str)>) {
-    let (policy, mut state, mut told) = (SafetyPolicy::default(), State::default(), Vec::new());
+    let (policy, mut state, mut changes) = (SafetyPolicy::default(), State::default(), Vec::new());
     for (now, line) in looks {
         let judgement = state.evaluate(&probe(line.clone(), *now), &policy);
         match &judgement.transition {
             Transition::None => {}
-            Transition::Froze(frozen) => told.push((*now, frozen.cause.label())),
-            Transition::Unfroze(_) => told.push((*now, "thawed")),
+            Transition::Froze(frozen) => changes.push((*now, frozen.cause.label())),
+            Transition::Unfroze(_) => changes.push((*now, "thawed")),
         }
         state = judgement.state;
     }
-    (state, told)
+    (state, changes)
 }
 
 #[test]
 fn silence_freezes_until_the_watch_is_established() {
     let looks = [0, 6, 12, 18, 24, 29, 30].map(|now| (now, Connection::Unreachable));
-    let (state, told) = follow_target(&looks);
-    assert_eq!(told, [(30, "silence")]);
+    let (state, changes) = follow_target(&looks);
+    assert_eq!(changes, [(30, "silence")]);
     assert_eq!(state.frozen().unwrap().disconnected_since, at(0), "the freeze begins with the first failure");
     let thawed = state.evaluate(&probe(Connection::Watching, 100), &SafetyPolicy::default());
     assert!(matches!(thawed.transition, Transition::Unfroze(_)));
@@ -50,8 +50,8 @@ fn timer_restarts_when_the_server_responds() {
         (26, Connection::Unreachable),
         (50, Connection::Unreachable),
     ];
-    let (state, told) = follow_target(&looks);
-    assert_eq!(told, [], "one failed probe after a recovery does not freeze");
+    let (state, changes) = follow_target(&looks);
+    assert_eq!(changes, [], "one failed probe after a recovery does not freeze");
     let frozen = state.evaluate(&probe(Connection::Unreachable, 56), &SafetyPolicy::default());
     assert!(matches!(frozen.transition, Transition::Froze(_)));
 }
@@ -64,8 +64,8 @@ fn any_response_ends_the_silence() {
         // A response arrives each time just before the silence would last too long, until the refusal lasts too long.
         let looks: Vec<_> =
             (0..300).map(|now| (now, if now % 30 == 29 { answer() } else { Connection::Unreachable })).collect();
-        let (state, told) = follow_target(&looks);
-        assert_eq!(told, [], "{why:?} is a response");
+        let (state, changes) = follow_target(&looks);
+        assert_eq!(changes, [], "{why:?} is a response");
         // Without a response the same silence is too long.
         let silent = state.evaluate(&probe(Connection::Unreachable, 300), &SafetyPolicy::default()).state;
         let frozen = silent.evaluate(&probe(Connection::Unreachable, 330), &SafetyPolicy::default()).transition;
@@ -76,9 +76,9 @@ fn any_response_ends_the_silence() {
 /// Shows MC-W27.
 #[test]
 fn refused_watch_freezes_after_minutes() {
-    let (state, told) =
+    let (state, changes) =
         follow_target(&[(0, answers(0)), (299, answers(0)), (300, answers(0)), (400, Connection::Watching)]);
-    assert_eq!(told, [(300, "refusal"), (400, "thawed")]);
+    assert_eq!(changes, [(300, "refusal"), (400, "thawed")]);
     assert_eq!(state, State::default());
 }
 
@@ -91,8 +91,8 @@ fn freeze_ends_only_when_the_watch_is_established() {
         (70, answers(0)),
         (75, Connection::Watching),
     ];
-    let (_, told) = follow_target(&looks);
-    assert_eq!(told, [(30, "silence"), (75, "thawed")]);
+    let (_, changes) = follow_target(&looks);
+    assert_eq!(changes, [(30, "silence"), (75, "thawed")]);
 }
 
 #[test]

@@ -147,7 +147,7 @@ fn vm_is_skipped_when_its_machine_was_not_looked_up() {
 #[rstest]
 #[case::new(json!({}), Owner::Undetermined)]
 #[case::failing(json!({ "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "CrashLoopBackOff" } } }), Owner::Undetermined)]
-#[case::nothing_written_down(json!({ "status": { "currentStatus": { "phase": "Failed" } } }), Owner::Undetermined)]
+#[case::nothing_recorded(json!({ "status": { "currentStatus": { "phase": "Failed" } } }), Owner::Undetermined)]
 #[case::going(json!({ "metadata": { "deletionTimestamp": "2026-01-01T00:00:00Z" }, "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "Terminating" } } }), Owner::Undetermined)]
 #[case::running(json!({ "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "Running" } } }), has("p"))]
 #[case::failed(json!({ "spec": { "providerID": "p" }, "status": { "currentStatus": { "phase": "Failed" } } }), has("p"))]
@@ -355,10 +355,10 @@ fn report_of_500000_vms_names_a_count_and_ten_examples() {
         (format!("vm-{n:06}").into(), why)
     };
     let findings = Findings { skipped: (0..500_000).map(skipped).collect(), ..Findings::default() };
-    let told: Vec<String> = findings.skipped_by_reason().iter().map(ToString::to_string).collect();
-    assert_eq!(told.len(), 2, "one sentence for each reason");
-    assert!(told[0].starts_with("VM vm-000000 has no Machine and is not deleted: "), "{}", told[0]);
-    let many = &told[1];
+    let texts: Vec<String> = findings.skipped_by_reason().iter().map(ToString::to_string).collect();
+    assert_eq!(texts.len(), 2, "one sentence for each reason");
+    assert!(texts[0].starts_with("VM vm-000000 has no Machine and is not deleted: "), "{}", texts[0]);
+    let many = &texts[1];
     assert!(many.starts_with("499999 VMs have no Machine and are not deleted (vm-000001, "), "{many}");
     assert!(many.contains("vm-000010 and 499989 more): 499999 of 500000 VMs"), "{many}");
     assert!(many.len() < 300, "{many}");
@@ -381,12 +381,12 @@ fn report_of_500000_vms_names_a_count_and_ten_examples() {
     12,
     "12 VMs have no Machine and are not deleted (vm-00, vm-01, vm-02, vm-03, vm-04, vm-05, vm-06, vm-07, vm-08, vm-09 and 2 more): "
 )]
-fn recently_suspected_vms_are_counted(#[case] count: usize, #[case] told: &str) {
+fn recently_suspected_vms_are_counted(#[case] count: usize, #[case] texts: &str) {
     let young = |n: usize| (format!("vm-{n:02}").into(), Skipped::TooRecent { until: at(3) });
     let findings = Findings { skipped: (0..count).map(young).collect(), ..Findings::default() };
     let group = findings.too_recent().unwrap();
     assert_eq!(group.count(), count);
-    assert!(group.to_string().starts_with(told), "{group}");
+    assert!(group.to_string().starts_with(texts), "{group}");
 }
 
 fn listed(entries: impl Iterator<Item = usize>) -> BTreeMap<ProviderId, MachineName> {

@@ -58,8 +58,8 @@ async fn list_is_rejected_when_an_item_has_no_name() {
             format!(r#"{{"metadata":{{"resourceVersion":"9"}},"items":[{{"metadata":{{"name":"a"}}}},{nameless}]}}"#);
         let (server, _) = server(200, body.leak(), &Settings::default());
         let error = list(&server, FIRST).await.unwrap_err();
-        let told = "the API server's answer could not be read: 1 of 2 items of a list have no name";
-        assert_eq!(error.to_string(), told, "{nameless}");
+        let expected = "failed to decode the response of the API server: 1 of 2 items of a list have no name";
+        assert_eq!(error.to_string(), expected, "{nameless}");
     }
 }
 

@@ -13,7 +13,7 @@ use super::super::{Cache, CacheBuilder, Caches, Delta, Removal, Watch};
 use super::*;
 use crate::Tasks;
 
-mod away;
+mod outages;
 
 /// One response of the scripted server.
 enum Answer {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-mod put_back;
+mod restored;
 
 const BY_COLOUR: Index<ConfigMap> =
     Index::new("by-colour", |map| map.data.iter().filter_map(|data| data.get("colour").cloned()).collect());
@@ -404,7 +404,7 @@ enum Move {
     /// The oldest outstanding response arrives.
     Answer,
     /// The watch delivers this many events.
-    Hear(u8),
+    Deliver(u8),
     /// A list that is this many versions old, but not older than the cache.
     List(u8),
 }
@@ -412,9 +412,9 @@ enum Move {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Who {
     Others,
-    Us,
+    This,
     /// This client writes it; the watch event may precede the response.
-    UsSlowly,
+    ThisSlowly,
 }
 
 impl ServerHistory {
@@ -452,12 +452,12 @@ impl ServerHistory {
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
-    let who = || prop_oneof![2 => Just(Who::Others), 1 => Just(Who::Us), 1 => Just(Who::UsSlowly)];
+    let who = || prop_oneof![2 => Just(Who::Others), 1 => Just(Who::This), 1 => Just(Who::ThisSlowly)];
     let one = prop_oneof![
         4 => (0u8..3, who()).prop_map(|(name, who)| Move::Write { name, who }),
         2 => (0u8..3, who()).prop_map(|(name, who)| Move::Delete { name, who }),
         2 => Just(Move::Answer),
-        3 => (1u8..4).prop_map(Move::Hear),
+        3 => (1u8..4).prop_map(Move::Deliver),
         1 => (0u8..6).prop_map(Move::List),
     ];
     prop::collection::vec(one, 1..60)
@@ -469,9 +469,9 @@ proptest! {
     fn own_writes_are_kept_in_any_order_of_events(moves in moves()) {
         let (mut server, mut store) = (ServerHistory::default(), store());
         let mut position = 0;
-        let mut ours: BTreeMap<String, u64> = BTreeMap::new();
+        let mut own: BTreeMap<String, u64> = BTreeMap::new();
         list(&mut store, 0, vec![]);
-        let hear = |server: &ServerHistory, store: &mut Store<ConfigMap>, position: &mut u64, events: usize| {
+        let deliver = |server: &ServerHistory, store: &mut Store<ConfigMap>, position: &mut u64, events: usize| {
             let next = server.history.iter().filter(|(at, ..)| at > position).take(events).cloned().collect::<Vec<_>>();
             for (at, map, ended) in next {
                 *position = at;
@@ -487,8 +487,8 @@ proptest! {
                     let answer = (name.clone(), server.write(&name), false);
                     match who {
                         Who::Others => {}
-                        Who::Us => arrived.push(answer),
-                        Who::UsSlowly => answers.push_back(answer),
+                        Who::This => arrived.push(answer),
+                        Who::ThisSlowly => answers.push_back(answer),
                     }
                 }
                 Move::Delete { name, who } => {
@@ -496,12 +496,12 @@ proptest! {
                     let answer = server.delete(&name).map(|answer| (name, answer, true));
                     match who {
                         Who::Others => {}
-                        Who::Us => arrived.extend(answer),
-                        Who::UsSlowly => answers.extend(answer),
+                        Who::This => arrived.extend(answer),
+                        Who::ThisSlowly => answers.extend(answer),
                     }
                 }
                 Move::Answer => arrived.extend(answers.pop_front()),
-                Move::Hear(events) => hear(&server, &mut store, &mut position, usize::from(events)),
+                Move::Deliver(events) => deliver(&server, &mut store, &mut position, usize::from(events)),
                 Move::List(age) => {
                     position = position.max(server.version.saturating_sub(u64::from(age)));
                     let items = server.at(position);
@@ -513,12 +513,12 @@ proptest! {
                     delete(&mut store, &name, answer.metadata.uid.as_deref().unwrap());
                 } else {
                     let at = number(answer.metadata.resource_version.as_deref().unwrap()).unwrap();
-                    let newest = ours.entry(name).or_default();
+                    let newest = own.entry(name).or_default();
                     *newest = at.max(*newest);
                     write(&mut store, answer);
                 }
             }
-            for (name, at) in &ours {
+            for (name, at) in &own {
                 let deleted_since = server.history.iter().any(|(when, map, ended)| {
                     *ended && when > at && map.metadata.name.as_ref() == Some(name)
                 });
@@ -528,7 +528,7 @@ proptest! {
                 }
             }
         }
-        hear(&server, &mut store, &mut position, usize::MAX);
+        deliver(&server, &mut store, &mut position, usize::MAX);
         let cached: Vec<ConfigMap> = store.whole().map(|map| ConfigMap::clone(map)).collect();
         let real: Vec<ConfigMap> = server.now.values().cloned().collect();
         prop_assert_eq!(cached, real);

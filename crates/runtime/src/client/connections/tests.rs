@@ -219,11 +219,7 @@ async fn a_server_that_allows_few_streams_gets_more_connections() {
     let mut watches = vec![watch(&connections).await];
     settle().await; // its settings have arrived
     for _ in 0..29 {
-        watches.push(
-            tokio::time::timeout(Duration::from_secs(5), watch(&connections))
-                .await
-                .expect("the watch hangs"),
-        );
+        watches.push(tokio::time::timeout(Duration::from_secs(5), watch(&connections)).await.expect("the watch hangs"));
     }
     assert!(fake.most_streams().iter().all(|most| *most <= 10), "{:?}", fake.most_streams());
 }

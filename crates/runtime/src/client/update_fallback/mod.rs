@@ -1,6 +1,6 @@
 //! Replaces a patch by get and update if the permission to patch is missing.
 //!
-//! All changes to objects are patches: one request that contains only our own fields. But many roles were written for a
+//! All changes to objects are patches: one request that contains only the changed fields. But many roles were written for a
 //! controller that updates whole objects, and grant `get` and `update` instead of `patch`. In that case the same change
 //! is made by reading the object, applying the patch, and updating the object. Callers do not notice the difference.
 //!

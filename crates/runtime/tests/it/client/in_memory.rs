@@ -10,7 +10,7 @@ use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Node};
 use kube::Api;
 use kube::api::{ListParams, ObjectMeta, Patch, PatchParams, PostParams, WatchEvent, WatchParams};
 use runtime::client::{
-    ApiError, Connection, Effect, Obstacle, Place, RequiredKind, ErrorClass, Source, Waited, check_ready, in_process,
+    ApiError, Connection, Effect, ErrorClass, Obstacle, Place, RequiredKind, Source, Waited, check_ready, in_process,
     wait_until_ready,
 };
 use runtime::{Clock, Metrics, Random};

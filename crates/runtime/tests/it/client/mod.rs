@@ -58,7 +58,10 @@ async fn two_hundred_watches_use_three_connections() {
     let seen = server.seen();
     assert!(seen.iter().all(|seen| seen.version == Some(Version::HTTP_2)), "{seen:?}");
     assert!(seen.iter().all(|seen| seen.most <= 80), "{seen:?}");
-    assert!(seen.iter().all(|seen| seen.watches == 0 || seen.calls == 0), "a write shared a connection with watches: {seen:?}");
+    assert!(
+        seen.iter().all(|seen| seen.watches == 0 || seen.calls == 0),
+        "a write shared a connection with watches: {seen:?}"
+    );
     let with_watches = seen.iter().filter(|seen| seen.watches > 0).count();
     assert_eq!((with_watches, seen.len()), (3, 4), "{seen:?}");
     drop(watches);
@@ -136,7 +139,7 @@ async fn client_certificate_is_sent_and_reloaded() {
         server.file("c.crt", &certificate);
         server.file("c.key", &key);
     };
-    write(issued_by(&authority(), "a stranger"));
+    write(issued_by(&authority(), "unknown CA"));
     let api = config_maps(&server.connection("client-certificate: c.crt, client-key: c.key"), &spec());
     assert!(api.get("a").await.is_err(), "a certificate of an unknown CA was accepted");
     write(issued_by(&server.authority, "a friend"));

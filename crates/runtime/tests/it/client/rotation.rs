@@ -14,7 +14,7 @@ use kube::Api;
 use kube::api::{WatchEvent, WatchParams};
 use parking_lot::Mutex;
 use rstest::rstest;
-use runtime::client::{Connection, InCluster, ErrorClass, Source};
+use runtime::client::{Connection, ErrorClass, InCluster, Source};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use tempfile::TempDir;
@@ -158,8 +158,7 @@ impl Watch {
     }
 
     async fn hears(&mut self, version: &str) {
-        let event =
-            tokio::time::timeout(TIMEOUT, self.0.try_next()).await.expect("the watch timed out").unwrap();
+        let event = tokio::time::timeout(TIMEOUT, self.0.try_next()).await.expect("the watch timed out").unwrap();
         let Some(WatchEvent::Bookmark(bookmark)) = event else { panic!("the watch has ended: {event:?}") };
         assert_eq!(bookmark.metadata.resource_version, version);
     }

@@ -1,8 +1,8 @@
-//! A life in which everything happens that needs a permission.
+//! A scenario that needs every permission.
 //!
-//! It looks at the world as an administrator; the programs whose permissions are tried have identities of their own. It has three acts:
-//! pools come up; while nobody is in charge, things are done that nobody sees; and under the next in charge everything else
-//! happens, each flow in a pool of its own and all at the same time.
+//! The scenario acts as an administrator; the programs have identities of their own. It has three parts: pools are
+//! created; objects are changed while no controller runs; and after the restart all other flows run in parallel, each
+//! in a separate pool.
 
 mod budgets;
 mod failures;
@@ -16,20 +16,20 @@ use super::objects::{Strategy, account, class, deployment, machine, machine_set,
 use super::programs::Programs;
 use super::trial_cluster::{TrialCluster, merge, name, text};
 
-/// A life in one namespace.
+/// A scenario in one namespace.
 pub(super) struct Scenario<'a> {
     pub(super) cluster: TrialCluster<'a>,
 }
 
 impl Scenario<'_> {
-    /// The first act. Each machine gets a token, each node a template.
-    pub(super) async fn come_up(&self) -> anyhow::Result<()> {
+    /// The first part: each Machine gets a bootstrap token, each Node a template.
+    pub(super) async fn create_pools(&self) -> anyhow::Result<()> {
         let cluster = &self.cluster;
-        // Another trial may have told something here.
+        // Events of another trial may exist.
         cluster.delete_all("events").await?;
         let (small, other, slow) = (class("small", "300ms"), class("other", "300ms"), class("slow", "5s"));
         cluster.make(vec![account(cluster.trial), user_data(), small, other, slow]).await?;
-        cluster.make(vec![with_short_memory(deployment("fleet", 2, Strategy::Rolling))]).await?;
+        cluster.make(vec![without_history(deployment("fleet", 2, Strategy::Rolling))]).await?;
         let one = |name, strategy| deployment(name, 1, strategy);
         cluster
             .make(vec![
@@ -38,7 +38,7 @@ impl Scenario<'_> {
                 one("again", Strategy::Recreate),
                 one("auto", Strategy::InPlace("Auto")),
                 one("manual", Strategy::InPlace("Manual")),
-                impatient(one("ill", Strategy::Rolling)),
+                with_short_health_timeout(one("ill", Strategy::Rolling)),
                 machine_set("spare", 1),
                 machine(&cluster.named("stray"), "stray", "small"),
             ])
@@ -50,41 +50,41 @@ impl Scenario<'_> {
             }
             Ok(())
         })?;
-        // Whoever takes over now has to look its token up.
+        // After a restart, the controller must look up the token of this Machine.
         cluster.make(vec![machine(&cluster.named("late"), "late", "slow")]).await?;
         cluster
-            .until("the late one has a VM", async || {
+            .until("Machine late has a VM", async || {
                 let late = cluster.of("machines", "late").await?;
                 Ok(late.iter().any(|machine| !text(machine, "/spec/providerID").is_empty()))
             })
             .await
     }
 
-    /// Between the acts: nobody is in charge.
-    pub(super) async fn meddle(&self) -> anyhow::Result<()> {
-        self.make_a_crowd(0).await?;
-        self.lose_a_machine().await
+    /// Between the parts: no controller is running.
+    pub(super) async fn change_without_controllers(&self) -> anyhow::Result<()> {
+        self.create_surplus(0).await?;
+        self.orphan_a_vm().await
     }
 
-    /// The second act.
-    pub(super) async fn unfold(&self, programs: &Programs) -> anyhow::Result<()> {
+    /// The second part.
+    pub(super) async fn run_all(&self, programs: &Programs) -> anyhow::Result<()> {
         tokio::try_join!(
             self.roll_past_a_budget(),
             self.force(),
-            self.freeze_and_thaw(programs),
+            self.freeze_and_unfreeze(programs),
             self.pause_and_roll_back(),
             self.recreate(),
             self.update_in_place("auto"),
             self.update_in_place("manual"),
-            self.fall_ill(),
-            self.collect_what_is_lost(),
-            self.wish_and_scale(),
+            self.report_unhealthy(),
+            self.delete_orphans(),
+            self.preserve_and_scale(),
             self.release(),
         )
         .map(drop)
     }
 
-    /// Everything goes. What is still needed is kept by its finalizer.
+    /// Deletes everything. Finalizers protect objects that are in use.
     pub(super) async fn go(&self) -> anyhow::Result<()> {
         let cluster = &self.cluster;
         let ours = ["machinedeployments", "machinesets", "machines", "machineclasses", "secrets"];
@@ -92,14 +92,15 @@ impl Scenario<'_> {
         for plural in users {
             cluster.delete_all(plural).await?;
         }
-        // A class is held from when its first machine was seen. One that was made a moment ago has to be seen before its class goes.
-        cluster.until("the classes of all machines are held", async || self.are_classes_held().await).await?;
+        // A MachineClass gets its finalizer when a Machine that uses it is observed. That must happen before the class
+        // is deleted.
+        cluster.until("the MachineClasses of all Machines have finalizers", async || self.are_classes_held().await).await?;
         for plural in used.iter().chain(&["pods", "persistentvolumeclaims", "persistentvolumes"]) {
             cluster.delete_all(plural).await?;
         }
         for plural in ours.iter().chain(&["nodes", "persistentvolumeclaims", "persistentvolumes"]) {
             cluster
-                .until(&format!("no {plural} are left"), async || Ok(cluster.list(plural).await?.is_empty()))
+                .until(&format!("all {plural} are deleted"), async || Ok(cluster.list(plural).await?.is_empty()))
                 .await?;
         }
         Ok(())
@@ -114,7 +115,7 @@ impl Scenario<'_> {
         Ok(machines.iter().all(is_held))
     }
 
-    /// A pod of this trial.
+    /// Returns a pod of this trial.
     fn pod(&self, name: &str, node: &str) -> Value {
         super::objects::pod(name, node, self.cluster.trial)
     }
@@ -135,16 +136,16 @@ impl Scenario<'_> {
     }
 }
 
-/// Keeps no old sets.
-fn with_short_memory(mut deployment: Value) -> Value {
+/// Keeps no old MachineSets.
+fn without_history(mut deployment: Value) -> Value {
     if let Some(spec) = deployment.get_mut("spec") {
         merge(spec, json!({ "revisionHistoryLimit": 0 }));
     }
     deployment
 }
 
-/// Gives a machine up soon.
-fn impatient(mut deployment: Value) -> Value {
+/// Sets a short health timeout.
+fn with_short_health_timeout(mut deployment: Value) -> Value {
     if let Some(spec) = deployment.pointer_mut("/spec/template/spec") {
         merge(spec, json!({ "healthTimeout": "2s" }));
     }

@@ -1,4 +1,4 @@
-//! More machines than anybody can have meant, and machines that are asked to go by name.
+//! Overshoot of a MachineSet, and deletion of a named Machine.
 
 use std::time::Duration;
 
@@ -12,16 +12,16 @@ use super::super::required_steps::is_done;
 use super::super::trial_cluster::{merge, name, reason, text};
 use super::Scenario;
 
-/// When a script concludes that its machines were deleted again, and how often it tries.
-const STUBBORN: Duration = Duration::from_secs(15);
+/// Pause between two attempts to create surplus Machines, and the number of attempts.
+const ATTEMPT_INTERVAL: Duration = Duration::from_secs(15);
 const ATTEMPTS: usize = 8;
 
-/// What the manager says of a request to thaw that it gives to a set.
-const HAND_DOWN: &str = "copy the unfreeze annotation";
+/// Log text of the manager when it copies the unfreeze annotation to a MachineSet.
+const COPY_UNFREEZE: &str = "copy the unfreeze annotation";
 
 impl Scenario<'_> {
-    /// Somebody's script makes machines for a set.
-    pub(super) async fn make_a_crowd(&self, attempt: usize) -> anyhow::Result<()> {
+    /// Creates Machines that a MachineSet adopts.
+    pub(super) async fn create_surplus(&self, attempt: usize) -> anyhow::Result<()> {
         let model = self.cluster.some("crowd").await?;
         let at = |pointer: &str| model.pointer(pointer).cloned().unwrap_or_default();
         for n in 0..6 {
@@ -40,61 +40,62 @@ impl Scenario<'_> {
         Ok(())
     }
 
-    /// The set is frozen, with its deployment, and thaws by itself when the crowd is gone, or when somebody says so. Then the
-    /// autoscaler asks for a machine by its name.
-    pub(super) async fn freeze_and_thaw(&self, programs: &Programs) -> anyhow::Result<()> {
+    /// The MachineSet and its MachineDeployment are frozen. They are unfrozen when the surplus is deleted, or by the
+    /// annotation. Then the autoscaler deletes a named Machine.
+    pub(super) async fn freeze_and_unfreeze(&self, programs: &Programs) -> anyhow::Result<()> {
         let cluster = &self.cluster;
         let is_done =
             |required_step: &str| anyhow::Ok(programs.said()?.iter().any(|said| is_done(said, required_step)));
         let is_frozen = || anyhow::Ok(is_done("=\"freeze MachineSet")? && is_done("=\"freeze MachineDeployment")?);
-        // A set that is very quick has deleted them before anybody counted; the script does not give up.
+        // A fast MachineSet controller may delete the surplus before it is counted, so the attempt is repeated.
         for attempt in 1..=ATTEMPTS {
             let begin = Instant::now();
-            while begin.elapsed() < STUBBORN && !is_frozen()? {
+            while begin.elapsed() < ATTEMPT_INTERVAL && !is_frozen()? {
                 sleep(Duration::from_millis(200)).await;
             }
             if is_frozen()? {
                 break;
             }
-            self.make_a_crowd(attempt).await?;
+            self.create_surplus(attempt).await?;
         }
-        ensure!(is_frozen()?, "however many machines were made, nobody froze their set and its deployment");
+        ensure!(is_frozen()?, "the MachineSet and its MachineDeployment were never frozen");
         cluster.until_settled("crowd", "small", 1).await?;
         let is_free =
             |object: &Value| text(object, "/metadata/labels/freeze").is_empty() && reason(object, "Frozen").is_empty();
         cluster
-            .until("the crowd has thawed", async || {
+            .until("the pool is unfrozen", async || {
                 let owner = cluster.get("machinedeployments", "crowd").await?.unwrap_or_default();
                 Ok(is_free(&owner) && cluster.of("machinesets", "crowd").await?.iter().all(is_free))
             })
             .await?;
-        // A deployment's reconcile copies annotations to its set, too; if it was quicker, there was nothing to hand down.
+        // The reconcile of a MachineDeployment copies annotations to its MachineSet too. If it was faster, the safety
+        // controller has nothing to copy.
         for _ in 1..=ATTEMPTS {
-            self.ask_to_thaw().await?;
-            if is_done(HAND_DOWN)? {
+            self.request_unfreeze().await?;
+            if is_done(COPY_UNFREEZE)? {
                 break;
             }
         }
-        ensure!(is_done(HAND_DOWN)?, "however often it was asked for, nobody handed the request to thaw down to a set");
+        ensure!(is_done(COPY_UNFREEZE)?, "the unfreeze annotation was never copied to a MachineSet");
         cluster.patch("machinedeployments", "crowd", &of_size(2)).await?;
         cluster.until_settled("crowd", "small", 2).await?;
         let chosen = cluster.some("crowd").await?;
         let mut args = annotated("node.machine.sapcloud.io/trigger-deletion-by-mcm", name(&chosen));
         merge(&mut args, of_size(1));
         cluster.patch("machinedeployments", "crowd", &args).await?;
-        cluster.until("the chosen one is gone", async || Ok(!self.is_there("machines", name(&chosen)).await?)).await?;
+        cluster.until("the named Machine is deleted", async || Ok(!self.is_there("machines", name(&chosen)).await?)).await?;
         cluster.until_settled("crowd", "small", 1).await
     }
 
-    /// Somebody says that the deployment is to thaw, and it is granted to it and to its sets.
-    async fn ask_to_thaw(&self) -> anyhow::Result<()> {
+    /// Requests to unfreeze the MachineDeployment, and waits until it and its MachineSets are unfrozen.
+    async fn request_unfreeze(&self) -> anyhow::Result<()> {
         let cluster = &self.cluster;
         let unfreeze = "safety.machine.sapcloud.io/unfreeze";
         cluster.patch("machinedeployments", "crowd", &annotated(unfreeze, "True")).await?;
         let asks =
             |object: &Value| object.pointer("/metadata/annotations").is_some_and(|all| all.get(unfreeze).is_some());
         cluster
-            .until("the request was granted", async || {
+            .until("the unfreeze annotation is removed", async || {
                 let owner = cluster.get("machinedeployments", "crowd").await?.unwrap_or_default();
                 let sets = cluster.of("machinesets", "crowd").await?;
                 Ok(!asks(&owner) && !sets.iter().any(asks))

@@ -1,4 +1,4 @@
-//! Whose a machine is, and whose a set.
+//! Adoption and release of Machines and MachineSets.
 
 use super::super::objects::{Strategy, annotated, deployment, labelled, machine, machine_set, of_size};
 use super::super::trial_cluster::{is_owned, name, text};
@@ -6,54 +6,55 @@ use super::Scenario;
 use serde_json::{Value, json};
 
 impl Scenario<'_> {
-    /// A machine that nobody owns is adopted by a set, and the set by a deployment.
+    /// A MachineSet adopts a Machine without an owner, and a MachineDeployment adopts the MachineSet.
     pub(super) async fn adopt(&self) -> anyhow::Result<()> {
         let cluster = &self.cluster;
         cluster.make(vec![machine(&cluster.named("solo"), "solo", "small")]).await?;
         cluster.until_settled("solo", "small", 1).await?;
         cluster.make(vec![machine_set("solo", 1)]).await?;
         cluster
-            .until("it has an owner", async || Ok(cluster.of("machines", "solo").await?.iter().all(is_owned)))
+            .until("the Machine has an owner", async || Ok(cluster.of("machines", "solo").await?.iter().all(is_owned)))
             .await?;
         cluster.make(vec![deployment("solo", 1, Strategy::Rolling)]).await?;
         cluster
-            .until("its set has one", async || Ok(cluster.of("machinesets", "solo").await?.iter().any(is_owned)))
+            .until("the MachineSet has an owner", async || Ok(cluster.of("machinesets", "solo").await?.iter().any(is_owned)))
             .await
     }
 
-    /// A machine that is no longer meant is let go by its set, and a set by its deployment.
+    /// A MachineSet releases a Machine that does not match its selector any more, and a MachineDeployment releases a
+    /// MachineSet.
     pub(super) async fn release(&self) -> anyhow::Result<()> {
         let cluster = &self.cluster;
         let leaving = cluster.some("spare").await?;
         cluster.patch("machines", name(&leaving), &labelled("name", "free")).await?;
         cluster
-            .until("it is nobody's", async || {
+            .until("the Machine has no owner", async || {
                 let free = cluster.of("machines", "free").await?;
                 Ok(!free.is_empty() && !free.iter().any(is_owned))
             })
             .await?;
         cluster.until_settled("spare", "small", 1).await?;
         cluster.delete("machines", name(&leaving)).await?;
-        // Adopted first, so that it can be let go.
+        // Adopted first, so that it can be released.
         cluster.make(vec![deployment("spare", 1, Strategy::Rolling)]).await?;
         let sets = async || cluster.list("machinesets").await;
         let is_spare = |set: &&Value| name(set) == "spare";
-        cluster.until("the set has an owner", async || Ok(sets().await?.iter().filter(is_spare).all(is_owned))).await?;
+        cluster.until("the MachineSet has an owner", async || Ok(sets().await?.iter().filter(is_spare).all(is_owned))).await?;
         cluster.patch("machinesets", "spare", &labelled("name", "free")).await?;
-        cluster.until("the set is nobody's", async || Ok(!sets().await?.iter().filter(is_spare).any(is_owned))).await?;
+        cluster.until("the MachineSet has no owner", async || Ok(!sets().await?.iter().filter(is_spare).any(is_owned))).await?;
         cluster.delete("machinesets", "spare").await
     }
 
-    /// A template reaches the node; a machine is preserved; somebody deletes a Node; and a deployment is scaled up and down and up
-    /// again, which is told in the same words.
-    pub(super) async fn wish_and_scale(&self) -> anyhow::Result<()> {
+    /// A template is applied to the Node; a Machine is preserved; a Node is deleted by a user; and a MachineDeployment
+    /// is scaled repeatedly, which results in equal Events.
+    pub(super) async fn preserve_and_scale(&self) -> anyhow::Result<()> {
         let cluster = &self.cluster;
         let (solo, node) = (name(&cluster.some("solo").await?).to_owned(), cluster.node_of("solo").await?);
         let more = json!({ "metadata": { "labels": { "more": "yes" } } });
         let change = json!({ "spec": { "template": { "spec": { "nodeTemplate": more } } } });
         cluster.patch("machinedeployments", "solo", &change).await?;
         cluster
-            .until("the node has the new label", async || {
+            .until("the Node has the new label", async || {
                 let node = cluster.get("nodes", &node).await?.unwrap_or_default();
                 Ok(text(&node, "/metadata/labels/more") == "yes")
             })
@@ -64,12 +65,12 @@ impl Scenario<'_> {
             anyhow::Ok(!text(&machine, "/status/currentStatus/preserveExpiryTime").is_empty())
         };
         cluster.patch("machines", &solo, &annotated(preserve, "now")).await?;
-        cluster.until("it is preserved", is_preserved).await?;
+        cluster.until("the Machine is preserved", is_preserved).await?;
         cluster.patch("machines", &solo, &annotated(preserve, Value::Null)).await?;
-        cluster.until("it is not preserved any more", async || Ok(!is_preserved().await?)).await?;
+        cluster.until("the Machine is no longer preserved", async || Ok(!is_preserved().await?)).await?;
         cluster.delete("nodes", &node).await?;
         cluster
-            .until("another one has taken its place", async || {
+            .until("another Machine has replaced it", async || {
                 let running = cluster.running("solo", "small").await?;
                 Ok(running.len() == 1 && running.iter().all(|other| *other != solo))
             })
@@ -77,7 +78,7 @@ impl Scenario<'_> {
         for replicas in [2, 1, 2, 1] {
             cluster.patch("machinedeployments", "solo", &of_size(replicas)).await?;
             cluster
-                .until("its set has that size", async || {
+                .until("the MachineSet has this size", async || {
                     let sets = cluster.of("machinesets", "solo").await?;
                     Ok(sets.iter().any(|set| set.pointer("/spec/replicas") == Some(&json!(replicas))))
                 })

@@ -1,4 +1,4 @@
-//! Roll-outs without a drain that anything holds up: back to an older template, all at once, and in place.
+//! Rollouts without a blocked drain: rollback, Recreate and in-place.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::super::trial_cluster::{name, reason, text};
 use super::Scenario;
 
 impl Scenario<'_> {
-    /// A paused deployment is scaled and does not roll; it then rolls, and back.
+    /// A paused MachineDeployment is scaled and does not roll; then it rolls, and is rolled back.
     pub(super) async fn pause_and_roll_back(&self) -> anyhow::Result<()> {
         let cluster = &self.cluster;
         let change = async |change: &Value| cluster.patch("machinedeployments", "back", change).await;
@@ -21,13 +21,13 @@ impl Scenario<'_> {
         cluster.until_settled("back", "small", 1).await
     }
 
-    /// The old one goes before the new one comes.
+    /// The old Machine is deleted before the new one is created.
     pub(super) async fn recreate(&self) -> anyhow::Result<()> {
         self.cluster.patch("machinedeployments", "again", &of_class("other")).await?;
         self.cluster.until_settled("again", "other", 1).await
     }
 
-    /// A machine is kept and its node updated, by an agent that is us.
+    /// A Machine is kept and its Node is updated by a simulated node agent.
     pub(super) async fn update_in_place(&self, pool: &str) -> anyhow::Result<()> {
         let cluster = &self.cluster;
         let (machine, node) = (cluster.some(pool).await?, cluster.node_of(pool).await?);
@@ -39,18 +39,18 @@ impl Scenario<'_> {
         cluster.patch("machinedeployments", pool, &of_class("other")).await?;
         if pool == "manual" {
             cluster
-                .until("the node is a candidate", async || Ok(has_label(&node_now().await?, "candidate-for-update")))
+                .until("the Node is a candidate", async || Ok(has_label(&node_now().await?, "candidate-for-update")))
                 .await?;
             cluster.patch("nodes", &node, &labelled("node.machine.sapcloud.io/selected-for-update", "true")).await?;
         }
         cluster
-            .until("the node is ready to be updated", async || {
+            .until("the Node is ready for the update", async || {
                 Ok(reason(&node_now().await?, "InPlaceUpdate") == "ReadyForUpdate")
             })
             .await?;
         cluster.patch("nodes", &node, &labelled("node.machine.sapcloud.io/update-result", "successful")).await?;
         cluster
-            .until("the machine has moved to the new set", async || {
+            .until("the Machine has moved to the new MachineSet", async || {
                 let sets = cluster.of("machinesets", pool).await?;
                 let new = sets.iter().find(|set| text(set, "/spec/template/spec/class/name") == "other");
                 let is_there = new.and_then(|set| set.pointer("/status/availableReplicas")) == Some(&json!(1));
@@ -58,7 +58,7 @@ impl Scenario<'_> {
             })
             .await?;
         cluster
-            .until("the node is given back", async || {
+            .until("the Node is in service again", async || {
                 let node = node_now().await?;
                 let is_cordoned = node.pointer("/spec/unschedulable") == Some(&json!(true));
                 Ok(!is_cordoned

@@ -1,5 +1,5 @@
-//! What EC2 really holds, asked for by plain requests and never through the driver: a driver that overlooks an instance would
-//! overlook it here, too.
+//! Queries EC2 with plain requests instead of the driver, because a driver that overlooks an instance would also hide
+//! it from the test.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use anyhow::{Context, ensure};
 use cloud_fakes::moto::Moto;
 
 pub(super) const REGION: &str = "eu-west-1";
-/// One of the images that moto knows from the beginning.
+/// An image that moto contains by default.
 pub(super) const IMAGE: &str = "ami-03cf127a";
-/// The instance profile of all machines.
+/// Instance profile of all machines.
 pub(super) const PROFILE: &str = "nodes";
 
-/// An instance, as EC2 describes it.
+/// An instance, as described by EC2.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Instance {
     pub(super) id: String,
@@ -24,45 +24,45 @@ pub(super) struct Instance {
 }
 
 impl Instance {
-    /// Whether it costs money.
+    /// Returns whether the instance is not terminated.
     pub(super) fn lives(&self) -> bool {
         !matches!(self.state.as_str(), "shutting-down" | "terminated")
     }
 
-    /// The machine it was made for.
+    /// Returns the name of its machine.
     pub(super) fn name(&self) -> &str {
         self.tags.get("Name").map_or("", String::as_str)
     }
 }
 
-/// The key of the tag that all instances of a cluster have.
+/// Returns the key of the tag that all instances of a cluster have.
 pub(super) fn cluster_tag(cluster: &str) -> String {
     format!("kubernetes.io/cluster/{cluster}")
 }
 
-/// EC2, past the driver.
+/// EC2, without the driver.
 #[derive(Clone, Copy)]
 pub(super) struct Ec2<'a>(pub(super) &'a Moto);
 
 impl Ec2<'_> {
-    /// Every instance there ever was.
+    /// Returns all instances, including terminated ones.
     pub(super) async fn instances(&self) -> anyhow::Result<Vec<Instance>> {
-        // Without a number moto shows a hundred.
+        // The default page size of moto is 100.
         Ok(instances(&self.ask("ec2", "DescribeInstances", &[("MaxResults", "100000")]).await?))
     }
 
-    /// Every instance that a cluster ever had.
+    /// Returns all instances that a cluster ever had.
     pub(super) async fn ever_of(&self, cluster: &str) -> anyhow::Result<Vec<Instance>> {
         let tag = cluster_tag(cluster);
         Ok(self.instances().await?.into_iter().filter(|instance| instance.tags.contains_key(&tag)).collect())
     }
 
-    /// The instances of a cluster that cost money.
+    /// Returns the instances of a cluster that are not terminated.
     pub(super) async fn living_of(&self, cluster: &str) -> anyhow::Result<Vec<Instance>> {
         Ok(self.ever_of(cluster).await?.into_iter().filter(Instance::lives).collect())
     }
 
-    /// Makes an instance that the driver knows nothing of.
+    /// Creates an instance without the driver.
     pub(super) async fn plant(&self, tags: &[(&str, &str)]) -> anyhow::Result<Instance> {
         let mut pairs: Vec<(String, &str)> = [("ImageId", IMAGE), ("MinCount", "1"), ("MaxCount", "1")]
             .into_iter()
@@ -75,29 +75,29 @@ impl Ec2<'_> {
         }
         let pairs: Vec<(&str, &str)> = pairs.iter().map(|(key, value)| (key.as_str(), *value)).collect();
         let made = instances(&self.ask("ec2", "RunInstances", &pairs).await?);
-        made.into_iter().next().context("RunInstances answered without an instance")
+        made.into_iter().next().context("RunInstances returned no instance")
     }
 
-    /// Ends an instance behind everybody's back.
+    /// Terminates an instance without the driver.
     pub(super) async fn terminate(&self, id: &str) -> anyhow::Result<()> {
         self.ask("ec2", "TerminateInstances", &[("InstanceId.1", id)]).await.map(drop)
     }
 
-    /// Makes the instance profile of all machines.
+    /// Creates the instance profile of all machines.
     pub(super) async fn make_profile(&self) -> anyhow::Result<()> {
         self.ask("iam", "CreateInstanceProfile", &[("InstanceProfileName", PROFILE)]).await.map(drop)
     }
 
-    /// Makes so many subnets in the VPC that is there from the beginning.
+    /// Creates subnets in the default VPC.
     pub(super) async fn make_subnets(&self, count: usize) -> anyhow::Result<Vec<String>> {
         let vpcs = self.ask("ec2", "DescribeVpcs", &[]).await?;
         let vpc = element(&vpcs, "vpcId").context("moto has no VPC")?;
         let mut made = Vec::new();
         for at in 0..count {
-            // Three are there, of 16 times 256 addresses each.
+            // Three exist, of 16 times 256 addresses each.
             let block = format!("172.31.{}.0/20", 16 * (3 + at));
             let subnet = self.ask("ec2", "CreateSubnet", &[("VpcId", vpc), ("CidrBlock", &block)]).await?;
-            made.push(element(&subnet, "subnetId").context("no subnet was made")?.to_owned());
+            made.push(element(&subnet, "subnetId").context("CreateSubnet returned no subnet")?.to_owned());
         }
         Ok(made)
     }
@@ -105,14 +105,14 @@ impl Ec2<'_> {
     async fn ask(&self, service: &str, action: &str, more: &[(&str, &str)]) -> anyhow::Result<String> {
         let version = if service == "ec2" { "2016-11-15" } else { "2010-05-08" };
         let pairs = [&[("Action", action), ("Version", version)], more].concat();
-        let answer = self.0.call(service, REGION, &pairs).await.with_context(|| format!("failed to ask {action}"))?;
-        ensure!(answer.status == 200, "{action} answered {}: {}", answer.status, answer.body);
+        let answer = self.0.call(service, REGION, &pairs).await.with_context(|| format!("failed to call {action}"))?;
+        ensure!(answer.status == 200, "{action} returned {}: {}", answer.status, answer.body);
         Ok(answer.body)
     }
 }
 
-/// The instances in an answer, as far as the suite looks at them. Each was launched by itself, so each has a set of its own. Its interfaces have
-/// names, too, and are left out.
+/// Parses the instances in a response. Each was launched separately and therefore has a separate set. Its interfaces
+/// also contain names and are skipped.
 fn instances(xml: &str) -> Vec<Instance> {
     let text = |xml: &str, name: &str| element(xml, name).unwrap_or_default().trim().to_owned();
     let sets = xml.split("<instancesSet>").skip(1).filter_map(|part| part.split("</instancesSet>").next());
@@ -138,7 +138,7 @@ fn instances(xml: &str) -> Vec<Instance> {
         .collect()
 }
 
-/// What is between the first `<name>` and its end.
+/// Returns the text between the first `<name>` and its end tag.
 fn element<'a>(xml: &'a str, name: &str) -> Option<&'a str> {
     let (_, rest) = xml.split_once(&format!("<{name}>"))?;
     rest.split_once(&format!("</{name}>")).map(|(inside, _)| inside)

@@ -1,9 +1,9 @@
 //! The [kill table](crate::suites::clouds::kill_table) of EC2.
 //!
-//! Machines live side by side, each in a subnet of its own: moto gives the address of an instance that has just ended to the next one, and a
-//! machine whose instance comes with the name of a Node that is still there is given up, as it should be.
+//! Machines run in parallel, each in a separate subnet: moto assigns the address of a terminated instance to the next
+//! one, and a machine whose instance has the name of an existing Node is marked Failed.
 //!
-//! moto does not make a create idempotent by its token, so looking first has to.
+//! moto ignores client tokens of creations, so the driver must look up the instance first.
 
 use anyhow::ensure;
 use cloud_fakes::proxy::Asked;
@@ -13,7 +13,7 @@ use super::ec2::Ec2;
 use super::objects::Place;
 use crate::suites::clouds::kill_table::{CLASS, Killed, Victim};
 
-/// EC2 behind its proxies, and a subnet for each machine that lives beside others.
+/// EC2 behind its proxies, and a subnet for each lane.
 pub(super) struct Table<'a> {
     pub(super) ec2: Ec2<'a>,
     pub(super) subnets: &'a [String],
@@ -21,7 +21,7 @@ pub(super) struct Table<'a> {
 
 impl Killed for Table<'_> {
     const SUITE: &'static str = "aws";
-    const SENTENCE: &'static str = "one instance, and none left";
+    const SENTENCE: &'static str = "one instance";
     const VICTIMS: &'static [Victim] = &[Victim::Both, Victim::Driver, Victim::Controller];
 
     fn port(&self) -> u16 {
@@ -44,7 +44,7 @@ impl Killed for Table<'_> {
 
     async fn is_whole(&self, machine: &str) -> anyhow::Result<()> {
         let living = self.ec2.living_of(machine).await?.len();
-        ensure!(living == 1, "EC2 has {living} instances for it");
+        ensure!(living == 1, "EC2 has {living} instances of the machine");
         Ok(())
     }
 
@@ -52,12 +52,12 @@ impl Killed for Table<'_> {
         let ever = self.ec2.ever_of(machine).await?;
         let living = ever.iter().filter(|instance| instance.lives()).count();
         ensure!(living == 0, "EC2 still has {living} instances");
-        ensure!(ever.len() == 1, "EC2 made {} instances for it", ever.len());
+        ensure!(ever.len() == 1, "EC2 created {} instances of the machine", ever.len());
         Ok(())
     }
 }
 
-/// What a request asks; nothing of the scan for orphans, which has a rhythm of its own.
+/// Returns the name of a request; `None` for the scan for orphan VMs, which runs periodically.
 fn what(asked: &Asked) -> Option<String> {
     let (parameters, action) = (asked.parameters(), asked.action());
     if action != "DescribeInstances" {

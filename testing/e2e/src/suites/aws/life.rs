@@ -1,5 +1,5 @@
-//! A pool from its first machine to its last. After every step the instances are counted at EC2 itself, and each Machine has exactly
-//! one that bears its name.
+//! The lifecycle of a pool. After every step, EC2 is queried, and each Machine must have exactly one instance with its
+//! name.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::suites::clouds::pool::{Counts, Pool as CloudPool};
 use crate::suites::clouds::setting::name;
 use crate::suites::report::Report;
 
-/// As short as a busy machine allows; an orphan has to be one for a whole creation timeout.
+/// Short timeouts for a busy host; an orphan VM is deleted after a creation timeout.
 const FLAGS: [&str; 4] = [
     "--machine-creation-timeout=30s",
     "--machine-health-timeout=5s",
@@ -24,15 +24,16 @@ const FLAGS: [&str; 4] = [
 ];
 const ROLE: (&str, &str) = ("kubernetes.io/role/node", "1");
 
-/// How long a pool is watched at rest: for some scans.
+/// Period for which an idle pool is observed; it contains several scans.
 const REST: Duration = Duration::from_secs(12);
-/// Each scan lists the instances of each class once: two classes, a scan every five seconds, and one that has just begun.
+/// Each scan lists the instances of each class once: two classes, a scan every five seconds, and one that has just
+/// started.
 const LISTS_AT_REST: usize = 2 * 4;
 
 /// The pool of all cases.
 type Pool<'a> = CloudPool<'a, Ec2<'a>>;
 
-/// Plays it.
+/// Runs the cases.
 pub(super) async fn play(setting: &Setting<'_>, moto: &Moto, subnet: &str, report: &mut Report) -> anyhow::Result<()> {
     let proxy = &Proxy::start(moto.port()).await.context("failed to start a proxy")?;
     let pool = &Pool { setting, namespace: "life", deployment: "pool" };
@@ -44,25 +45,25 @@ pub(super) async fn play(setting: &Setting<'_>, moto: &Moto, subnet: &str, repor
     let machines = setting.start_machine_controller("life-machines", pool.namespace, "life", &FLAGS)?;
 
     report.case("a pool of three has three instances", pool.sized(3)).await;
-    report.case("scaled to five it has five, and scaled to four it has four", pool.resized(&[5, 4])).await;
+    report.case("scaled to five and to four, it has as many instances", pool.resized(&[5, 4])).await;
     report
-        .case("rolled to another class it has four instances of the other type", pool.rolled("other", "m5.xlarge", 4))
+        .case("after a rollout it has four instances of the other type", pool.rolled("other", "m5.xlarge", 4))
         .await;
-    report.case("an instance that was terminated behind our back is replaced", replaced(pool, 4)).await;
+    report.case("an instance terminated by another client is replaced", replaced(pool, 4)).await;
     report
         .case(
-            "an instance of a machine that does not exist is collected, a nameless and a foreign one are not",
+            "only an orphan instance with a name is deleted",
             orphan_collected(pool, 4),
         )
         .await;
-    report.case("a pool at rest asks EC2 for nothing but the list of each scan for orphans", at_rest(proxy)).await;
-    report.case("a pool that is deleted leaves no instance, no Machine and no Node", deleted(pool)).await;
+    report.case("an idle pool only lists instances for orphan scans", at_rest(proxy)).await;
+    report.case("a deleted pool leaves no instance, Machine or Node", deleted(pool)).await;
     let ended = async {
         machines.terminate()?;
         driver.terminate()?;
         manager.terminate()
     };
-    report.case("asked to end, both components and the driver end", ended).await;
+    report.case("both components and the driver stop on SIGTERM", ended).await;
     Ok(())
 }
 
@@ -78,21 +79,21 @@ async fn replaced(pool: &Pool<'_>, size: usize) -> anyhow::Result<()> {
 async fn orphan_collected(pool: &Pool<'_>, size: usize) -> anyhow::Result<()> {
     let (ec2, cluster) = (pool.setting.cloud, cluster_tag(pool.namespace));
     let cluster = (cluster.as_str(), "1");
-    let orphan = ec2.plant(&[cluster, ROLE, ("Name", "pool-nobody")]).await?;
+    let orphan = ec2.plant(&[cluster, ROLE, ("Name", "pool-orphan")]).await?;
     let nameless = ec2.plant(&[cluster, ROLE]).await?;
     let theirs = cluster_tag("theirs");
     let foreign = ec2.plant(&[(&theirs, "1"), ROLE, ("Name", "pool-theirs")]).await?;
-    ensure!(ec2.living_of(pool.namespace).await?.len() == size + 2, "EC2 does not show what was planted");
+    ensure!(ec2.living_of(pool.namespace).await?.len() == size + 2, "EC2 does not list the created instances");
     let lives = async |wanted: &Instance| -> anyhow::Result<bool> {
         Ok(ec2.instances().await?.iter().any(|instance| instance.id == wanted.id && instance.lives()))
     };
     pool.setting
-        .until("the orphan is gone", async || {
-            Ok(if lives(&orphan).await? { Err(format!("{} still lives", orphan.id)) } else { Ok(()) })
+        .until("the orphan instance is deleted", async || {
+            Ok(if lives(&orphan).await? { Err(format!("{} still exists", orphan.id)) } else { Ok(()) })
         })
         .await?;
     for (kept, what) in [(&nameless, "nameless"), (&foreign, "foreign")] {
-        ensure!(lives(kept).await?, "the {what} instance was terminated, and nobody may");
+        ensure!(lives(kept).await?, "the {what} instance was terminated");
         ec2.terminate(&kept.id).await?;
     }
     pool.settled(size, |_| true).await.map(drop)
@@ -104,7 +105,7 @@ async fn at_rest(proxy: &Proxy) -> anyhow::Result<()> {
     let asked = proxy.asked().split_off(before);
     let is_list = |asked: &Asked| asked.action() == "DescribeInstances" && !asked.body.contains("tag%3AName");
     let other: Vec<&str> = asked.iter().filter(|asked| !is_list(asked)).map(|asked| &*asked.body).collect();
-    ensure!(other.is_empty(), "EC2 was asked {other:?}");
+    ensure!(other.is_empty(), "unexpected requests to EC2: {other:?}");
     ensure!(asked.len() <= LISTS_AT_REST, "{} lists in {} s", asked.len(), REST.as_secs());
     Ok(())
 }
@@ -112,10 +113,10 @@ async fn at_rest(proxy: &Proxy) -> anyhow::Result<()> {
 async fn deleted(pool: &Pool<'_>) -> anyhow::Result<()> {
     pool.deleted().await?;
     let leaked = pool.setting.cloud.living_of(pool.namespace).await?;
-    ensure!(leaked.is_empty(), "{} instances are left: {leaked:?}", leaked.len());
+    ensure!(leaked.is_empty(), "{} instances still exist: {leaked:?}", leaked.len());
     for instance in pool.setting.cloud.ever_of(pool.namespace).await?.iter().filter(|i| !i.name().is_empty()) {
         let node = pool.kubectl(&["get", "node", &instance.private_dns, "--ignore-not-found", "--output=name"])?;
-        ensure!(node.is_empty() || instance.name() == "pool-nobody", "the Node of {} is left", instance.name());
+        ensure!(node.is_empty() || instance.name() == "pool-orphan", "the Node of {} still exists", instance.name());
     }
     Ok(())
 }
@@ -127,7 +128,7 @@ impl Counts for Ec2<'_> {
         let instances = self.living_of(namespace).await?;
         let mut found: Vec<&str> = instances.iter().map(Instance::name).collect();
         found.sort_unstable();
-        ensure!(machines == found, "the Machines are {machines:?}, and the instances {found:?}");
+        ensure!(machines == found, "the Machines are {machines:?}, the instances are {found:?}");
         Ok(instances)
     }
 

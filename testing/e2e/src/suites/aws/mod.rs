@@ -1,11 +1,11 @@
-//! AWS from end to end: the real control plane, both components and the driver as processes, and moto as EC2.
+//! AWS end to end: kube-apiserver, both components and the driver as processes, and moto as EC2.
 //!
 //! | file | what it shows |
 //! | --- | --- |
 //! | `life` | a pool is made, scaled, rolled, repaired and deleted, an orphan is collected; instances are counted at EC2 after every step |
 //! | `kill_table` | the machine controller or its driver is killed at every call to EC2, and no instance is doubled or left |
 //!
-//! moto is a Python program that has to be fetched once. Where that cannot be done the suite is skipped and says why.
+//! moto is a Python program that is downloaded once. If that is not possible, the suite is skipped with a reason.
 
 mod ec2;
 mod kill_table;
@@ -25,7 +25,7 @@ use super::clouds::{
     kubelets::{self, Kubelet},
 };
 use super::machines::install_definitions;
-use super::program::ourselves;
+use super::program::this_program;
 use super::report::Report;
 use crate::moto::installed;
 use crate::test_bed::TestBed;
@@ -34,45 +34,45 @@ use crate::workspace::cargo;
 use ec2::{Ec2, Instance};
 use kill_table::Table;
 
-/// So many machines of the kill table live side by side.
+/// Number of machines of the kill table that run in parallel.
 const KILLS_AT_ONCE: usize = 5;
 
-/// The driver as a program, and as an example Millwright with the driver in it.
+/// The package of the driver program, and of the example that contains Millwright and the driver.
 const DRIVER: &str = "driver-programs";
 
-/// How they are called.
+/// How the programs are called.
 const PROGRAMS: Programs = Programs {
     with_driver: &["examples/millwright-with-aws", "machine-controller", "--provider=AWS"],
     driver: "millwright-driver-aws",
     address: Some("AWS_ENDPOINT_URL"),
-    patience: Duration::from_mins(2),
+    timeout: Duration::from_mins(2),
 };
 
 type Setting<'a> = CloudSetting<'a, Ec2<'a>>;
 
-/// What has to be compiled.
+/// Packages to compile.
 pub(super) const PACKAGES: [&str; 2] = ["millwright", DRIVER];
 
-/// Plays it.
+/// Runs the suite.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     let mut report = Report::of("aws");
     let installation = match installed().await {
         Ok(installation) => installation,
         Err(error) => {
-            report.skip("AWS on moto", &format!("moto cannot be installed: {error:#}"));
+            report.skip("AWS with moto", &format!("failed to install moto: {error:#}"));
             return Ok(report);
         }
     };
     cargo(&["build", "--quiet", "--package", "millwright"])?;
     cargo(&["build", "--quiet", "--package", DRIVER, "--bins", "--examples"])?;
     let moto = Moto::start(&installation).await?;
-    // An instance that was terminated falls silent, and that is noticed in the time a suite has.
+    // A terminated instance stops sending heartbeats, which must be detected within the time of the suite.
     let options =
         Options::new(binaries.clone()).with_argument(Program::ControllerManager, "--node-monitor-grace-period=12s");
     let plane = ControlPlane::start(options).await?;
     install_definitions(&plane).await?;
     let api = ApiProxy::start(&plane, &binaries.path(Program::Kubectl)).await?;
-    // On a thread of its own, because what waits for kubectl must not hold up proxies and kubelets.
+    // On a separate thread, because calls of kubectl would block proxies and kubelets.
     let played = std::thread::scope(|scope| scope.spawn(|| play(&plane, &moto, &api, &mut report)).join());
     plane.stop().await?;
     moto.stop().await?;
@@ -83,13 +83,13 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
 fn play(plane: &ControlPlane, moto: &Moto, api: &ApiProxy, report: &mut Report) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
     let runtime = &runtime.context("failed to start tokio")?;
-    let folder = ourselves()?.parent().context("this program lies nowhere")?.to_owned();
+    let folder = this_program()?.parent().context("this program has no parent folder")?.to_owned();
     let (test_bed, ec2) = (&TestBed::new(plane)?, Ec2(moto));
     let subnets = runtime.block_on(async {
         ec2.make_profile().await?;
         ec2.make_subnets(1 + KILLS_AT_ONCE).await
     })?;
-    let (pool, machines) = subnets.split_first().context("there is no subnet")?;
+    let (pool, machines) = subnets.split_first().context("no subnet exists")?;
     let setting = &Setting { test_bed, kubeconfig: plane.kubeconfig_path(), cloud: ec2, folder, programs: PROGRAMS };
     let cloud = &Table { ec2, subnets: machines };
     let (ended, table) = (&AtomicBool::new(false), &mut Report::of("aws"));
@@ -100,8 +100,8 @@ fn play(plane: &ControlPlane, moto: &Moto, api: &ApiProxy, report: &mut Report) 
         let killed = killed.join();
         ended.store(true, Ordering::Relaxed);
         let joined = kubelets.join();
-        // Without kubelets nothing works, so why they ended comes first.
-        joined.map_err(|_| anyhow::anyhow!("the kubelets panicked"))?.context("the kubelets ended")?;
+        // Nothing works without kubelets, so their error is reported first.
+        joined.map_err(|_| anyhow::anyhow!("the kubelets panicked"))?.context("the kubelets failed")?;
         killed.map_err(|_| anyhow::anyhow!("the kill table panicked"))??;
         lived
     })?;
@@ -109,7 +109,7 @@ fn play(plane: &ControlPlane, moto: &Moto, api: &ApiProxy, report: &mut Report) 
     Ok(())
 }
 
-/// As in AWS, a Node names the zone in its provider id where the Machine names the region.
+/// As in AWS, the provider ID of a Node contains the zone, and that of the Machine the region.
 async fn running(ec2: Ec2<'_>) -> anyhow::Result<Vec<Kubelet>> {
     let running = ec2.instances().await?.into_iter().filter(|instance| instance.state == "running");
     let kubelet = |instance: Instance| Kubelet {

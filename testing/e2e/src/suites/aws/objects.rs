@@ -1,4 +1,4 @@
-//! Classes, Secrets and a pool, as an operator writes them for AWS.
+//! MachineClasses, Secrets and a pool for AWS.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::ec2::{IMAGE, PROFILE, REGION, cluster_tag};
 
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
 
-/// Where a scenario makes its machines: a namespace, which is also the name of its cluster in AWS, and a subnet.
+/// Where a scenario creates its machines: a namespace, which is also the name of its cluster in AWS, and a subnet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place<'a> {
     pub(super) namespace: &'a str,
@@ -14,7 +14,7 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The namespace, its Secret, and whatever is to be in it.
+    /// Returns the namespace, its Secret, and these objects.
     pub(super) fn with(&self, more: impl IntoIterator<Item = Value>) -> Value {
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret", "metadata": self.meta("cloud"),
@@ -25,7 +25,8 @@ impl Place<'_> {
         json!({ "apiVersion": "v1", "kind": "List", "items": items })
     }
 
-    /// A class of instances of this type. Its checks of source and destination are off, so that there is something to initialize.
+    /// Returns a MachineClass of this instance type. The check of source and destination is disabled, so that an
+    /// initialization is necessary.
     pub(super) fn class(&self, name: &str, kind: &str) -> Value {
         let spec = json!({
             "ami": IMAGE, "region": REGION, "machineType": kind, "iam": { "name": PROFILE },
@@ -40,7 +41,7 @@ impl Place<'_> {
         })
     }
 
-    /// A pool of no machines.
+    /// Returns a pool without replicas.
     pub(super) fn pool(&self, class: &str) -> Value {
         let labels = json!({ "name": self.namespace });
         json!({

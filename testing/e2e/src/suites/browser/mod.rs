@@ -1,7 +1,7 @@
-//! The web view in a real browser: `millwright dev`, and Debian's chromium that looks at it.
+//! The web view in a real browser: `millwright dev`, and Debian's chromium.
 //!
-//! What it photographs is left in `target/e2e/browser`; `docs/img` holds pictures of such a run. Where chromium or its driver is not installed, the suite
-//! is skipped and says so.
+//! Screenshots are written to `target/e2e/browser`; `docs/img` contains screenshots of such a run. If chromium or its
+//! driver is not installed, the suite is skipped with a reason.
 
 mod webdriver;
 
@@ -21,43 +21,43 @@ use crate::test_bed::{Process, free_port};
 use crate::workspace::{cargo, root};
 use webdriver::{Browser, keys};
 
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long the page is looked at.
-const LOOK: Duration = Duration::from_secs(3);
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// Period of the measurement of the page's load.
+const MEASURED: Duration = Duration::from_secs(3);
 
-/// Plays it.
+/// Runs the suite.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     let mut report = Report::of("browser");
     let browser = match Browser::start().await {
         Ok(browser) => browser,
         Err(error) => {
-            report.skip("the web view in chromium", &format!("chromium cannot be started: {error:#}"));
+            report.skip("the web view in chromium", &format!("failed to start chromium: {error:#}"));
             return Ok(report);
         }
     };
     cargo(&["build", "--quiet", "--package", "millwright"])?;
     let stage = Stage::set(&binaries.path(Program::Kubectl)).await?;
     play(&stage, &browser, &mut report).await;
-    report.case("no complaint of the page in all that time", no_complaint(&browser)).await;
+    report.case("the page logs no errors", no_complaint(&browser)).await;
     let Stage { dev, .. } = stage;
     dev.kill()?;
-    report.case("it says when the process is away", browser.until("document.querySelector('.connection.lost')")).await;
+    report.case("the page reports a lost connection", browser.until("document.querySelector('.connection.lost')")).await;
     browser.close().await?;
     Ok(report)
 }
 
 async fn play(stage: &Stage, browser: &Browser, report: &mut Report) {
-    report.case("a pool that comes up is drawn, cell by cell", comes_up(stage, browser)).await;
-    report.case("a roll-out is two colours that move, with drains and calls beside it", rolls(stage, browser)).await;
-    report.case("a click tells why", explains(stage, browser)).await;
-    report.case("it is used with the keyboard alone", keyboard(browser)).await;
-    report.case("a screen reader is told what is drawn", screen_reader(browser)).await;
+    report.case("a new pool is displayed cell by cell", comes_up(stage, browser)).await;
+    report.case("a rollout is displayed with its drains and calls", rolls(stage, browser)).await;
+    report.case("a click opens an explanation", explains(stage, browser)).await;
+    report.case("the page can be used with the keyboard alone", keyboard(browser)).await;
+    report.case("all elements have labels for screen readers", screen_reader(browser)).await;
     report
-        .case("a thousand machines are drawn, and one that changes is seen at once", a_thousand(stage, browser))
+        .case("a thousand machines are displayed without delay", a_thousand(stage, browser))
         .await;
 }
 
-/// `millwright dev`, and somebody with kubectl.
+/// `millwright dev`, and a kubectl for it.
 struct Stage {
     dev: Process,
     url: String,
@@ -69,19 +69,19 @@ struct Stage {
 
 impl Stage {
     async fn set(kubectl: &Path) -> anyhow::Result<Self> {
-        let folder = TempDir::new().context("failed to make a folder")?;
+        let folder = TempDir::new().context("failed to create a folder")?;
         let (kubeconfig, log) = (folder.path().join("kubeconfig"), folder.path().join("dev.log"));
         let port = free_port()?;
         let mut command = Command::new(root().join("target/debug/millwright"));
         command.args(["dev", &format!("--ui-port={port}")]).arg("--kubeconfig").arg(&kubeconfig);
-        let printed = File::create(&log).context("failed to make a log")?;
+        let printed = File::create(&log).context("failed to create a log")?;
         let dev = Process::watched(command.stdout(printed).spawn().context("failed to start millwright dev")?)?;
         let pictures = root().join("target/e2e/browser");
-        fs::create_dir_all(&pictures).context("failed to make a folder for pictures")?;
+        fs::create_dir_all(&pictures).context("failed to create a folder for screenshots")?;
         let url = format!("http://127.0.0.1:{port}/");
         let begin = Instant::now();
         while !fs::read_to_string(&log).unwrap_or_default().contains(&url) {
-            ensure!(begin.elapsed() < PATIENCE, "millwright dev did not begin");
+            ensure!(begin.elapsed() < TIMEOUT, "millwright dev did not start");
             sleep(Duration::from_millis(50)).await;
         }
         Ok(Self { dev, url, kubectl: kubectl.to_owned(), kubeconfig, pictures, _folder: folder })
@@ -116,7 +116,7 @@ async fn comes_up(stage: &Stage, browser: &Browser) -> anyhow::Result<()> {
     browser.until(&format!("{} === 3", running("new"))).await?;
     stage.patch_pool(&json!({ "spec": { "replicas": 12 } }))?;
     browser.until(&format!("{} === 12", running("new"))).await?;
-    // Pods that move in, and a budget that lets two of them go at a time.
+    // Pods on the Nodes, and a PodDisruptionBudget that allows two disruptions.
     let budget = json!({
         "apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": { "name": "shop" },
         "spec": { "maxUnavailable": 2, "selector": { "matchLabels": { "app": "shop" } } },
@@ -158,18 +158,18 @@ async fn explains(stage: &Stage, browser: &Browser) -> anyhow::Result<()> {
 async fn keyboard(browser: &Browser) -> anyhow::Result<()> {
     browser.until(&format!("{} === 12 && document.querySelector('.rollout').hidden", running("new"))).await?;
     let stops = browser.run("return document.querySelectorAll('.cells .cell[tabindex=\"0\"]').length").await?;
-    ensure!(stops == json!(1), "tab stops at {stops} cells, where arrows go from one to the next");
+    ensure!(stops == json!(1), "{stops} cells are tab stops instead of one");
     browser.run("document.querySelector('.cells .cell[tabindex=\"0\"]').focus()").await?;
     let focused = "return document.activeElement.dataset.machine ?? document.activeElement.id";
     let first = browser.run(focused).await?;
     browser.press(keys::RIGHT).await?;
     let second = browser.run(focused).await?;
-    ensure!(first != second && second.is_string(), "an arrow goes from {first} to {second}");
+    ensure!(first != second && second.is_string(), "the arrow key moved the focus from {first} to {second}");
     browser.press(keys::ENTER).await?;
     browser.until("document.activeElement.id === 'explained'").await?;
     browser.press(keys::ESCAPE).await?;
     let back = browser.run(focused).await?;
-    ensure!(back == second, "the focus was on {second} and came back to {back}");
+    ensure!(back == second, "the focus was on {second} and returned to {back}");
     Ok(())
 }
 
@@ -179,7 +179,7 @@ async fn screen_reader(browser: &Browser) -> anyhow::Result<()> {
     ensure!(cells.len() == 12 && cells.iter().all(whole), "{cells:?}");
     let shown = "button:not([hidden] *):not(.timeline *), input:not([hidden] *)";
     let buttons = browser.labels(shown).await?;
-    ensure!(buttons.iter().all(|label| !label.is_empty()), "a button without a name: {buttons:?}");
+    ensure!(buttons.iter().all(|label| !label.is_empty()), "buttons without labels: {buttons:?}");
     browser.until("document.getElementById('announcement').textContent.includes('12 of 12 running')").await?;
     browser.until("document.documentElement.lang === 'en' && document.querySelector('main h2')").await
 }
@@ -188,10 +188,10 @@ async fn a_thousand(stage: &Stage, browser: &Browser) -> anyhow::Result<()> {
     stage.kubectl(&["scale", "machinedeployment", "pool", "--replicas=1000"])?;
     browser.until("document.querySelectorAll('.cells .cell').length === 1000").await?;
     stage.picture(browser, "web-view-thousand").await?;
-    // Whoever looks must not be made to wait by what is drawn while machines come up. Counted in time of its own thread, not of the clock: how busy this
-    // machine is says nothing about the page.
-    let busy = browser.busy_for(LOOK).await?;
-    ensure!(busy < LOOK / 2, "the page works for {busy:?} of {LOOK:?}");
+    // The page must stay responsive while machines are created. The CPU time of its thread is measured, because the
+    // elapsed time depends on the load of this host.
+    let busy = browser.busy_for(MEASURED).await?;
+    ensure!(busy < MEASURED / 2, "the page was busy for {busy:?} of {MEASURED:?}");
     Ok(())
 }
 
@@ -201,7 +201,7 @@ async fn no_complaint(browser: &Browser) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How many machines of a side are drawn as running.
+/// Returns an expression for the number of running machines with this template.
 fn running(side: &str) -> String {
     format!(
         "[...document.querySelectorAll('.cells .cell.{side}')].filter((cell) => cell.textContent[0] === 'R').length"

@@ -1,4 +1,4 @@
-//! A browser without a window, by the WebDriver protocol (W3C) of Debian's chromium.
+//! A headless browser, controlled with the WebDriver protocol (W3C) of Debian's chromium.
 
 use std::fs;
 use std::path::Path;
@@ -15,19 +15,19 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::test_bed::{Process, free_port};
 
-/// Generous, because nothing here measures speed: a thousand machines take seconds where nobody else needs the cores.
-const PATIENCE: Duration = Duration::from_mins(2);
-/// The name of a field with which the protocol marks elements.
+/// Long, because nothing here measures speed: a thousand machines may take seconds.
+const TIMEOUT: Duration = Duration::from_mins(2);
+/// Key that marks element references in the protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 
-/// Keys that have no letter, as the protocol writes them.
+/// Keys without a letter, as encoded by the protocol.
 pub(super) mod keys {
     pub(in super::super) const ENTER: &str = "\u{e007}";
     pub(in super::super) const ESCAPE: &str = "\u{e00c}";
     pub(in super::super) const RIGHT: &str = "\u{e014}";
 }
 
-/// A browser with one page. It ends with this value.
+/// A browser with one page. It ends when this value is dropped.
 pub(super) struct Browser {
     port: u16,
     session: String,
@@ -35,7 +35,7 @@ pub(super) struct Browser {
 }
 
 impl Browser {
-    /// Starts it, or says why it cannot be had.
+    /// Starts the browser.
     pub(super) async fn start() -> anyhow::Result<Self> {
         let port = free_port()?;
         let child = Command::new("chromedriver")
@@ -43,14 +43,14 @@ impl Browser {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
-            .context("there is no chromedriver (Debian: chromium and chromium-driver)")?;
+            .context("failed to start chromedriver. Install it (Debian: chromium and chromium-driver)")?;
         let driver = Process::watched(child)?;
         let begin = Instant::now();
         while !ask(port, "GET", "/status", None).await.is_ok_and(|(status, _)| status == 200) {
-            ensure!(begin.elapsed() < PATIENCE, "chromedriver does not answer");
+            ensure!(begin.elapsed() < TIMEOUT, "chromedriver does not respond");
             sleep(Duration::from_millis(100)).await;
         }
-        // Without a sandbox, because the suite may run as root, and nothing but our own page is opened.
+        // Without a sandbox, because the suite may run as root, and only the local page is opened.
         let arguments = json!([
             "--headless=new",
             "--no-sandbox",
@@ -65,7 +65,7 @@ impl Browser {
         });
         let mut browser = Self { port, session: String::new(), _driver: driver };
         let made = browser.command("", &json!({ "capabilities": { "alwaysMatch": wanted } })).await?;
-        let id = made.get("sessionId").and_then(Value::as_str).context("a session has an id")?;
+        let id = made.get("sessionId").and_then(Value::as_str).context("the session has no id")?;
         browser.session = format!("/{id}");
         Ok(browser)
     }
@@ -86,52 +86,52 @@ impl Browser {
         self.command("/url", &json!({ "url": url })).await.map(drop)
     }
 
-    /// What a function of the page returns.
+    /// Runs a function body in the page and returns its result.
     pub(super) async fn run(&self, script: &str) -> anyhow::Result<Value> {
         self.command("/execute/sync", &json!({ "script": script, "args": [] })).await
     }
 
-    /// Waits until an expression of the page is true.
+    /// Waits until an expression in the page is true.
     pub(super) async fn until(&self, expression: &str) -> anyhow::Result<()> {
         let begin = Instant::now();
         while self.run(&format!("return Boolean({expression})")).await? != json!(true) {
-            if begin.elapsed() >= PATIENCE {
+            if begin.elapsed() >= TIMEOUT {
                 let shown = self.run("return document.body.innerText.slice(0, 400)").await?;
-                bail!("it never came to {expression}; the page shows {shown}");
+                bail!("timed out waiting for {expression}; the page shows {shown}");
             }
             sleep(Duration::from_millis(100)).await;
         }
         Ok(())
     }
 
-    /// Types into whatever has the focus.
+    /// Sends a key to the focused element.
     pub(super) async fn press(&self, key: &str) -> anyhow::Result<()> {
         let focused = self.send("GET", "/element/active", None).await?;
-        let id = focused.get(ELEMENT).and_then(Value::as_str).context("nothing has the focus")?;
+        let id = focused.get(ELEMENT).and_then(Value::as_str).context("no element has the focus")?;
         self.command(&format!("/element/{id}/value"), &json!({ "text": key })).await.map(drop)
     }
 
-    /// What a screen reader calls each of these.
+    /// Returns the accessible name of each matching element.
     pub(super) async fn labels(&self, selector: &str) -> anyhow::Result<Vec<String>> {
         let wanted = json!({ "using": "css selector", "value": selector });
         let found = self.command("/elements", &wanted).await?;
         let mut labels = Vec::new();
         for element in found.as_array().into_iter().flatten() {
-            let id = element.get(ELEMENT).and_then(Value::as_str).context("an element has an id")?;
+            let id = element.get(ELEMENT).and_then(Value::as_str).context("an element has no id")?;
             let label = self.send("GET", &format!("/element/{id}/computedlabel"), None).await?;
             labels.push(label.as_str().unwrap_or_default().to_owned());
         }
         Ok(labels)
     }
 
-    /// Keeps a picture of the page.
+    /// Takes a screenshot.
     pub(super) async fn picture(&self, path: &Path) -> anyhow::Result<()> {
         let taken = self.send("GET", "/screenshot", None).await?;
-        let bytes = STANDARD.decode(taken.as_str().unwrap_or_default()).context("a screenshot is base64")?;
+        let bytes = STANDARD.decode(taken.as_str().unwrap_or_default()).context("the screenshot is not base64")?;
         fs::write(path, bytes).with_context(|| format!("failed to write {}", path.display()))
     }
 
-    /// For how long the page's thread has worked in a stretch of time.
+    /// Returns the CPU time of the page's thread during this period.
     pub(super) async fn busy_for(&self, stretch: Duration) -> anyhow::Result<Duration> {
         self.debug("Performance.enable", &json!({ "timeDomain": "threadTicks" })).await?;
         let before = self.worked().await?;
@@ -139,32 +139,32 @@ impl Browser {
         Ok(Duration::from_secs_f64((self.worked().await? - before).max(0.0)))
     }
 
-    /// How many seconds the page's thread has worked since it began.
+    /// Returns the CPU time of the page's thread in seconds.
     async fn worked(&self) -> anyhow::Result<f64> {
         let told = self.debug("Performance.getMetrics", &json!({})).await?;
         let mut all = told.get("metrics").and_then(Value::as_array).into_iter().flatten();
         let worked = all.find(|metric| metric.get("name").is_some_and(|name| name == "TaskDuration"));
-        worked.and_then(|metric| metric.get("value")?.as_f64()).context("chromium does not tell how busy a page is")
+        worked.and_then(|metric| metric.get("value")?.as_f64()).context("chromium does not report TaskDuration")
     }
 
-    /// A command of chromium's own protocol for developers.
+    /// Sends a command of the Chrome DevTools protocol.
     async fn debug(&self, command: &str, parameters: &Value) -> anyhow::Result<Value> {
         self.command("/goog/cdp/execute", &json!({ "cmd": command, "params": parameters })).await
     }
 
-    /// What the page has complained of since the last time.
+    /// Returns the new messages in the console of the page.
     pub(super) async fn complaints(&self) -> anyhow::Result<Vec<String>> {
         let log = self.command("/se/log", &json!({ "type": "browser" })).await?;
         Ok(log.as_array().into_iter().flatten().map(Value::to_string).collect())
     }
 
-    /// Closes it.
+    /// Closes the browser.
     pub(super) async fn close(self) -> anyhow::Result<()> {
         self.send("DELETE", "", None).await.map(drop)
     }
 }
 
-/// One request. Not by `web::ask`: this server wants HTTP 1.1 and does not end the connection.
+/// Sends one request. `web::ask` cannot be used: this server requires HTTP 1.1 and keeps the connection open.
 async fn ask(port: u16, method: &str, path: &str, body: Option<&Value>) -> anyhow::Result<(u16, Value)> {
     let body = body.map(Value::to_string).unwrap_or_default();
     let length = body.len();
@@ -179,13 +179,13 @@ async fn ask(port: u16, method: &str, path: &str, body: Option<&Value>) -> anyho
             if let Some(whole) = parsed(&answer) {
                 return Ok(whole);
             }
-            ensure!(stream.read_buf(&mut answer).await? > 0, "the answer to {method} {path} ended early");
+            ensure!(stream.read_buf(&mut answer).await? > 0, "the response to {method} {path} is incomplete");
         }
     };
-    timeout(PATIENCE, conversation).await.with_context(|| format!("no answer to {method} {path}"))?
+    timeout(TIMEOUT, conversation).await.with_context(|| format!("no response to {method} {path}"))?
 }
 
-/// Status and body, once all of it has come.
+/// Returns status and body of a complete response.
 fn parsed(answer: &[u8]) -> Option<(u16, Value)> {
     let text = String::from_utf8_lossy(answer);
     let (head, body) = text.split_once("\r\n\r\n")?;

@@ -1,10 +1,11 @@
-//! The machine controller, or its driver, is killed at every call to a cloud.
+//! Kills the machine controller or its driver at every request to a cloud.
 //!
-//! First one machine lives undisturbed behind a proxy that writes down each request. Then, for each of them and for each of two moments
-//! (the cloud has not heard of it; the cloud has done it and nobody has heard the answer), another machine lives behind a proxy that holds this very
-//! request until a process is killed, and a second process finds the pieces. The process is the machine controller with the driver in it, the driver in
-//! a process of its own, or the machine controller whose driver lives on. A cell is green when the machine ran, the cloud ever made one server
-//! for it, and nothing is left when it is deleted.
+//! First, one machine runs without a kill, behind a proxy that records each request. Then, for each request and each of
+//! two moments (before the cloud received it; after the cloud processed it, but before the response arrived), another
+//! machine runs behind a proxy that holds this request until a process is killed. A second process continues. The
+//! killed process is the machine controller with the driver in it, the driver in a separate process, or the machine
+//! controller while its driver keeps running. A cell is green if the machine ran, the cloud created exactly one server
+//! for it, and nothing is left after its deletion.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,38 +20,40 @@ use super::setting::{Setting, phase};
 use crate::suites::report::Report;
 use crate::test_bed::Process;
 
-/// What the table has to know of a cloud.
+/// Interface of the kill table to a cloud.
 pub(in crate::suites) trait Killed: Sync {
     /// The suite that it belongs to.
     const SUITE: &'static str;
-    /// What a cell shows, before the kill is named.
+    /// The begin of the case names.
     const SENTENCE: &'static str;
-    /// Who is killed.
+    /// The processes to kill.
     const VICTIMS: &'static [Victim];
 
-    /// The port of the loopback address behind which the whole cloud is.
+    /// Returns the port on loopback that serves all APIs of the cloud.
     fn port(&self) -> u16;
 
-    /// So many machines live side by side.
+    /// Returns the number of machines that run in parallel.
     fn lanes(&self) -> usize;
 
-    /// The names of a life's requests, one after the other; none for a request that belongs to no machine, or that comes a different number of times in every life.
+    /// Returns a function that names the requests of a machine in order. It returns `None` for requests that do not
+    /// belong to a machine, or whose number varies.
     fn names(&self) -> impl FnMut(&Asked) -> Option<String> + Send + 'static;
 
-    /// A namespace with a Secret, the class [`CLASS`] and this Machine, for the cloud behind the proxy at this address.
+    /// Returns a namespace with a Secret, the class [`CLASS`] and this Machine, for the cloud behind the proxy at this
+    /// address.
     fn objects(&self, lane: usize, namespace: &str, address: &str, machine: Value) -> Value;
 
-    /// Fails unless the cloud has exactly what belongs to this machine.
+    /// Fails unless the cloud has exactly the resources of this machine.
     async fn is_whole(&self, machine: &str) -> anyhow::Result<()>;
 
-    /// Fails if the cloud has anything left of this machine, or ever made two servers for it.
+    /// Fails if the cloud has any resource of this machine left, or ever created two servers for it.
     async fn is_gone(&self, machine: &str) -> anyhow::Result<()>;
 }
 
-/// The class of all machines.
+/// Name of the MachineClass of all machines.
 pub(in crate::suites) const CLASS: &str = "small";
 
-/// When the process is killed, relative to what a request does at the cloud.
+/// When the process is killed, relative to the effect of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Moment {
     Before,
@@ -75,14 +78,14 @@ impl Moment {
     }
 }
 
-/// Who is killed.
+/// Process to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::suites) enum Victim {
     /// The machine controller with the driver in it.
     Both,
-    /// The driver in a process of its own.
+    /// The driver in a separate process.
     Driver,
-    /// The machine controller, whose driver lives on.
+    /// The machine controller; its driver keeps running.
     Controller,
 }
 
@@ -96,7 +99,7 @@ impl Victim {
     }
 }
 
-/// A request of a machine's life: what it asks, and how many times that was asked before.
+/// A request of a machine, and its number among requests with the same name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Step {
     what: String,
@@ -109,7 +112,7 @@ impl fmt::Display for Step {
     }
 }
 
-/// One kill.
+/// A kill.
 #[derive(Clone, Debug)]
 struct Kill {
     place: usize,
@@ -118,10 +121,10 @@ struct Kill {
     moment: Moment,
 }
 
-/// Whether each kill went well.
+/// Whether each kill succeeded.
 type Cells = BTreeMap<(usize, Victim, Moment), bool>;
 
-/// Plays all of it, one machine at a time in each lane, and prints the table.
+/// Runs all kills, one machine at a time in each lane, and prints the table.
 pub(in crate::suites) fn play<Cloud: Sync, K: Killed>(
     setting: &Setting<'_, Cloud>,
     cloud: &K,
@@ -156,7 +159,7 @@ pub(in crate::suites) fn play<Cloud: Sync, K: Killed>(
             });
         }
     });
-    let (cells, reports) = done.into_inner().map_err(|_| anyhow::anyhow!("a job died"))?;
+    let (cells, reports) = done.into_inner().map_err(|_| anyhow::anyhow!("a job panicked"))?;
     for own in reports {
         report.absorb(own);
     }
@@ -186,12 +189,12 @@ fn print(victims: &[Victim], steps: &[Step], cells: &Cells) {
     println!();
 }
 
-/// The requests of one machine's life, in their order.
+/// Returns the requests of one machine in order.
 async fn undisturbed<Cloud, K: Killed>(setting: &Setting<'_, Cloud>, cloud: &K) -> anyhow::Result<Vec<Step>> {
     let proxy = Proxy::start(cloud.port()).await.context("failed to start a proxy")?;
-    let mut life = Life::begin(setting, cloud, Born { lane: 0, name: "model", victim: Victim::Both }, &proxy)?;
+    let mut life = Life::begin(setting, cloud, Parameters { lane: 0, name: "model", victim: Victim::Both }, &proxy)?;
     life.lived().await?;
-    ensure!(life.deaths == 0, "nobody was to be killed");
+    ensure!(life.deaths == 0, "a process was killed unexpectedly");
     Ok(steps(&proxy.asked(), cloud.names()))
 }
 
@@ -205,7 +208,7 @@ fn steps(asked: &[Asked], names: impl FnMut(&Asked) -> Option<String>) -> Vec<St
     steps.collect()
 }
 
-/// One machine's life with a kill in it.
+/// Runs one machine with a kill.
 async fn killed<Cloud, K: Killed>(
     setting: &Setting<'_, Cloud>,
     cloud: &K,
@@ -220,37 +223,37 @@ async fn killed<Cloud, K: Killed>(
         is_it && seen == wanted.nth
     }));
     let name = &format!("kill-{}-{}-{}", kill.place, kill.victim.name(), kill.moment.name());
-    let mut life = Life::begin(setting, cloud, Born { lane, name, victim: kill.victim }, &proxy)?;
+    let mut life = Life::begin(setting, cloud, Parameters { lane, name, victim: kill.victim }, &proxy)?;
     life.lived().await?;
-    ensure!(life.deaths == 1, "killed {} times: this request did not come about", life.deaths);
+    ensure!(life.deaths == 1, "killed {} times: this request did not occur", life.deaths);
     Ok(())
 }
 
-/// How a life begins.
+/// Start parameters of a machine.
 #[derive(Clone, Copy)]
-struct Born<'a> {
+struct Parameters<'a> {
     lane: usize,
-    /// Of the machine and of its namespace.
+    /// The name of the machine and of its namespace.
     name: &'a str,
     victim: Victim,
 }
 
-/// A machine, and the processes that look after it one after the other.
+/// A machine and the processes that manage it.
 struct Life<'a, Cloud, K> {
     setting: &'a Setting<'a, Cloud>,
     cloud: &'a K,
     name: &'a str,
     proxy: &'a Proxy,
     victim: Victim,
-    doomed: Option<Process>,
-    /// Whoever lives beside the victim, until this value goes.
+    victim_process: Option<Process>,
+    /// The process that is not killed; it ends when this value is dropped.
     _survivor: Option<Process>,
     deaths: usize,
 }
 
 impl<'a, Cloud, K: Killed> Life<'a, Cloud, K> {
-    fn begin(setting: &'a Setting<'a, Cloud>, cloud: &'a K, born: Born<'a>, proxy: &'a Proxy) -> anyhow::Result<Self> {
-        let Born { lane, name, victim } = born;
+    fn begin(setting: &'a Setting<'a, Cloud>, cloud: &'a K, born: Parameters<'a>, proxy: &'a Proxy) -> anyhow::Result<Self> {
+        let Parameters { lane, name, victim } = born;
         setting.test_bed.apply(name, &cloud.objects(lane, name, &proxy.endpoint(), machine(name)))?;
         let log = format!("{name}-beside");
         let survivor = match victim {
@@ -258,7 +261,7 @@ impl<'a, Cloud, K: Killed> Life<'a, Cloud, K> {
             Victim::Driver => Some(setting.start_machine_controller(&log, name, name, &[])?),
             Victim::Controller => Some(setting.start_driver(name, &log, &proxy.endpoint())?),
         };
-        let mut life = Self { setting, cloud, name, proxy, victim, doomed: None, _survivor: survivor, deaths: 0 };
+        let mut life = Self { setting, cloud, name, proxy, victim, victim_process: None, _survivor: survivor, deaths: 0 };
         life.start()?;
         Ok(life)
     }
@@ -266,7 +269,7 @@ impl<'a, Cloud, K: Killed> Life<'a, Cloud, K> {
     fn start(&mut self) -> anyhow::Result<()> {
         let Self { setting, name, .. } = *self;
         let (log, address) = (format!("{name}-{}", self.deaths), self.proxy.endpoint());
-        self.doomed = Some(match self.victim {
+        self.victim_process = Some(match self.victim {
             Victim::Both => setting.start_with_driver(&log, name, &address, &[])?,
             Victim::Driver => setting.start_driver(name, &log, &address)?,
             Victim::Controller => setting.start_machine_controller(&log, name, name, &[])?,
@@ -274,12 +277,12 @@ impl<'a, Cloud, K: Killed> Life<'a, Cloud, K> {
         Ok(())
     }
 
-    /// From its creation to nothing left of it.
+    /// Runs the machine from its creation to its deletion.
     async fn lived(&mut self) -> anyhow::Result<()> {
-        self.until("it runs", |phase| phase == Some("Running")).await?;
+        self.until("the machine is running", |phase| phase == Some("Running")).await?;
         self.cloud.is_whole(self.name).await?;
         self.setting.kubectl(self.name, &["delete", "machine", self.name, "--wait=false"])?;
-        self.until("it is gone", |phase| phase.is_none()).await?;
+        self.until("the machine is deleted", |phase| phase.is_none()).await?;
         self.cloud.is_gone(self.name).await
     }
 
@@ -287,19 +290,19 @@ impl<'a, Cloud, K: Killed> Life<'a, Cloud, K> {
         self.setting
             .until(what, async || {
                 if self.proxy.held() > self.deaths {
-                    self.doomed.take().context("nobody is left to be killed")?.kill()?;
+                    self.victim_process.take().context("there is no process to kill")?.kill()?;
                     self.deaths += 1;
                     self.start()?;
                 }
                 let machines = self.setting.machines(self.name)?;
                 let phase = machines.first().map(phase);
-                Ok(if holds(phase) { Ok(()) } else { Err(format!("it is {phase:?}")) })
+                Ok(if holds(phase) { Ok(()) } else { Err(format!("the phase is {phase:?}")) })
             })
             .await
     }
 }
 
-/// A Machine of that class, in a namespace of the same name.
+/// Returns a Machine of this class in a namespace with the same name.
 pub(in crate::suites) fn machine(name: &str) -> Value {
     json!({
         "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine",
@@ -313,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn requests_are_numbered_by_what_they_ask_and_those_without_a_name_are_left_out() {
+    fn requests_are_numbered_per_name_and_unnamed_ones_are_skipped() {
         let asked = ["look", "list", "make", "look"].into_iter().enumerate().map(|(number, path)| Asked {
             method: String::new(),
             path: path.to_owned(),

@@ -1,7 +1,7 @@
-//! The kubelets of servers: a cloud of tests starts no operating system, so somebody has to let its servers join.
+//! Simulated kubelets of servers, because a cloud for tests starts no operating system.
 //!
-//! A server that runs registers its Node once and then tells every few seconds that it is well. One that ends falls silent, and the
-//! real node lifecycle controller notices.
+//! The kubelet of a running server registers its Node once and then sends a heartbeat every few seconds. When the
+//! server ends, the heartbeats stop, and the real node lifecycle controller detects it.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,20 +14,20 @@ use tokio::time::{Instant, sleep};
 use crate::suites::runner::now;
 use crate::web::Proxy;
 
-const GLANCE: Duration = Duration::from_millis(300);
-/// Much more often than the node lifecycle controller of the suites loses its patience.
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
+/// Much shorter than the node monitor grace period of the suites.
 const HEARTBEAT: Duration = Duration::from_secs(3);
 
-/// A server that runs, and how its kubelet names it.
+/// A running server, and the names that its kubelet uses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::suites) struct Kubelet {
-    /// The server's id.
+    /// The id of the server.
     pub(in crate::suites) id: String,
     pub(in crate::suites) node: String,
     pub(in crate::suites) provider_id: String,
 }
 
-/// Plays the kubelets of all servers that run until it is told to stop.
+/// Simulates the kubelets of all running servers until `stop` is set.
 pub(in crate::suites) async fn live(
     mut running: impl AsyncFnMut() -> anyhow::Result<Vec<Kubelet>>,
     api: &Proxy,
@@ -37,7 +37,7 @@ pub(in crate::suites) async fn live(
     while !stop.load(Ordering::Relaxed) {
         let running = running().await?;
         for kubelet in &running {
-            // Once: a kubelet that runs does not bring back a Node that somebody deleted.
+            // Once: a running kubelet does not recreate a Node that was deleted.
             if registered.insert(kubelet.id.clone()) {
                 register(api, kubelet).await?;
             }
@@ -48,7 +48,7 @@ pub(in crate::suites) async fn live(
                 beat(api, kubelet).await?;
             }
         }
-        sleep(GLANCE).await;
+        sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }
@@ -63,14 +63,14 @@ async fn register(api: &Proxy, kubelet: &Kubelet) -> anyhow::Result<()> {
         "status": { "capacity": room, "allocatable": room, "conditions": [ready()] },
     });
     let answer = api.send("POST", "/api/v1/nodes", &object).await?;
-    ensure!(answer.is_well(), "{node} did not join: {}", answer.message());
+    ensure!(answer.is_well(), "failed to register {node}: {}", answer.message());
     Ok(())
 }
 
 async fn beat(api: &Proxy, kubelet: &Kubelet) -> anyhow::Result<()> {
     let path = format!("/api/v1/nodes/{}/status", kubelet.node);
     let answer = api.merge_by_keys(&path, &json!({ "status": { "conditions": [ready()] } })).await?;
-    // Its Node may have been deleted a moment ago.
+    // The Node may have been deleted.
     ensure!(answer.is_well() || answer.status == 404, "{}: {}", kubelet.node, answer.message());
     Ok(())
 }

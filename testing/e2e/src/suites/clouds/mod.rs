@@ -1,5 +1,5 @@
-//! What the suites about clouds share: a control plane with our programs around it, kubelets for servers that have no operating system, a
-//! pool whose servers are counted after every step, and kills at every call.
+//! Shared by the suites for clouds: a control plane with the programs, kubelets for servers without an operating
+//! system, a pool whose servers are counted after every step, and kills at every request.
 
 pub(super) mod kill_table;
 pub(super) mod kubelets;

@@ -1,4 +1,5 @@
-//! A pool of machines of a cloud: it is sized, rolled and deleted, and after every step the cloud itself is asked what it holds.
+//! A pool of machines in a cloud: it is scaled, rolled and deleted, and the resources of the cloud are counted after
+//! every step.
 
 use std::fmt;
 
@@ -7,19 +8,20 @@ use serde_json::{Value, json};
 
 use super::setting::{Setting, name, phase};
 
-/// A cloud that tells, past the driver, what it holds.
+/// A cloud that can list its resources without the driver.
 pub(in crate::suites) trait Counts {
-    /// What belongs to a pool.
+    /// The resources of a pool.
     type Counted: fmt::Debug;
 
-    /// What belongs to the pool of this namespace. Fails unless it is exactly what these Machines have, in the order of their names.
+    /// Returns the resources of the pool in this namespace. Fails unless they are exactly those of these Machines,
+    /// sorted by name.
     async fn counted(&self, namespace: &str, machines: &[&str]) -> anyhow::Result<Self::Counted>;
 
-    /// Which kind of server each of them is.
+    /// Returns the server type of each resource.
     fn kinds(counted: &Self::Counted) -> impl Iterator<Item = &str>;
 }
 
-/// A pool, and who looks after it.
+/// A pool and its environment.
 pub(in crate::suites) struct Pool<'a, Cloud> {
     pub(in crate::suites) setting: &'a Setting<'a, Cloud>,
     pub(in crate::suites) namespace: &'static str,
@@ -28,13 +30,13 @@ pub(in crate::suites) struct Pool<'a, Cloud> {
 }
 
 impl<Cloud: Counts> Pool<'_, Cloud> {
-    /// Asks for another size, and waits for it.
+    /// Scales the pool and waits.
     pub(in crate::suites) async fn sized(&self, size: usize) -> anyhow::Result<()> {
         self.scale(size)?;
         self.settled(size, |_| true).await.map(drop)
     }
 
-    /// One size after the other.
+    /// Scales the pool to each size.
     pub(in crate::suites) async fn resized(&self, sizes: &[usize]) -> anyhow::Result<()> {
         for size in sizes {
             self.sized(*size).await?;
@@ -42,28 +44,28 @@ impl<Cloud: Counts> Pool<'_, Cloud> {
         Ok(())
     }
 
-    /// Rolls to another class, whose servers are of this kind.
+    /// Rolls the pool to another MachineClass with this server type.
     pub(in crate::suites) async fn rolled(&self, class: &str, kind: &str, size: usize) -> anyhow::Result<()> {
         let patch = json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } }).to_string();
         self.kubectl(&["patch", "machinedeployment", self.deployment, "--type=merge", "--patch", &patch])?;
         let of_class = |machine: &Value| machine.pointer("/spec/class/name").and_then(Value::as_str) == Some(class);
         let counted = self.settled(size, of_class).await?;
-        ensure!(Cloud::kinds(&counted).all(|its| its == kind), "not all are {kind}: {counted:?}");
+        ensure!(Cloud::kinds(&counted).all(|its| its == kind), "not all servers are of type {kind}: {counted:?}");
         Ok(())
     }
 
-    /// Deletes it, and waits until no Machine is left.
+    /// Deletes the pool and waits until no Machine is left.
     pub(in crate::suites) async fn deleted(&self) -> anyhow::Result<()> {
         self.kubectl(&["delete", "machinedeployment", self.deployment, "--wait=false"])?;
         self.setting
-            .until("all Machines are gone", async || {
+            .until("all Machines are deleted", async || {
                 let left = self.setting.machines(self.namespace)?.len();
-                Ok(if left == 0 { Ok(()) } else { Err(format!("{left} are left")) })
+                Ok(if left == 0 { Ok(()) } else { Err(format!("{left} still exist")) })
             })
             .await
     }
 
-    /// Waits until so many Machines run, all of them like this, and sees that the cloud holds what belongs to each and nothing else.
+    /// Waits until this number of Machines run and match `like`, and checks the resources in the cloud.
     pub(in crate::suites) async fn settled(
         &self,
         size: usize,
@@ -84,13 +86,13 @@ impl<Cloud: Counts> Pool<'_, Cloud> {
         self.setting.cloud.counted(self.namespace, &wanted).await
     }
 
-    /// Asks for another size.
+    /// Scales the pool.
     pub(in crate::suites) fn scale(&self, size: usize) -> anyhow::Result<()> {
         let replicas = format!("--replicas={size}");
         self.kubectl(&["scale", "machinedeployment", self.deployment, &replicas]).map(drop)
     }
 
-    /// What kubectl says of its namespace.
+    /// Runs kubectl in its namespace.
     pub(in crate::suites) fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
         self.setting.kubectl(self.namespace, arguments)
     }

@@ -1,5 +1,5 @@
-//! A container without a container runtime: the files of an image and nothing else, read-only, as a user without any right, with the mounts
-//! that a kubelet would make. It has processes, mounts and files of its own, and the network of this machine.
+//! Runs a container without a container runtime: the files of an image, read-only, as a user without privileges, with
+//! the mounts of a kubelet. Processes, mounts and files are isolated; the network is that of the host.
 
 use std::fs;
 use std::os::unix::fs::chown;
@@ -9,7 +9,8 @@ use anyhow::{Context, ensure};
 
 use super::template::{Container, Place};
 
-/// What a kubelet does between making a container and starting it. The mount points are there: the root cannot be written to any more.
+/// The steps of a kubelet between the creation and the start of a container. The mount points exist already, because
+/// the root is read-only.
 const SCRIPT: &str = r#"
 root=$1 user=$2 variables=$3; shift 3
 mount --bind "$root" "$root"
@@ -25,28 +26,28 @@ change=$(command -v chroot)
 exec env -i $variables setpriv --no-new-privs "$change" --userspec="$user" --groups= "$root" "$@"
 "#;
 
-/// An image that is unpacked here.
+/// An unpacked image.
 #[derive(Clone, Debug)]
 pub struct Cell {
     /// Its files.
     pub root: PathBuf,
-    /// Whom it runs as: `uid:gid`.
+    /// Its user: `uid:gid`.
     pub user: String,
 }
 
-/// The images that `deploy/` names and that are ours.
+/// The images of this project that `deploy/` names.
 #[derive(Clone, Debug)]
 pub struct Images {
-    /// `millwright`: what is shipped.
+    /// `millwright`: the production image.
     pub production: Cell,
-    /// `millwright-driver-aws`: the driver of AWS alone.
+    /// `millwright-driver-aws`: the AWS driver.
     pub driver_aws: Cell,
     /// `millwright-dev`: with the virtual cloud.
     pub dev: Cell,
 }
 
 impl Images {
-    /// The one that a container asks for.
+    /// Returns the image of a container.
     pub(super) fn of(&self, name: &str) -> &Cell {
         match name {
             name if name.contains("millwright-dev") => &self.dev,
@@ -56,7 +57,7 @@ impl Images {
     }
 }
 
-/// What a pod is told of its cluster.
+/// The cluster information of a pod.
 #[derive(Clone, Debug)]
 pub(super) struct Surroundings {
     /// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT.
@@ -66,7 +67,7 @@ pub(super) struct Surroundings {
 }
 
 impl Cell {
-    /// The command that runs a program of the image as this container.
+    /// Returns the command that runs a program of the image as this container.
     pub(super) fn command(
         &self,
         program: &str,
@@ -87,7 +88,7 @@ impl Cell {
         for (path, volume) in &container.mounts {
             let folder = place.folder.join(volume);
             let (user, group) = self.ids()?;
-            chown(&folder, Some(user), Some(group)).context("failed to hand a volume over: this needs root")?;
+            chown(&folder, Some(user), Some(group)).context("failed to change the owner of a volume. Run as root")?;
             mounts.push((folder, path.clone(), "rw"));
             self.mount_point(path, Kind::Folder)?;
         }
@@ -103,7 +104,7 @@ impl Cell {
         Ok(line)
     }
 
-    /// The command that runs a program of the image with nothing around it.
+    /// Returns the command that runs a program of the image without volumes and network settings.
     pub(super) fn bare(&self, program: &str, arguments: &[&str]) -> anyhow::Result<Vec<String>> {
         self.mount_point("/proc", Kind::Folder)?;
         let mut line = Self::outside(&self.root, &self.user, "");
@@ -113,7 +114,7 @@ impl Cell {
     }
 
     fn outside(root: &Path, user: &str, variables: &str) -> Vec<String> {
-        // Whoever kills the first process of the cell kills all of it.
+        // If the first process is killed, the kernel kills the whole PID namespace.
         let line = ["unshare", "--mount", "--pid", "--fork", "--kill-child=KILL", "--", "sh", "-ec", SCRIPT, "sh"];
         let mut line: Vec<String> = line.map(str::to_owned).to_vec();
         line.extend([root.display().to_string(), user.to_owned(), variables.to_owned()]);
@@ -125,21 +126,21 @@ impl Cell {
         Ok((user.parse()?, group.parse()?))
     }
 
-    /// Made before the root is read-only, as runtimes do it.
+    /// Creates a mount point before the root is made read-only, as container runtimes do.
     fn mount_point(&self, path: &str, kind: Kind) -> anyhow::Result<()> {
         let point = self.root.join(path.trim_start_matches('/'));
         if point.exists() {
             return Ok(());
         }
         let folder = match kind {
-            Kind::File => point.parent().context("a file without a folder")?,
+            Kind::File => point.parent().context("the file has no parent folder")?,
             Kind::Folder => &point,
         };
-        fs::create_dir_all(folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        fs::create_dir_all(folder).with_context(|| format!("failed to create {}", folder.display()))?;
         if let Kind::File = kind {
             fs::write(&point, "")?;
         }
-        ensure!(point.exists(), "{} was not made", point.display());
+        ensure!(point.exists(), "{} does not exist", point.display());
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The Helm chart, installed: what it makes is taken by a real API server, its controllers live by it, and an upgrade and the end leave nothing behind.
+//! Installs the Helm chart on kube-apiserver, runs a pool with it, upgrades it and uninstalls it.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,8 +13,8 @@ use crate::workspace::root;
 
 const RELEASE: &str = "millwright";
 
-/// Installed in this form, lived with, changed and taken away.
-pub(super) async fn comes_and_goes(plane: &ControlPlane, helm: &Path, form: Form) -> anyhow::Result<()> {
+/// Installs the chart in this form, runs a pool, upgrades and uninstalls it.
+pub(super) async fn install_and_uninstall(plane: &ControlPlane, helm: &Path, form: Form) -> anyhow::Result<()> {
     let chart = Chart { plane, helm };
     let before = chart.objects()?;
     let form_value = match form {
@@ -23,9 +23,10 @@ pub(super) async fn comes_and_goes(plane: &ControlPlane, helm: &Path, form: Form
     };
     let values = ["--set", form_value, "--set", "driver.kind=virtual", "--set", "admission=deny,flowControl=true"];
     chart.run("install", &[&values[..], &["--create-namespace"]].concat())?;
-    let outcome = lived_with(&chart, form, &values).await;
+    let outcome = run_and_upgrade(&chart, form, &values).await;
     chart.run("uninstall", &["--wait"])?;
-    // The class and its Secret are a person's; the controllers that would let go of them are gone.
+    // The MachineClass and its Secret were created by the test; the controllers that would remove their finalizers no
+    // longer run.
     for object in ["machineclass/small", "secret/cloud"] {
         let free = r#"{"metadata": {"finalizers": null}}"#;
         let _gone = kubectl(plane, &["patch", object, "--namespace", NAMESPACE, "--type=merge", "--patch", free]);
@@ -34,21 +35,21 @@ pub(super) async fn comes_and_goes(plane: &ControlPlane, helm: &Path, form: Form
     outcome?;
     let after = chart.objects()?;
     let left: Vec<&String> = after.difference(&before).collect();
-    ensure!(left.is_empty(), "the chart leaves {left:?} behind");
+    ensure!(left.is_empty(), "objects of the chart still exist: {left:?}");
     Ok(())
 }
 
-async fn lived_with(chart: &Chart<'_>, form: Form, values: &[&str]) -> anyhow::Result<()> {
-    // Policies included: the controllers must be able to live with them.
-    pool::lives_and_tells(chart.plane, form).await?;
-    let wishes = ["--set", "nodeSelector.disk=fast,admission=warn,flowControl=false"];
-    chart.run("upgrade", &[values, &wishes].concat())?;
+async fn run_and_upgrade(chart: &Chart<'_>, form: Form, values: &[&str]) -> anyhow::Result<()> {
+    // Includes the admission policies, which must not block the controllers.
+    pool::runs_with_current_manifests(chart.plane, form).await?;
+    let changes = ["--set", "nodeSelector.disk=fast,admission=warn,flowControl=false"];
+    chart.run("upgrade", &[values, &changes].concat())?;
     let selectors = "--output=jsonpath={range .items[*]}{.spec.template.spec.nodeSelector.disk}{\"\\n\"}{end}";
     let selectors = kubectl(chart.plane, &["get", "deployments", "--namespace", NAMESPACE, selectors])?;
-    ensure!(selectors.lines().all(|disk| disk == "fast"), "an upgrade does not reach every Deployment: {selectors:?}");
+    ensure!(selectors.lines().all(|disk| disk == "fast"), "the upgrade did not change every Deployment: {selectors:?}");
     ensure!(
         !chart.objects()?.iter().any(|name| name.starts_with("flowschema /millwright")),
-        "an upgrade leaves flows behind"
+        "the upgrade did not delete the FlowSchemas"
     );
     Ok(())
 }
@@ -65,7 +66,7 @@ impl Chart<'_> {
         if verb != "uninstall" {
             command.arg(root().join("charts/millwright"));
         }
-        // What helm remembers of charts and plug-ins belongs to this run.
+        // helm's cache and configuration are limited to this run.
         let home = self.plane.layout().home.join("helm");
         command
             .args(arguments)
@@ -77,7 +78,8 @@ impl Chart<'_> {
         Ok(())
     }
 
-    /// Everything of the kinds that the chart makes, wherever it is; not what the API server makes by itself in each namespace.
+    /// Returns all objects of the kinds in the chart. Objects that the API server creates in each namespace are
+    /// excluded.
     fn objects(&self) -> anyhow::Result<BTreeSet<String>> {
         let kinds = "deployments,services,serviceaccounts,configmaps,secrets,roles,rolebindings,networkpolicies,poddisruptionbudgets,\
                      clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings,flowschemas,\

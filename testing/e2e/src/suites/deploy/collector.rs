@@ -1,7 +1,7 @@
-//! An OTLP endpoint of the test: takes spans over TLS, as a collector does, and keeps them with every byte they came in.
+//! An OTLP endpoint for tests: it receives spans over TLS and keeps them with the raw bodies.
 //!
-//! The messages are read with the types of the protocol's owners, so that a mistake in ours is not made twice. The HTTP around them is
-//! written by hand: one kind of request, with a length.
+//! The messages are decoded with the official protocol types, so that an encoding error is detected. The HTTP server is
+//! minimal: one kind of request, with a content length.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +22,7 @@ use tokio_rustls::rustls::crypto::ring::default_provider;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-/// A collector with a certificate of an authority of its own. It ends with this value.
+/// A collector with a certificate of a separate CA. It ends when this value is dropped.
 pub(super) struct Collector {
     address: SocketAddr,
     authority: String,
@@ -30,20 +30,20 @@ pub(super) struct Collector {
     _open: oneshot::Sender<()>,
 }
 
-/// What came in.
+/// The received requests.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Received {
     pub(super) spans: Vec<Span>,
-    /// Who sent them, one for each request.
+    /// Resource attributes of each request.
     pub(super) senders: Vec<Vec<KeyValue>>,
-    /// All bodies, as they came.
+    /// All bodies, unparsed.
     pub(super) bytes: Vec<u8>,
-    /// Requests that no collector would have understood.
+    /// Errors of invalid requests.
     pub(super) strange: Vec<String>,
 }
 
 impl Collector {
-    /// On a thread of its own: whoever tests waits for kubectl in between.
+    /// Starts the collector on a separate thread, because the test blocks in kubectl.
     pub(super) fn open() -> anyhow::Result<Self> {
         let authority = Authority::new("collectors")?;
         let tls = TlsAcceptor::from(Arc::new(tls(&authority.server("collector")?)?));
@@ -58,12 +58,12 @@ impl Collector {
         Ok(Self { address, authority: authority.certificate().to_owned(), received, _open: open })
     }
 
-    /// What --tracing-endpoint has to say. By name, as everybody writes it.
+    /// Returns the value of --tracing-endpoint, with a host name.
     pub(super) fn endpoint(&self) -> String {
         format!("https://localhost:{}", self.address.port())
     }
 
-    /// What --tracing-ca-file has to hold.
+    /// Returns the content of --tracing-ca-file.
     pub(super) fn authority(&self) -> &str {
         &self.authority
     }
@@ -95,7 +95,7 @@ async fn listen(
             Ok((caller, _)) = listener.accept() => {
                 let (tls, received) = (tls.clone(), Arc::clone(&received));
                 callers.spawn(async move {
-                    if let Err(error) = hear(caller, &tls, &received).await {
+                    if let Err(error) = serve_connection(caller, &tls, &received).await {
                         let mut received = received.lock().unwrap_or_else(PoisonError::into_inner);
                         received.strange.push(format!("{error:#}"));
                     }
@@ -106,14 +106,14 @@ async fn listen(
     }
 }
 
-/// One connection, with as many requests as it likes.
-async fn hear(caller: TcpStream, tls: &TlsAcceptor, received: &Mutex<Received>) -> anyhow::Result<()> {
+/// Serves one connection with any number of requests.
+async fn serve_connection(caller: TcpStream, tls: &TlsAcceptor, received: &Mutex<Received>) -> anyhow::Result<()> {
     let mut caller = BufReader::new(tls.accept(caller).await.context("no TLS")?);
     loop {
         let mut head = Vec::new();
         loop {
             let mut line = String::new();
-            // Whoever is killed says no farewell, and that is not strange.
+            // A killed client closes the connection without a message, which is no error.
             let Ok(1..) = caller.read_line(&mut line).await else { return Ok(()) };
             if line.trim().is_empty() {
                 break;

@@ -1,5 +1,6 @@
-//! The corpus of usable and unusable objects (`crates/api/tests/corpus`), put to the admission policies of a real API server. The
-//! controllers' own check is held to the same files by a test beside it, so the two cannot drift apart.
+//! Sends the corpus of valid and invalid objects (`crates/api/tests/corpus`) to the admission policies of
+//! kube-apiserver. A unit test next to the corpus applies the controllers' validation to the same files, so the results
+//! are equal.
 
 use std::fs;
 
@@ -17,12 +18,12 @@ const KINDS: [(&str, &str); 4] = [
     ("machineclass", "machineclasses"),
 ];
 
-/// All kinds that are in it.
+/// Returns all kinds of the corpus.
 pub(super) fn plurals() -> impl Iterator<Item = &'static str> {
     KINDS.iter().map(|(_, plural)| *plural)
 }
 
-/// What the bindings make of an unusable object.
+/// How the bindings handle an invalid object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     Warn,
@@ -38,13 +39,13 @@ impl Mode {
     }
 }
 
-/// What is to become of an object, and in which words.
+/// Expected result for an object.
 #[derive(Debug)]
 enum Admission {
     Valid,
-    /// By a policy, which says this; `None` if the words do not matter.
+    /// Rejected by a policy with this message; `None` if the message is not checked.
     Unusable(Option<String>),
-    /// By its definition, before any policy is asked.
+    /// Rejected by the schema of the CRD, before any policy is evaluated.
     Schema,
 }
 
@@ -57,13 +58,13 @@ pub(super) struct Case {
     verdict: Admission,
 }
 
-/// All of it.
+/// Reads the corpus.
 pub(super) fn read() -> anyhow::Result<Vec<Case>> {
     let mut all = Vec::new();
     for (file, plural) in KINDS {
         let path = root().join(format!("crates/api/tests/corpus/{file}.yaml"));
         let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-        let corpus: Value = serde_saphyr::from_str(&text).with_context(|| format!("{} is no YAML", path.display()))?;
+        let corpus: Value = serde_saphyr::from_str(&text).with_context(|| format!("{} is not YAML", path.display()))?;
         let (base, cases) = (corpus.get("base").context("no base")?, corpus.get("cases").and_then(Value::as_array));
         for case in cases.context("no cases")? {
             all.push(read_case(plural, base, case).with_context(|| format!("{file}: {case}"))?);
@@ -81,25 +82,25 @@ fn read_case(plural: &'static str, base: &Value, case: &Value) -> anyhow::Result
         "valid" => Admission::Valid,
         "schema" => Admission::Schema,
         "invalid" | "unwise" | "unreadable" => {
-            Admission::Unusable(Some(because.context("it does not say why")?.to_owned()).filter(|text| text != "any"))
+            Admission::Unusable(Some(because.context("the field because is missing")?.to_owned()).filter(|text| text != "any"))
         }
-        other => bail!("there is no verdict {other}"),
+        other => bail!("unknown verdict {other}"),
     };
     Ok(Case { plural, sentence: text("case").context("no name")?.to_owned(), object, verdict })
 }
 
 impl Case {
-    /// Whether it shows that the policies of its kind are at work.
-    pub(super) fn is_telling(&self) -> bool {
+    /// Returns whether a policy rejects it.
+    pub(super) fn is_rejected_by_policy(&self) -> bool {
         matches!(self.verdict, Admission::Unusable(_))
     }
 
-    /// Its kind.
+    /// Returns its kind.
     pub(super) fn plural(&self) -> &'static str {
         self.plural
     }
 
-    /// Puts it to the API server, which stores nothing, and compares.
+    /// Sends it to the API server as a dry run, and compares the response.
     pub(super) async fn judge(&self, proxy: &Proxy, mode: Mode) -> anyhow::Result<()> {
         let path = format!(
             "/apis/machine.sapcloud.io/v1alpha1/namespaces/default/{}?dryRun=All&fieldValidation=Ignore",
@@ -112,7 +113,7 @@ impl Case {
     fn compare(&self, answer: &Answer, mode: Mode) -> anyhow::Result<()> {
         let (message, warnings) = (answer.message(), answer.warnings());
         let by_policy = message.contains("ValidatingAdmissionPolicy");
-        let told = || format!("it was answered {} {message:?} with {warnings:?}", answer.status);
+        let told = || format!("the response was {} {message:?} with {warnings:?}", answer.status);
         match (&self.verdict, mode) {
             (Admission::Valid, _) => ensure!(answer.is_well() && warnings.is_empty(), told()),
             (Admission::Schema, _) => ensure!(!answer.is_well() && !by_policy, told()),
@@ -139,12 +140,12 @@ mod tests {
 
     /// Shows DEP-1.
     #[test]
-    fn the_corpus_has_usable_and_unusable_objects_of_every_kind() {
+    fn the_corpus_has_valid_and_invalid_objects_of_every_kind() {
         let all = read().unwrap();
         for (_, plural) in KINDS {
             let of_kind = || all.iter().filter(|case| case.plural == plural);
             assert!(of_kind().any(|case| matches!(case.verdict, Admission::Valid)), "{plural}");
-            assert!(of_kind().any(Case::is_telling), "{plural}");
+            assert!(of_kind().any(Case::is_rejected_by_policy), "{plural}");
             assert!(of_kind().any(|case| matches!(case.verdict, Admission::Schema)), "{plural}");
         }
     }

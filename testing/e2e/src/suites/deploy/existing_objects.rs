@@ -1,5 +1,6 @@
-//! Objects that were there before the policies, and unusable. Whoever turns the policies on must still be able to report on them, to mark
-//! them, to scale them and, above all, to get rid of them: a finalizer that cannot be removed keeps a namespace for ever.
+//! Invalid objects that existed before the policies. With the policies enabled it must still be possible to update
+//! their status and labels, to scale them, and to delete them: a finalizer that cannot be removed blocks the deletion
+//! of a namespace.
 
 use anyhow::{Context, ensure};
 use serde_json::{Value, json};
@@ -19,7 +20,7 @@ fn objects() -> [(&'static str, Value); 4] {
         }
         object
     };
-    // A deployment's spec must have a template; nothing in it is usable.
+    // A MachineDeployment must have a template; everything in it is invalid.
     let empty = json!({ "template": {} });
     let short = json!({ "capacity": {}, "instanceType": "", "region": "", "zone": "" });
     [
@@ -30,7 +31,7 @@ fn objects() -> [(&'static str, Value); 4] {
     ]
 }
 
-/// A deployment that the controllers act upon, and that a careful person would write otherwise: neither a machine too many nor one too few.
+/// A MachineDeployment that the controllers accept, but that is not useful: maxSurge and maxUnavailable are zero.
 fn unwise() -> Value {
     json!({
         "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "MachineDeployment", "metadata": { "name": "unwise" },
@@ -45,24 +46,24 @@ fn unwise() -> Value {
     })
 }
 
-/// Stores one of each kind, which only works while the policies merely warn.
+/// Stores one object of each kind. That works only in warn mode.
 pub(super) async fn store(proxy: &Proxy) -> anyhow::Result<()> {
     for (plural, object) in objects().into_iter().chain([("machinedeployments", unwise())]) {
         let answer = well(proxy.send("POST", &format!("{BASE}/{plural}"), &object).await?, plural)?;
-        ensure!(!answer.warnings().is_empty(), "nobody warned of unusable {plural}");
+        ensure!(!answer.warnings().is_empty(), "no warning for invalid {plural}");
     }
     Ok(())
 }
 
-/// Does everything to them that must be possible, and what must not be.
-pub(super) async fn let_go(proxy: &Proxy) -> anyhow::Result<()> {
+/// Checks which updates of these objects are allowed.
+pub(super) async fn update_and_delete(proxy: &Proxy) -> anyhow::Result<()> {
     for (plural, _) in objects() {
         let path = format!("{BASE}/{plural}/existing-object");
         let change = async |at: &str, to: Value| proxy.send("PATCH", at, &to).await;
-        well(change(&path, json!({ "metadata": { "labels": { "seen": "yes" } } })).await?, "marked")?;
+        well(change(&path, json!({ "metadata": { "labels": { "seen": "yes" } } })).await?, "labelled")?;
         if plural != "machineclasses" {
             let status = json!({ "status": { "conditions": [] } });
-            well(change(&format!("{path}/status"), status).await?, "reported on")?;
+            well(change(&format!("{path}/status"), status).await?, "status updated")?;
         }
         if plural == "machinesets" || plural == "machinedeployments" {
             well(change(&format!("{path}/scale"), json!({ "spec": { "replicas": 2 } })).await?, "scaled")?;
@@ -73,27 +74,28 @@ pub(super) async fn let_go(proxy: &Proxy) -> anyhow::Result<()> {
             _ => json!({ "spec": { "minReadySeconds": 7 } }),
         };
         let refused = change(&path, worse).await?;
-        ensure!(refused.status == 422, "a change that leaves {plural} unusable was answered {}", refused.status);
+        ensure!(refused.status == 422, "an update that leaves {plural} invalid returned {}", refused.status);
         well(proxy.send("DELETE", &path, &json!({})).await?, "deleted")?;
-        well(change(&path, json!({ "metadata": { "finalizers": null } })).await?, "let go")?;
+        well(change(&path, json!({ "metadata": { "finalizers": null } })).await?, "finalizer removed")?;
         let gone = proxy.get(&path).await?;
-        ensure!(gone.status == 404, "{plural} are still there: {}", gone.status);
+        ensure!(gone.status == 404, "{plural} still exist: {}", gone.status);
     }
-    unwise_ones_go_on(proxy).await
+    check_unwise(proxy).await
 }
 
-/// Such a deployment can be sized by the autoscaler, which writes the object itself, and nobody can make its limits unwise anew.
-async fn unwise_ones_go_on(proxy: &Proxy) -> anyhow::Result<()> {
+/// The autoscaler can scale such a MachineDeployment by writing the object itself, but an update of the limits to
+/// invalid values is rejected.
+async fn check_unwise(proxy: &Proxy) -> anyhow::Result<()> {
     let path = format!("{BASE}/machinedeployments/unwise");
-    well(proxy.send("PATCH", &path, &json!({ "spec": { "replicas": 2 } })).await?, "sized")?;
+    well(proxy.send("PATCH", &path, &json!({ "spec": { "replicas": 2 } })).await?, "scaled")?;
     let worse = json!({ "spec": { "strategy": { "rollingUpdate": { "maxSurge": "0%" } } } });
     let refused = proxy.send("PATCH", &path, &worse).await?;
-    ensure!(refused.status == 422, "limits that nobody can mean were answered {}", refused.status);
+    ensure!(refused.status == 422, "an update to unusable limits returned {}", refused.status);
     well(proxy.send("DELETE", &path, &json!({})).await?, "deleted").map(drop)
 }
 
-/// Changes region and credentials of a class in use: the API server stores the change and warns, in both modes. A class that is not in use,
-/// and any other change, cause no warning.
+/// Changes region and credentials of a MachineClass in use: the API server stores the change with a warning, in both
+/// modes. If the class is not in use, or another field is changed, there is no warning.
 pub(super) async fn relocated(proxy: &Proxy) -> anyhow::Result<()> {
     let in_use = json!(["machine.sapcloud.io/machine-controller-manager"]);
     let class = json!({
@@ -130,7 +132,7 @@ pub(super) async fn relocated(proxy: &Proxy) -> anyhow::Result<()> {
         );
     }
     well(proxy.send("DELETE", &path, &json!({})).await?, "deleted")?;
-    well(change(json!({ "metadata": { "finalizers": null } })).await?, "let go").map(drop)
+    well(change(json!({ "metadata": { "finalizers": null } })).await?, "finalizer removed").map(drop)
 }
 
 fn well(answer: Answer, what: &str) -> anyhow::Result<Answer> {

@@ -1,4 +1,4 @@
-//! Into which flows the API server puts what we ask. That the schemas exist says little: another one may match first.
+//! Checks which FlowSchema the API server selects for the requests of the controllers. Another one may match first.
 
 use std::time::Duration;
 
@@ -7,9 +7,9 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use super::web::Proxy;
-use super::{NAMESPACE, PATIENCE};
+use super::{NAMESPACE, TIMEOUT};
 
-/// Who asks for what, and which flow that belongs to.
+/// User, path and expected FlowSchema of a request.
 const REQUESTS: [(&str, &str, &str); 5] = [
     (
         "machine-controller",
@@ -22,28 +22,28 @@ const REQUESTS: [(&str, &str, &str); 5] = [
     ("millwright", "/apis/machine.sapcloud.io/v1alpha1/namespaces/millwright-system/machinesets", "millwright"),
 ];
 
-/// Each request is put where it belongs.
+/// Checks the FlowSchema of each request.
 pub(super) async fn assigned(proxy: &Proxy) -> anyhow::Result<()> {
     for (account, path, flow) in REQUESTS {
         let answer = proxy.get(&format!("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas/{flow}")).await?;
-        let schema: Value = serde_json::from_str(&answer.body).context("a flow schema is no JSON")?;
-        let uid = schema.pointer("/metadata/uid").and_then(Value::as_str).context("there is no such flow")?;
-        // The schemas reach the API server's own dispatcher through a watch.
-        let deadline = Instant::now() + PATIENCE;
+        let schema: Value = serde_json::from_str(&answer.body).context("a FlowSchema is not JSON")?;
+        let uid = schema.pointer("/metadata/uid").and_then(Value::as_str).context("the FlowSchema does not exist")?;
+        // The API server applies FlowSchemas after a delay.
+        let deadline = Instant::now() + TIMEOUT;
         loop {
             let answer = proxy.get_as(&format!("system:serviceaccount:{NAMESPACE}:{account}"), path).await?;
             let given = answer.header("X-Kubernetes-PF-FlowSchema-UID").unwrap_or_default();
             if given == uid {
                 break;
             }
-            ensure!(Instant::now() < deadline, "{account} asking for {path} is not in {flow} but in {given}");
+            ensure!(Instant::now() < deadline, "the request of {account} for {path} has FlowSchema {given} instead of {flow}");
             sleep(Duration::from_millis(200)).await;
         }
     }
     Ok(())
 }
 
-/// What the API server counted while our programs ran.
+/// Checks the request counts of the API server per FlowSchema.
 pub(super) async fn used(proxy: &Proxy) -> anyhow::Result<()> {
     let metrics = proxy.get("/metrics").await?.body;
     let flows =
@@ -54,7 +54,7 @@ pub(super) async fn used(proxy: &Proxy) -> anyhow::Result<()> {
         );
         let count = metrics.lines().find_map(|line| line.strip_prefix(series.as_str())?.trim().parse().ok());
         let count: f64 = count.unwrap_or_default();
-        ensure!(count > 3.0, "only {count} requests went through {flow}");
+        ensure!(count > 3.0, "only {count} requests used FlowSchema {flow}");
     }
     Ok(())
 }

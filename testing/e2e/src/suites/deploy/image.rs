@@ -1,5 +1,5 @@
-//! Our image, run by what the Deployments say: an empty root that cannot be written to, a user without rights, the account of the pod, and
-//! an API server that is found by its address or by its name.
+//! Runs the image as the Deployments define it: a read-only root without other files, a user without privileges, the
+//! service account of the pod, and an API server that is found by address or by name.
 
 use std::process::Command;
 
@@ -13,12 +13,12 @@ use super::names::Names;
 use super::{NAMESPACE, apply, apply_all, install_definitions, pods, pool, without_pods};
 use crate::suites::report::Report;
 
-/// Runs it on a control plane of its own.
+/// Runs the suite on a separate control plane.
 pub async fn run(binaries: Binaries, images: Images) -> anyhow::Result<Report> {
     let mut report = Report::of("image");
-    report.case("it says what it can, under each of its names", async { helps(&images.production) }).await;
-    report.case("the driver of AWS has an image of its own", async { names_itself(&images.driver_aws) }).await;
-    report.case("it can write nothing", async { writes_nothing(&images.production) }).await;
+    report.case("the help is printed under each program name", async { helps(&images.production) }).await;
+    report.case("the AWS driver has a separate image", async { names_itself(&images.driver_aws) }).await;
+    report.case("the root file system is read-only", async { writes_nothing(&images.production) }).await;
     let plane = ControlPlane::start(without_pods(&binaries)).await?;
     let outcome = play(&plane, &images, &mut report).await;
     plane.stop().await?;
@@ -33,30 +33,30 @@ async fn play(plane: &ControlPlane, images: &Images, report: &mut Report) -> any
     let names = Names::serve()?;
     let resolver = names.resolver(NAMESPACE);
     let around = |host: &str| Surroundings { server: (host.to_owned(), port.clone()), resolver: resolver.clone() };
-    let lives = pool::lives_in_image(plane, images.clone(), around("127.0.0.1"));
+    let lives = pool::runs_in_image(plane, images.clone(), around("127.0.0.1"));
     report
-        .case("it finds the API server by its address, believes its authority, and a pool comes and goes", lives)
+        .case("a pool runs with the API server found by address", lives)
         .await;
     let before = names.answered();
     let lives = async {
-        pool::lives_in_image(plane, images.clone(), around("kubernetes.default.svc")).await?;
-        ensure!(names.answered() > before, "nobody asked the name server");
+        pool::runs_in_image(plane, images.clone(), around("kubernetes.default.svc")).await?;
+        ensure!(names.answered() > before, "the name server received no query");
         Ok(())
     };
-    report.case("it finds the API server by its name, through the search domains of a pod", lives).await;
+    report.case("a pool runs with the API server found by DNS name", lives).await;
     Ok(())
 }
 
-/// The port of the API server.
+/// Returns the port of the API server.
 fn port(plane: &ControlPlane) -> anyhow::Result<String> {
     let kubeconfig = pods::kubeconfig(plane, &Value::Null)?;
-    let server = kubeconfig.pointer("/clusters/0/cluster/server").and_then(Value::as_str).context("no server")?;
+    let server = kubeconfig.pointer("/clusters/0/cluster/server").and_then(Value::as_str).context("the kubeconfig has no server")?;
     Ok(server.rsplit(':').next().unwrap_or_default().trim_end_matches('/').to_owned())
 }
 
 fn run_bare(cell: &Cell, program: &str, arguments: &[&str]) -> anyhow::Result<(i32, String)> {
     let line = cell.bare(program, arguments)?;
-    let (first, rest) = line.split_first().context("nothing to run")?;
+    let (first, rest) = line.split_first().context("the command is empty")?;
     let ended = Command::new(first).args(rest).output().context("failed to start unshare")?;
     let said = [ended.stdout, ended.stderr].concat();
     Ok((ended.status.code().unwrap_or(-1), String::from_utf8_lossy(&said).into_owned()))
@@ -74,7 +74,7 @@ fn helps(cell: &Cell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The driver starts without anything around it: it says who it is, and a probe finds nobody.
+/// The driver prints its version, and a probe without a driver fails.
 fn names_itself(cell: &Cell) -> anyhow::Result<()> {
     let (code, said) = run_bare(cell, "/millwright-driver-aws", &["--version"])?;
     ensure!(code == 0 && said.starts_with("millwright-driver-aws "), "--version ended with {code}: {said}");
@@ -83,9 +83,9 @@ fn names_itself(cell: &Cell) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A command whose only work is to write fails, and says why: the root is read-only, and the user owns nothing in it.
+/// A command that writes files fails, because the root is read-only.
 fn writes_nothing(cell: &Cell) -> anyhow::Result<()> {
     let (code, said) = run_bare(cell, "/millwright", &["crds", "--dir=/crds"])?;
-    ensure!(code == 1 && said.contains("Read-only file system"), "it ended with {code}: {said}");
+    ensure!(code == 1 && said.contains("Read-only file system"), "the command exited with {code}: {said}");
     Ok(())
 }

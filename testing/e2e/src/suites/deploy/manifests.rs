@@ -1,4 +1,4 @@
-//! What every manifest must keep to, found without a cluster.
+//! Checks of manifests that need no cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ fn files(folder: &Path, into: &mut Vec<PathBuf>) {
 
 /// Shows DEP-10.
 #[test]
-fn images_are_named_by_version_and_ours_by_the_version_of_this_program() {
+fn images_have_a_version_tag_equal_to_the_crate_version() {
     let mut all = vec![root().join("docs/operations/install.md")];
     files(&root().join("deploy"), &mut all);
     let mut ours = 0;
@@ -35,12 +35,12 @@ fn images_are_named_by_version_and_ours_by_the_version_of_this_program() {
             assert_eq!(tag, env!("CARGO_PKG_VERSION"), "{}", path.display());
         }
     }
-    assert!(ours >= 5, "{ours} are too few to be all");
+    assert!(ours >= 5, "only {ours} image tags were found");
 }
 
 /// Shows DEP-8.
 #[test]
-fn no_kubelet_shows_the_account_to_whoever_else_is_in_our_pods() {
+fn only_the_millwright_container_mounts_the_service_account() {
     for manifest in
         ["one-process/deployment.yaml", "two-processes/machine-controller.yaml", "two-processes/manager.yaml"]
     {
@@ -50,11 +50,11 @@ fn no_kubelet_shows_the_account_to_whoever_else_is_in_our_pods() {
         assert_eq!(text.matches("mountPath: /var/run/secrets/kubernetes.io/serviceaccount").count(), 1, "{manifest}");
     }
     let driver = fs::read_to_string(root().join("deploy/driver/kustomization.yaml")).unwrap();
-    assert!(!driver.contains("serviceaccount"), "a driver is shown nobody's account");
+    assert!(!driver.contains("serviceaccount"), "a driver must not mount a service account");
 }
 
 #[test]
-fn each_driver_of_ours_is_probed_where_it_listens() {
+fn each_driver_is_probed_on_the_socket_that_it_listens_on() {
     let read = |file: &str| fs::read_to_string(root().join("deploy").join(file)).unwrap();
     let driver = read("driver/kustomization.yaml");
     let socket = "unix:/run/driver/driver.sock";

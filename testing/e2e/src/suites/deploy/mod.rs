@@ -1,7 +1,8 @@
-//! Everything in `deploy/`, on a real control plane: applied by kubectl, and our programs run by what the Deployments say.
+//! The manifests in `deploy/` on kube-apiserver: applied by kubectl, and the programs run as the Deployments define
+//! them.
 //!
-//! There is no kubelet on this machine, so the containers are started here ([`pods`]) with the arguments and the service account of their
-//! Deployment; kube-controller-manager makes no pods of them meanwhile.
+//! There is no kubelet on this host, so the containers are started by [`pods`] with the arguments and the service
+//! account of their Deployment. kube-controller-manager creates no pods for them.
 
 mod cell;
 mod chart;
@@ -39,10 +40,10 @@ use template::PodTemplate;
 use web::Proxy;
 
 const NAMESPACE: &str = "millwright-system";
-/// Long enough for a machine that is five times slower than ours.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Long enough for a slow host.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What is applied, in this order. Bindings of policies come later, one mode after the other.
+/// The folders to apply, in this order. Policy bindings are applied later, one mode after the other.
 const FOLDERS: [&str; 12] = [
     "deploy/examples/aws",
     "deploy/examples/aws-driver",
@@ -58,7 +59,7 @@ const FOLDERS: [&str; 12] = [
     "deploy/web-view",
 ];
 
-/// Applies all of it, and runs our programs by what the Deployments say.
+/// Applies all folders and runs the programs as the Deployments define them.
 pub(super) async fn run_programs(binaries: Binaries) -> anyhow::Result<Report> {
     cargo(&["build", "--quiet", "--package", "millwright"])?;
     let mut report = Report::of("deployments");
@@ -68,7 +69,7 @@ pub(super) async fn run_programs(binaries: Binaries) -> anyhow::Result<Report> {
     outcome.map(|()| report)
 }
 
-/// Applies all of it, holds policies and flows to what they promise, and follows a machine's life from outside.
+/// Applies all folders, checks policies and FlowSchemas, and checks the traces of a machine.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     cargo(&["build", "--quiet", "--package", "millwright"])?;
     let mut report = Report::of("deploy");
@@ -76,14 +77,14 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     let outcome = play(&plane, &binaries, &mut report).await;
     plane.stop().await?;
     outcome?;
-    // On a control plane of its own: helm takes over no object that somebody else has applied.
+    // On a separate control plane, because helm does not adopt objects of another field manager.
     let plane = ControlPlane::start(without_pods(&binaries)).await?;
     let outcome = play_chart(&plane, &mut report).await;
     plane.stop().await?;
     outcome.map(|()| report)
 }
 
-/// The pods of Deployments are started here, by [`pods`].
+/// Disables the Deployment controller, because [`pods`] starts the pods.
 fn without_pods(binaries: &Binaries) -> Options {
     let controllers = "--controllers=*,-deployment-controller";
     Options::new(binaries.clone()).with_argument(Program::ControllerManager, controllers)
@@ -92,25 +93,25 @@ fn without_pods(binaries: &Binaries) -> Options {
 async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) -> anyhow::Result<()> {
     install_definitions(plane).await?;
     let proxy = Proxy::start(plane, &binaries.path(Program::Kubectl)).await?;
-    report.case("everything in deploy/ is taken by the API server", async { apply_all(plane) }).await;
-    report.case("the policies ask for nothing that their kinds do not have", well_typed(plane)).await;
-    report.case("a driver of somebody else's is shown no token of ours", async { no_token_for_drivers(plane) }).await;
+    report.case("the API server accepts every manifest in deploy/", async { apply_all(plane) }).await;
+    report.case("the policies only use fields that exist in their kinds", well_typed(plane)).await;
+    report.case("a driver container does not mount the service account", async { no_token_for_drivers(plane) }).await;
     let limited = tokens::agree(plane, &proxy);
-    report.case("in kube-system our accounts can make and delete bootstrap tokens only", limited).await;
+    report.case("in kube-system only bootstrap tokens can be written", limited).await;
     let warned = agree(plane, &proxy, Mode::Warn);
-    report.case("in warn mode, the policies say of each object what the controllers say", warned).await;
-    report.case("an unusable object is stored in warn mode", existing_objects::store(&proxy)).await;
+    report.case("in warn mode, warnings equal the controllers' errors", warned).await;
+    report.case("an invalid object is stored in warn mode", existing_objects::store(&proxy)).await;
     let denied = agree(plane, &proxy, Mode::Deny);
-    report.case("in deny mode, they refuse it in the same words", denied).await;
-    let let_go = existing_objects::let_go(&proxy);
-    report.case("what was unusable before can be marked, scaled, reported on and deleted", let_go).await;
+    report.case("in deny mode, invalid objects are rejected with that text", denied).await;
+    let update_and_delete = existing_objects::update_and_delete(&proxy);
+    report.case("existing invalid objects can be updated and deleted", update_and_delete).await;
     let relocated = existing_objects::relocated(&proxy);
-    report.case("a class in use that is moved elsewhere is stored with a warning", relocated).await;
-    report.case("our leases, Events and machines have flows of their own", flows::assigned(&proxy)).await;
+    report.case("moving a MachineClass in use results in a warning", relocated).await;
+    report.case("leases, Events and machines use separate FlowSchemas", flows::assigned(&proxy)).await;
     let traced = traces::received(plane);
     report
         .case(
-            "a process of the traced example tells a collector each machine's life, whole and without secrets",
+            "traces of each machine are complete and without secrets",
             traced,
         )
         .await;
@@ -119,10 +120,10 @@ async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) ->
 
 async fn play_chart(plane: &ControlPlane, report: &mut Report) -> anyhow::Result<()> {
     let helm = helm().await?;
-    let one = chart::comes_and_goes(plane, &helm, Form::OneProcess);
-    report.case("the chart is installed as one process, lives, is changed and leaves nothing", one).await;
-    let two = chart::comes_and_goes(plane, &helm, Form::TwoProcesses);
-    report.case("the chart is installed as two processes, lives, is changed and leaves nothing", two).await;
+    let one = chart::install_and_uninstall(plane, &helm, Form::OneProcess);
+    report.case("the chart works as one process and is removed completely", one).await;
+    let two = chart::install_and_uninstall(plane, &helm, Form::TwoProcesses);
+    report.case("the chart works as two processes and is removed completely", two).await;
     Ok(())
 }
 
@@ -130,14 +131,14 @@ async fn play_programs(plane: &ControlPlane, binaries: &Binaries, report: &mut R
     install_definitions(plane).await?;
     let proxy = Proxy::start(plane, &binaries.path(Program::Kubectl)).await?;
     apply_all(plane)?;
-    // The controllers must be able to live with their own policies.
+    // The policies must not block the controllers.
     apply(plane, Mode::Deny.folder())?;
     let two = pool::lives(plane, Form::TwoProcesses);
-    report.case("two processes bring a pool up and down by what their Deployments say", two).await;
-    report.case("one process does the same", pool::lives(plane, Form::OneProcess)).await;
-    let elsewhere = pool::lives_elsewhere(plane, binaries);
-    report.case("nodes join another cluster, reached by mounted Secrets", elsewhere).await;
-    report.case("what the processes asked went through their flows", flows::used(&proxy)).await;
+    report.case("two processes create and delete a pool", two).await;
+    report.case("one process creates and deletes a pool", pool::lives(plane, Form::OneProcess)).await;
+    let elsewhere = pool::runs_with_target_cluster(plane, binaries);
+    report.case("Nodes join another cluster through mounted Secrets", elsewhere).await;
+    report.case("the requests of the processes used their FlowSchemas", flows::used(&proxy)).await;
     Ok(())
 }
 
@@ -150,11 +151,11 @@ fn apply_all(plane: &ControlPlane) -> anyhow::Result<()> {
 
 fn apply(plane: &ControlPlane, folder: &str) -> anyhow::Result<()> {
     let folder = root().join(folder).display().to_string();
-    // Examples put the same objects together in several ways, so each takes over what the one before it set.
+    // Examples contain the same objects, so each one takes over the fields of the previous one.
     kubectl(plane, &["apply", "--server-side", "--force-conflicts", "--kustomize", &folder]).map(drop)
 }
 
-/// What kustomize makes of a driver as a side-car: only our own container mounts the account, and no kubelet adds it by itself.
+/// In the output of kustomize, only the millwright container mounts the service account, and automounting is disabled.
 fn no_token_for_drivers(plane: &ControlPlane) -> anyhow::Result<()> {
     ["deploy/examples/separate-target", "deploy/examples/aws-driver"]
         .iter()
@@ -166,22 +167,22 @@ fn no_token_for_the_driver_of(plane: &ControlPlane, example: &str) -> anyhow::Re
     let made = kubectl(plane, &["create", "--dry-run=client", "--output=json", "--kustomize", &folder])?;
     let mut drivers = 0;
     for object in serde_json::Deserializer::from_str(&made).into_iter::<Value>() {
-        let object = object.context("kubectl printed something that is not JSON")?;
+        let object = object.context("kubectl did not print JSON")?;
         let objects = object.get("items").and_then(Value::as_array).cloned().unwrap_or_else(|| vec![object.clone()]);
         for deployment in objects.iter().filter(|object| object.get("kind") == Some(&Value::from("Deployment"))) {
             let automount = deployment.pointer("/spec/template/spec/automountServiceAccountToken");
-            ensure!(automount == Some(&Value::Bool(false)), "a kubelet would show every container the account");
+            ensure!(automount == Some(&Value::Bool(false)), "automountServiceAccountToken is not disabled");
             for container in PodTemplate::of(deployment)?.containers {
                 drivers += usize::from(container.name == "driver");
                 ensure!(container.sees_account() == (container.name == "millwright"), "{container:?}");
             }
         }
     }
-    ensure!(drivers == 1, "{example}: {drivers} drivers are not the one of the example");
+    ensure!(drivers == 1, "{example} has {drivers} driver containers instead of one");
     Ok(())
 }
 
-/// The API server's own check of the expressions against the definitions.
+/// Waits for the type check of the API server for the policy expressions.
 async fn well_typed(plane: &ControlPlane) -> anyhow::Result<()> {
     let question = ["get", "validatingadmissionpolicies", "--output=json"];
     let checked = |policy: &Value| {
@@ -200,13 +201,13 @@ async fn agree(plane: &ControlPlane, proxy: &Proxy, mode: Mode) -> anyhow::Resul
     apply(plane, mode.folder())?;
     let all = corpus::read()?;
     for plural in corpus::plurals() {
-        // A binding reaches the admission of the API server through a watch.
+        // The API server applies a binding after a delay.
         let first =
-            all.iter().find(|case| case.plural() == plural && case.is_telling()).context("nothing to tell by")?;
-        let deadline = Instant::now() + PATIENCE;
+            all.iter().find(|case| case.plural() == plural && case.is_rejected_by_policy()).context("the corpus has no invalid object")?;
+        let deadline = Instant::now() + TIMEOUT;
         while let Err(error) = first.judge(proxy, mode).await {
             if Instant::now() > deadline {
-                return Err(error.context(format!("the binding of {plural} does not work")));
+                return Err(error.context(format!("the binding for {plural} has no effect")));
             }
             sleep(Duration::from_millis(200)).await;
         }
@@ -227,7 +228,7 @@ async fn until(
     question: &[&str],
     holds: impl Fn(&[Value]) -> bool,
 ) -> anyhow::Result<()> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let all = list(plane, question)?;
         if holds(&all) {
@@ -235,7 +236,7 @@ async fn until(
         }
         if Instant::now() > deadline {
             let statuses: Vec<_> = all.iter().map(|object| object.get("status")).collect();
-            bail!("waited in vain until {what}: {statuses:?}");
+            bail!("timed out waiting until {what}: {statuses:?}");
         }
         sleep(Duration::from_millis(300)).await;
     }
@@ -251,5 +252,5 @@ fn kubectl(plane: &ControlPlane, arguments: &[&str]) -> anyhow::Result<String> {
     if !ended.status.success() {
         bail!("kubectl {} failed: {}", arguments.join(" "), String::from_utf8_lossy(&ended.stderr).trim());
     }
-    String::from_utf8(ended.stdout).context("kubectl printed something that is not text")
+    String::from_utf8(ended.stdout).context("kubectl printed invalid UTF-8")
 }

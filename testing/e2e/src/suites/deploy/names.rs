@@ -1,7 +1,7 @@
-//! A name server for one name, as a cluster has it, on a loopback address of its own.
+//! A DNS server for one name, on a separate loopback address.
 //!
-//! Static programs have no system library to look up names with, and what they bring along can differ in what matters in a pod: search
-//! domains, and names with few dots.
+//! Statically linked programs do not use the resolver of the system library. Their own one must support search domains
+//! and `ndots`.
 
 use std::net::{Ipv4Addr, UdpSocket};
 use std::sync::Arc;
@@ -9,21 +9,21 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use anyhow::Context;
 
-/// What a cluster's name server knows; everybody asks for less, and the search domains add the rest.
+/// The full name; clients query shorter names and add the search domains.
 const NAME: &str = "kubernetes.default.svc.cluster.local";
 
-/// It answers for as long as this program runs: a thread that waits for a packet cannot be told to stop, and costs nothing.
+/// It answers until this program ends: a thread that waits for a packet cannot be stopped.
 pub(super) struct Names {
     address: Ipv4Addr,
     answered: Arc<AtomicUsize>,
 }
 
 impl Names {
-    /// On a free address, at the port that cannot be chosen.
+    /// Starts it on a free loopback address at port 53.
     pub(super) fn serve() -> anyhow::Result<Self> {
         let addresses = (1..=200).map(|last| Ipv4Addr::new(127, 53, 0, last));
         let bound = addresses.into_iter().find_map(|at| UdpSocket::bind((at, 53)).ok().map(|socket| (at, socket)));
-        let (address, socket) = bound.context("failed to open port 53 on loopback: this needs root")?;
+        let (address, socket) = bound.context("failed to open port 53 on loopback. Run as root")?;
         let answered = Arc::new(AtomicUsize::new(0));
         let count = Arc::clone(&answered);
         std::thread::spawn(move || {
@@ -39,7 +39,7 @@ impl Names {
         Ok(Self { address, answered })
     }
 
-    /// What a kubelet writes into /etc/resolv.conf.
+    /// Returns the /etc/resolv.conf that a kubelet writes.
     pub(super) fn resolver(&self, namespace: &str) -> String {
         format!(
             "search {namespace}.svc.cluster.local svc.cluster.local cluster.local\nnameserver {}\noptions ndots:5\n",
@@ -47,13 +47,14 @@ impl Names {
         )
     }
 
-    /// How often it knew the answer.
+    /// Returns the number of successful queries.
     pub(super) fn answered(&self) -> usize {
         self.answered.load(Ordering::Relaxed)
     }
 }
 
-/// The answer to a question, and whether there was one: the address for the one name we know, and otherwise that there is no such name.
+/// Returns the response to a query, and whether the name and type are known. The response contains the address of the
+/// one known name, or NXDOMAIN.
 fn answer(question: &[u8]) -> Option<(Vec<u8>, bool)> {
     let (mut labels, mut at) = (Vec::new(), 12);
     loop {
@@ -73,7 +74,7 @@ fn answer(question: &[u8]) -> Option<(Vec<u8>, bool)> {
     answer.extend([0x81, 0x80 | code, 0, 1, 0, u8::from(known), 0, 0, 0, 0]);
     answer.extend(question.get(12..at + 4)?);
     if known {
-        // The name of the question, an address, on the internet, for five seconds, four bytes.
+        // Pointer to the name in the question, type A, class IN, TTL of five seconds, four bytes.
         answer.extend([0xc0, 0x0c, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4, 127, 0, 0, 1]);
     }
     Some((answer, known))
@@ -95,11 +96,11 @@ mod tests {
 
     /// Shows DEP-6.
     #[test]
-    fn one_name_has_an_address_and_all_others_do_not_exist() {
+    fn the_server_resolves_one_name_and_no_other() {
         let (told, known) = answer(&question(NAME, 1)).unwrap();
         assert!(known && told.ends_with(&[127, 0, 0, 1]) && told.starts_with(&[7, 9, 0x81, 0x80]));
         let (told, known) = answer(&question(NAME, 28)).unwrap();
-        assert!(!known && told[3] == 0x80, "it exists, but not as IPv6");
+        assert!(!known && told[3] == 0x80, "the name has no IPv6 address");
         let (told, known) = answer(&question("kubernetes.default.svc", 1)).unwrap();
         assert!(!known && told[3] == 0x83);
         assert_eq!(answer(&[1, 2, 3]), None);

@@ -1,5 +1,5 @@
-//! Pods of a Deployment as processes of this machine. There is no kubelet here, so this plays its part: arguments, identity, mounts and
-//! probes are those that the Deployment says.
+//! Runs the pods of a Deployment as processes of this host. There is no kubelet, so this module applies the arguments,
+//! identity, mounts and probes of the Deployment.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,32 +18,32 @@ use super::template::{Container, Place, PodTemplate, Source};
 use super::{kubectl, web};
 use crate::test_bed::free_port;
 
-/// Long enough for a machine that is five times slower than ours.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Long enough for a slow host.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-/// What plays the containers.
+/// The programs that run as containers.
 pub(super) struct Programs {
-    /// Our own program.
+    /// How millwright runs.
     pub(super) millwright: Millwright,
-    /// Where the virtual cloud's nodes join, if it has to stand in for a driver that is not ours.
+    /// Kubeconfig of the cluster that the nodes of the virtual cloud join, if it replaces another driver.
     pub(super) joins: Option<PathBuf>,
 }
 
-/// Our own program.
+/// How millwright runs.
 pub(super) enum Millwright {
-    /// As a process of this machine.
+    /// As a process of this host.
     Here(PathBuf),
     /// In its image, and in the one with the virtual cloud.
     InImage(Images, Surroundings),
 }
 
 impl PodTemplate {
-    /// Starts one pod, as the service account that the Deployment names.
+    /// Starts one pod with the service account of the Deployment.
     pub(super) fn start(&self, cluster: &ControlPlane, programs: &Programs) -> anyhow::Result<Pod> {
         let folder = cluster.layout().home.join(&self.name);
-        // One that ran before may have left a socket.
+        // An earlier pod may have left a socket.
         let _ = fs::remove_dir_all(&folder);
-        fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
+        fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
         let kubeconfig = log_in(cluster, &self.account, &self.namespace, &folder)?;
         let mut ports = BTreeMap::new();
         for port in self.containers.iter().flat_map(|container| container.ports.values()) {
@@ -51,7 +51,7 @@ impl PodTemplate {
         }
         let place = Place { folder, kubeconfig, ports };
         self.mount(cluster, &place)?;
-        // A side-car first: who needs it waits for it, but why make them wait.
+        // Side-cars are started first, so that the main container does not wait for them.
         let mut processes = Vec::new();
         for container in self.containers.iter().rev() {
             processes.push(Process::start(container, &place, programs)?);
@@ -59,7 +59,7 @@ impl PodTemplate {
         Ok(Pod { name: self.name.clone(), processes })
     }
 
-    /// Makes the volumes, with their files in them.
+    /// Creates the volumes and their files.
     fn mount(&self, cluster: &ControlPlane, place: &Place) -> anyhow::Result<()> {
         for container in &self.containers {
             for volume in container.mounts.values() {
@@ -75,7 +75,7 @@ impl PodTemplate {
                         Source::AccountToken => fs::read_to_string(place.folder.join("token"))?,
                         Source::Namespace => self.namespace.clone(),
                     };
-                    // What lies elsewhere here is called so in files, too.
+                    // Paths in files are translated too.
                     let content = container.translated(&content, place);
                     fs::write(place.folder.join(volume).join(&file.file), content)?;
                 }
@@ -85,7 +85,7 @@ impl PodTemplate {
     }
 }
 
-/// A kubeconfig with a token of a service account, which is what a pod finds in its own mount.
+/// Returns a kubeconfig with a token of a service account, like the mounted one of a pod.
 fn log_in(cluster: &ControlPlane, account: &str, namespace: &str, folder: &Path) -> anyhow::Result<PathBuf> {
     let token = folder.join("token");
     fs::write(&token, kubectl(cluster, &["create", "token", account, "--namespace", namespace])?.trim())?;
@@ -94,11 +94,11 @@ fn log_in(cluster: &ControlPlane, account: &str, namespace: &str, folder: &Path)
     Ok(path)
 }
 
-/// A kubeconfig for this cluster.
+/// Returns a kubeconfig for this cluster.
 pub(super) fn kubeconfig(cluster: &ControlPlane, user: &Value) -> anyhow::Result<Value> {
     let admin = kubectl(cluster, &["config", "view", "--raw", "--minify", "--flatten", "--output=json"])?;
-    let admin: Value = serde_json::from_str(&admin).context("kubectl printed something that is not JSON")?;
-    let cluster = admin.pointer("/clusters/0/cluster").context("the kubeconfig names no cluster")?;
+    let admin: Value = serde_json::from_str(&admin).context("kubectl did not print JSON")?;
+    let cluster = admin.pointer("/clusters/0/cluster").context("the kubeconfig contains no cluster")?;
     Ok(json!({
         "apiVersion": "v1", "kind": "Config", "current-context": "pod",
         "clusters": [{ "name": "cluster", "cluster": cluster }],
@@ -107,7 +107,7 @@ pub(super) fn kubeconfig(cluster: &ControlPlane, user: &Value) -> anyhow::Result
     }))
 }
 
-/// One pod that runs; it ends with this value.
+/// A running pod; it is killed when this value is dropped.
 pub(super) struct Pod {
     name: String,
     processes: Vec<Process>,
@@ -118,7 +118,7 @@ struct Process {
     guarded: Guarded,
     log: PathBuf,
     pid: PathBuf,
-    /// Whether it is the child of the process whose number was written down.
+    /// Whether the program is the child of the process whose id is stored.
     cell: bool,
     readiness: Option<(u16, String)>,
     ports: Vec<u16>,
@@ -143,7 +143,7 @@ impl Process {
                 command
             }
         };
-        // The shell writes down the number that the program will have, so that it can be asked to end.
+        // The shell writes its process id, which the program keeps after `exec`.
         let mut line = vec!["-c".to_owned(), "echo $$ >\"$0\"; exec \"$@\"".to_owned()];
         line.push(file("pid").display().to_string());
         line.extend(command);
@@ -159,14 +159,14 @@ impl Process {
 }
 
 impl Pod {
-    /// Waits until its readiness probe is content.
+    /// Waits until its readiness probes succeed.
     pub(super) async fn until_ready(&mut self) -> anyhow::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         for process in &mut self.processes {
             let Some((port, path)) = process.readiness.clone() else { continue };
             loop {
                 if let Some(status) = process.guarded.ended() {
-                    bail!("{}: {} ended with {status}: {}", self.name, process.name, tail(&process.log, 5));
+                    bail!("{}: {} exited with {status}: {}", self.name, process.name, tail(&process.log, 5));
                 }
                 if web::ask(port, "GET", &path, &[], None).await.is_ok_and(|answer| answer.is_well()) {
                     break;
@@ -178,44 +178,44 @@ impl Pod {
         Ok(())
     }
 
-    /// What it shows to Prometheus, on all its ports.
+    /// Returns the metrics of all its ports.
     pub(super) async fn metrics(&self) -> anyhow::Result<String> {
         let mut all = String::new();
         for port in self.processes.iter().flat_map(|process| &process.ports) {
             let answer = web::ask(*port, "GET", "/metrics", &[], None).await?;
-            ensure!(answer.is_well(), "/metrics of {} answers {}", self.name, answer.status);
+            ensure!(answer.is_well(), "/metrics of {} returned {}", self.name, answer.status);
             all.push_str(&answer.body);
         }
         Ok(all)
     }
 
-    /// All it has logged.
+    /// Returns all its logs.
     pub(super) fn said(&self) -> String {
         self.processes.iter().map(|process| fs::read_to_string(&process.log).unwrap_or_default()).collect()
     }
 
-    /// Asks it to end, as a kubelet does, ours before its side-car, and sees that it ends well.
+    /// Stops the pod with SIGTERM, the main container first, and checks the exit codes.
     pub(super) async fn terminate(mut self) -> anyhow::Result<()> {
         while let Some(mut process) = self.processes.pop() {
-            let mut pid = fs::read_to_string(&process.pid).context("the process never began")?;
+            let mut pid = fs::read_to_string(&process.pid).context("the process did not start")?;
             if process.cell {
                 let parent = pid.trim();
                 pid =
-                    fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).context("a cell is empty")?;
+                    fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).context("the container has no process")?;
             }
             let asked = Command::new("kill").args(["-TERM", pid.trim()]).status().context("failed to start kill")?;
-            ensure!(asked.success(), "failed to ask {} to end", self.name);
-            let deadline = Instant::now() + PATIENCE;
+            ensure!(asked.success(), "failed to send SIGTERM to {}", self.name);
+            let deadline = Instant::now() + TIMEOUT;
             let status = loop {
                 if let Some(status) = process.guarded.ended() {
                     break status;
                 }
-                ensure!(Instant::now() < deadline, "{} does not end: {}", self.name, tail(&process.log, 10));
+                ensure!(Instant::now() < deadline, "{} does not exit: {}", self.name, tail(&process.log, 10));
                 sleep(Duration::from_millis(100)).await;
             };
             ensure!(
                 status.success(),
-                "{}: {} ended with {status}: {}",
+                "{}: {} exited with {status}: {}",
                 self.name,
                 process.name,
                 tail(&process.log, 10)

@@ -1,4 +1,4 @@
-//! A pool comes up and goes, made by the pods of our Deployments.
+//! Creates and deletes a pool with the pods of the Deployments.
 
 use std::path::PathBuf;
 
@@ -13,11 +13,11 @@ use super::{NAMESPACE, apply, kubectl, list, until, without_pods};
 use crate::workspace::root;
 
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
-/// What is in the Secret of the class, as it is and in the API server's form. Nobody may tell it to anybody.
-pub(super) const CANARIES: [&str; 4] =
+/// The content of the Secret of the class, as plain text and in base64. It must not appear in logs and traces.
+pub(super) const SECRETS: [&str; 4] =
     ["canary-in-the-user-data", "canary-of-the-class", "Y2FuYXJ5LWluLXRoZS11c2VyLWRhdG", "Y2FuYXJ5LW9mLXRoZS1jbGFzc"];
 
-/// In how many processes.
+/// The number of processes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     OneProcess,
@@ -40,31 +40,31 @@ impl Form {
     }
 }
 
-/// Machines and nodes in one cluster.
+/// Machines and Nodes in the same cluster.
 pub(super) async fn lives(plane: &ControlPlane, form: Form) -> anyhow::Result<()> {
-    // Both forms bind the same roles, each to its own accounts.
+    // Both forms bind the same roles, each to its own service accounts.
     apply(plane, form.example())?;
-    lives_and_tells(plane, form).await.map(drop)
+    runs_with_current_manifests(plane, form).await.map(drop)
 }
 
-/// The same by whatever was applied last. Gives back the machines as they were while they ran.
-pub(super) async fn lives_and_tells(plane: &ControlPlane, form: Form) -> anyhow::Result<Vec<Value>> {
+/// The same with the manifests that were applied last. Returns the Machines while they were running.
+pub(super) async fn runs_with_current_manifests(plane: &ControlPlane, form: Form) -> anyhow::Result<Vec<Value>> {
     play(plane, plane, form, &Programs { millwright: Millwright::Here(program()?), joins: None }).await
 }
 
-/// The same by a program in its image, and by the smallest of our examples.
-pub(super) async fn lives_in_image(plane: &ControlPlane, images: Images, around: Surroundings) -> anyhow::Result<()> {
+/// The same with an image and the smallest example.
+pub(super) async fn runs_in_image(plane: &ControlPlane, images: Images, around: Surroundings) -> anyhow::Result<()> {
     apply(plane, Form::OneProcess.example())?;
     let programs = Programs { millwright: Millwright::InImage(images, around), joins: None };
     play(plane, plane, Form::OneProcess, &programs).await.map(drop)
 }
 
-/// Nodes in a cluster of their own. The driver of the example is some cloud's; the virtual one plays it.
-pub(super) async fn lives_elsewhere(plane: &ControlPlane, binaries: &Binaries) -> anyhow::Result<()> {
+/// Nodes in a separate cluster. The virtual cloud replaces the driver of the example.
+pub(super) async fn runs_with_target_cluster(plane: &ControlPlane, binaries: &Binaries) -> anyhow::Result<()> {
     let target = ControlPlane::start(without_pods(binaries)).await?;
     let outcome = async {
         apply(plane, "deploy/examples/separate-target")?;
-        hand_over(plane, &target)?;
+        prepare_target(plane, &target)?;
         let programs = Programs { millwright: Millwright::Here(program()?), joins: Some(target.kubeconfig_path()) };
         play(plane, &target, Form::TwoProcesses, &programs).await.map(drop)
     };
@@ -73,8 +73,8 @@ pub(super) async fn lives_elsewhere(plane: &ControlPlane, binaries: &Binaries) -
     outcome
 }
 
-/// Does what docs/operations/install.md asks of whoever runs the target cluster.
-fn hand_over(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Result<()> {
+/// Performs the steps of docs/operations/install.md for the target cluster.
+fn prepare_target(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Result<()> {
     kubectl(target, &["create", "namespace", NAMESPACE])?;
     kubectl(target, &["create", "serviceaccount", "millwright", "--namespace", NAMESPACE])?;
     apply(target, "deploy/rbac/target")?;
@@ -106,18 +106,18 @@ async fn play(
     for pod in &mut pods {
         pod.until_ready().await?;
     }
-    let outcome = come_and_go(plane, target).await;
+    let outcome = create_and_delete(plane, target).await;
     let said: String = pods.iter().map(Pod::said).collect();
     let end = || said.lines().rev().take(8).collect::<Vec<_>>().join("\n");
-    let machines = outcome.with_context(|| format!("the end of the logs, backwards: {}", end()))?;
+    let machines = outcome.with_context(|| format!("the last lines of the logs, in reverse order: {}", end()))?;
     let refusals: Vec<&str> = said.lines().filter(|line| line.contains("forbidden")).take(5).collect();
-    ensure!(refusals.is_empty(), "the shipped roles do not allow all that is needed: {}", refusals.join("\n"));
+    ensure!(refusals.is_empty(), "the shipped roles lack permissions: {}", refusals.join("\n"));
     let mut metrics = String::new();
     for pod in &pods {
         metrics.push_str(&pod.metrics().await?);
     }
     for family in ["mcm_workqueue_depth", "mcm_machine_controller_frozen", "millwright_cache_synced"] {
-        ensure!(metrics.contains(&format!("# TYPE {family} ")), "nobody shows {family}");
+        ensure!(metrics.contains(&format!("# TYPE {family} ")), "metric {family} is missing");
     }
     for pod in pods {
         pod.terminate().await?;
@@ -125,24 +125,24 @@ async fn play(
     Ok(machines)
 }
 
-async fn come_and_go(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Result<Vec<Value>> {
+async fn create_and_delete(plane: &ControlPlane, target: &ControlPlane) -> anyhow::Result<Vec<Value>> {
     pool().iter().try_for_each(|object| submit(plane, object))?;
     let machines = ["get", "machines", "--namespace", NAMESPACE, "--output=json"];
     let nodes = ["get", "nodes", "--output=json"];
     let runs =
         |machine: &Value| machine.pointer("/status/currentStatus/phase").and_then(Value::as_str) == Some("Running");
-    until(plane, "two machines run", &machines, |all| all.len() == 2 && all.iter().all(runs)).await?;
-    until(target, "their nodes are there", &nodes, |all| all.len() == 2).await?;
+    until(plane, "two Machines are running", &machines, |all| all.len() == 2 && all.iter().all(runs)).await?;
+    until(target, "two Nodes exist", &nodes, |all| all.len() == 2).await?;
     let ran = list(plane, &machines)?;
     kubectl(plane, &["delete", "machinedeployment", "pool", "--namespace", NAMESPACE, "--timeout=120s"])?;
-    until(plane, "all machines are gone", &machines, <[Value]>::is_empty).await?;
-    until(target, "all nodes are gone", &nodes, <[Value]>::is_empty).await?;
+    until(plane, "all Machines are deleted", &machines, <[Value]>::is_empty).await?;
+    until(target, "all Nodes are deleted", &nodes, <[Value]>::is_empty).await?;
     Ok(ran)
 }
 
 fn submit(plane: &ControlPlane, object: &Value) -> anyhow::Result<()> {
     let path = plane.layout().home.join("object.json");
-    std::fs::write(&path, object.to_string()).context("failed to write an object down")?;
+    std::fs::write(&path, object.to_string()).context("failed to write an object")?;
     kubectl(plane, &["apply", "--server-side", "--filename", &path.display().to_string()]).map(drop)
 }
 
@@ -173,10 +173,10 @@ fn pool() -> [Value; 3] {
     ]
 }
 
-/// The `millwright` that lies beside this program: both are built by the same cargo.
+/// Returns the path of the `millwright` next to this program.
 fn program() -> anyhow::Result<PathBuf> {
-    let here = std::env::current_exe().context("failed to find out where this program lies")?;
+    let here = std::env::current_exe().context("failed to find the path of this program")?;
     let program = here.with_file_name("millwright");
-    ensure!(program.exists(), "{} is not there", program.display());
+    ensure!(program.exists(), "{} does not exist", program.display());
     Ok(program)
 }

@@ -1,6 +1,6 @@
-//! What a Deployment says of its pods, and what that means on this machine.
+//! Parses the pod template of a Deployment and translates it to this host.
 //!
-//! Nothing is known here of what the arguments are for, beyond where files and ports lie.
+//! Only files and ports are translated; other arguments are passed on unchanged.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -8,18 +8,18 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::Value;
 
-/// What a Deployment says of its pods.
+/// The pod template of a Deployment.
 #[derive(Debug)]
 pub(super) struct PodTemplate {
     pub(super) name: String,
     pub(super) namespace: String,
     pub(super) account: String,
     pub(super) containers: Vec<Container>,
-    /// Files that come from objects of the cluster.
+    /// Files from objects of the cluster.
     pub(super) files: Vec<MountedFile>,
 }
 
-/// A file that a pod sees.
+/// A mounted file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct MountedFile {
     pub(super) volume: String,
@@ -27,20 +27,20 @@ pub(super) struct MountedFile {
     pub(super) file: String,
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
     /// A key of a Secret.
     Secret { object: String, key: String },
     /// A key of a ConfigMap.
     ConfigMap { object: String, key: String },
-    /// A token of the pod's account.
+    /// A token of the pod's service account.
     AccountToken,
     /// The name of the pod's namespace.
     Namespace,
 }
 
-/// Where a pod finds who it is, if a container is shown it.
+/// Mount path of the service account.
 const ACCOUNT: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// One container.
@@ -49,25 +49,25 @@ pub(super) struct Container {
     pub(super) name: String,
     pub(super) image: String,
     pub(super) arguments: Vec<String>,
-    /// Volumes by the path where they are mounted.
+    /// Volumes by mount path.
     pub(super) mounts: BTreeMap<String, String>,
     pub(super) ports: BTreeMap<String, u16>,
     pub(super) readiness: Option<Probe>,
 }
 
-/// What is asked to find out whether a container is ready.
+/// The readiness probe of a container.
 #[derive(Debug)]
 pub(super) struct Probe {
     pub(super) path: String,
     pub(super) port: String,
 }
 
-/// Where on this machine a pod finds things.
+/// Files and ports of a pod on this host.
 pub(super) struct Place {
     pub(super) folder: PathBuf,
-    /// For the pod's own cluster.
+    /// Kubeconfig of the pod's own cluster.
     pub(super) kubeconfig: PathBuf,
-    /// Ports of this machine by those of the container: several suites run here at once.
+    /// Ports of this host by container port, because several suites run in parallel.
     pub(super) ports: BTreeMap<u16, u16>,
 }
 
@@ -98,7 +98,7 @@ impl PodTemplate {
     }
 }
 
-/// The files of one source of a projected volume, by their names.
+/// Returns the files of one source of a projected volume.
 fn projected(source: &Value) -> Vec<(Source, String)> {
     let items = |path: &str| -> Vec<(String, String)> {
         list(source, path).map(|item| (text(item, "key"), text(item, "path"))).collect()
@@ -123,7 +123,7 @@ fn projected(source: &Value) -> Vec<(Source, String)> {
 }
 
 impl Container {
-    /// Whether it is shown the account of its pod.
+    /// Returns whether it mounts the service account.
     pub(super) fn sees_account(&self) -> bool {
         self.mounts.contains_key(ACCOUNT)
     }
@@ -154,14 +154,14 @@ impl Container {
         }
     }
 
-    /// A text with the paths of this machine in place of those in the pod.
+    /// Replaces the paths of the pod with those of this host.
     pub(super) fn translated(&self, text: &str, place: &Place) -> String {
         self.mounts.iter().fold(text.to_owned(), |text, (path, volume)| {
             text.replace(path.as_str(), &place.folder.join(volume).display().to_string())
         })
     }
 
-    /// The container's command line, but for the ports and the address: it has the network of this machine.
+    /// Returns the container's command line with changed ports and address, because it uses the network of the host.
     pub(super) fn command_line_in_image(&self, place: &Place) -> Vec<String> {
         let mut line: Vec<String> = self.arguments.iter().map(|argument| with_port(argument, place)).collect();
         if !self.ports.is_empty() {
@@ -170,9 +170,9 @@ impl Container {
         line
     }
 
-    /// The command line that means on this machine what the container's means in its pod.
+    /// Returns the container's command line for this host.
     pub(super) fn command_line(&self, place: &Place) -> Vec<String> {
-        // Whoever is not shown the account has nothing to log in with.
+        // A container without the service account has no credentials.
         let own_cluster = if self.sees_account() { place.kubeconfig.display().to_string() } else { "none".to_owned() };
         let meant = |argument: &String| {
             let argument = self.translated(argument, place);
@@ -182,7 +182,7 @@ impl Container {
             }
         };
         let mut line: Vec<String> = self.arguments.iter().map(meant).collect();
-        // Not said means the pod's own cluster, which on this machine has to be said.
+        // Without a flag, the programs use the cluster of the pod, which must be set explicitly here.
         let says = |line: &[String], flag: &str| line.iter().any(|argument| argument.starts_with(flag));
         if says(&line, "virtual-cloud") {
             line.push(format!("--kubeconfig={own_cluster}"));
@@ -196,7 +196,7 @@ impl Container {
     }
 }
 
-/// An argument with the port of this machine, if it is one about a port.
+/// Replaces the port in a port flag.
 fn with_port(argument: &str, place: &Place) -> String {
     match argument.split_once('=') {
         Some((flag @ ("--port" | "--manager-port"), port)) => {
@@ -214,7 +214,7 @@ mod tests {
 
     /// Shows DEP-3.
     #[test]
-    fn a_container_runs_here_with_the_files_and_ports_of_this_machine() {
+    fn a_command_line_uses_the_files_and_ports_of_the_host() {
         let deployment = json!({
             "metadata": { "name": "d", "namespace": "n" },
             "spec": { "template": { "spec": { "serviceAccountName": "s", "containers": [{
@@ -245,7 +245,7 @@ mod tests {
 
     /// Shows DEP-8.
     #[test]
-    fn a_container_that_is_not_shown_the_account_is_logged_in_nowhere() {
+    fn a_container_without_the_account_has_no_credentials() {
         let deployment = json!({
             "metadata": { "name": "d", "namespace": "n" },
             "spec": { "template": { "spec": {

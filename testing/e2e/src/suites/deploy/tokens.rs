@@ -1,4 +1,6 @@
-//! What our accounts may do to Secrets in kube-system: the cases of `crates/api/tests/corpus/tokens.yaml`, put to the policy that
+//! Permissions of the service accounts for Secrets in kube-system: sends the cases of
+//! `crates/api/tests/corpus/tokens.yaml` to the policy of `deploy/rbac/target`. All users have the role cluster-admin,
+//! so every rejection comes from the policy.
 //! `deploy/rbac/target` brings along. Roles are not asked here: all who appear may do anything to Secrets, so whoever is refused is refused by
 //! the policy.
 
@@ -11,30 +13,30 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
 use super::web::{Answer, Proxy};
-use super::{PATIENCE, kubectl};
+use super::{TIMEOUT, kubectl};
 use crate::workspace::root;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Deed {
+enum Operation {
     Create,
     Delete,
 }
 
-/// One thing that somebody does.
+/// One request of a user.
 #[derive(Debug)]
 struct Case {
     sentence: String,
     who: String,
-    does: Deed,
+    does: Operation,
     secret: Value,
-    /// What the policy says to it; `None` if it has nothing to say.
+    /// Message of the policy; `None` if the request is allowed.
     because: Option<String>,
 }
 
 fn read() -> anyhow::Result<Vec<Case>> {
     let path = root().join("crates/api/tests/corpus/tokens.yaml");
     let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
-    let corpus: Value = serde_saphyr::from_str(&text).context("tokens.yaml is no YAML")?;
+    let corpus: Value = serde_saphyr::from_str(&text).context("tokens.yaml is not YAML")?;
     let (base, cases) = (corpus.get("base").context("no base")?, corpus.get("cases").and_then(Value::as_array));
     cases.context("no cases")?.iter().map(|case| read_case(base, case).with_context(|| case.to_string())).collect()
 }
@@ -45,31 +47,31 @@ fn read_case(base: &Value, case: &Value) -> anyhow::Result<Case> {
     json_patch::merge(&mut secret, case.get("change").context("no change")?);
     let because = match text("verdict").context("no verdict")?.as_str() {
         "allowed" => None,
-        "denied" => Some(text("because").context("it does not say why")?),
-        other => bail!("there is no verdict {other}"),
+        "denied" => Some(text("because").context("the field because is missing")?),
+        other => bail!("unknown verdict {other}"),
     };
-    let does = match text("does").context("nobody does anything")?.as_str() {
-        "create" => Deed::Create,
-        "delete" => Deed::Delete,
-        other => bail!("nobody can {other}"),
+    let does = match text("does").context("the field does is missing")?.as_str() {
+        "create" => Operation::Create,
+        "delete" => Operation::Delete,
+        other => bail!("unknown action {other}"),
     };
-    Ok(Case { sentence: text("case").context("no name")?, who: text("who").context("nobody")?, does, secret, because })
+    Ok(Case { sentence: text("case").context("no name")?, who: text("who").context("no user")?, does, secret, because })
 }
 
-/// Puts all of them to the API server, which stores nothing of it.
+/// Sends all cases to the API server as dry runs.
 pub(super) async fn agree(plane: &ControlPlane, proxy: &Proxy) -> anyhow::Result<()> {
     let all = read()?;
-    let everybody: BTreeSet<&str> = all.iter().map(|case| case.who.as_str()).collect();
+    let users: BTreeSet<&str> = all.iter().map(|case| case.who.as_str()).collect();
     let mut binding = vec!["create", "clusterrolebinding", "corpus-of-tokens", "--clusterrole=cluster-admin"];
-    let users: Vec<String> = everybody.iter().map(|who| format!("--user={who}")).collect();
+    let users: Vec<String> = users.iter().map(|who| format!("--user={who}")).collect();
     binding.extend(users.iter().map(String::as_str));
     kubectl(plane, &binding)?;
-    for case in all.iter().filter(|case| case.does == Deed::Delete) {
+    for case in all.iter().filter(|case| case.does == Operation::Delete) {
         let made = proxy.send("POST", &case.collection(), &case.secret).await?;
         ensure!(made.is_well() || made.status == 409, "{}: {}", made.status, made.message());
     }
-    // A binding of roles, and one of policies, reach the API server through a watch.
-    let deadline = Instant::now() + PATIENCE;
+    // The API server applies role bindings and policies after a delay.
+    let deadline = Instant::now() + TIMEOUT;
     while let Err(error) = all_agree(&all, proxy).await {
         if Instant::now() > deadline {
             return Err(error);
@@ -103,15 +105,15 @@ impl Case {
     async fn judge(&self, proxy: &Proxy) -> anyhow::Result<()> {
         let collection = self.collection();
         let answer = match self.does {
-            Deed::Create => {
-                // One of this name may be there for those who delete it.
+            Operation::Create => {
+                // A Secret with this name may exist for the deletions.
                 let mut secret = self.secret.clone();
                 if let Some(name) = secret.pointer_mut("/metadata/name") {
                     *name = json!(format!("{}-new", self.text("/metadata/name")));
                 }
                 proxy.send_as(&self.who, "POST", &format!("{collection}?dryRun=All"), &secret).await?
             }
-            Deed::Delete => {
+            Operation::Delete => {
                 let path = format!("{collection}/{}?dryRun=All", self.text("/metadata/name"));
                 proxy.send_as(&self.who, "DELETE", &path, &json!({})).await?
             }
@@ -121,7 +123,7 @@ impl Case {
 
     fn compare(&self, answer: &Answer) -> anyhow::Result<()> {
         let message = answer.message();
-        let told = || format!("it was answered {} {message:?}", answer.status);
+        let told = || format!("the response was {} {message:?}", answer.status);
         match &self.because {
             None => ensure!(answer.is_well(), told()),
             Some(because) => {
@@ -140,9 +142,9 @@ mod tests {
 
     /// Shows DEP-9.
     #[test]
-    fn the_cases_of_tokens_can_be_read_and_each_action_is_allowed_and_denied_somewhere() {
+    fn the_token_corpus_has_allowed_and_denied_cases_per_action() {
         let all = read().unwrap();
-        for does in [Deed::Create, Deed::Delete] {
+        for does in [Operation::Create, Operation::Delete] {
             for denied in [true, false] {
                 assert!(all.iter().any(|case| case.does == does && case.because.is_some() == denied), "{does:?}");
             }

@@ -1,5 +1,5 @@
-//! A machine's life as a collector sees it: one trace from its creation until it runs, one from its deletion until it is gone, told by a
-//! process that was started by what `deploy/examples/traced` says.
+//! Traces of a machine in a collector: one trace from its creation until it runs, one from its deletion request until
+//! it is deleted. The process is started with the arguments of `deploy/examples/traced`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -14,13 +14,13 @@ use tokio::time::{Instant, sleep};
 
 use super::collector::{Collector, Received};
 use super::pool::{self, Form};
-use super::{NAMESPACE, PATIENCE, apply, kubectl};
+use super::{NAMESPACE, TIMEOUT, apply, kubectl};
 
 const EXAMPLE: &str = "deploy/examples/traced";
 
-/// A trace as it must be: its name, how it ends, its stages in their order, and the calls to the cloud with the stages they belong to.
+/// An expected trace: name, outcome, stages in order, and driver calls with their stages.
 struct ExpectedTrace {
-    /// The word in the recipe for its id (docs/operations/observability.md).
+    /// Part of the documented recipe for the trace id (docs/operations/observability.md).
     word: &'static str,
     name: &'static str,
     outcome: &'static str,
@@ -45,11 +45,11 @@ const EXPECTED_TRACES: [ExpectedTrace; 2] = [
     },
 ];
 
-/// Runs the example towards a collector of our own, lets a pool come and go, and reads what was told of it.
+/// Runs the example with a collector, creates and deletes a pool, and checks the traces.
 pub(super) async fn received(plane: &ControlPlane) -> anyhow::Result<()> {
     let collector = Collector::open()?;
     apply(plane, EXAMPLE)?;
-    // As deploy/tracing and deploy/tracing-ca tell whoever uses them.
+    // As documented in deploy/tracing and deploy/tracing-ca.
     let authority = format!("--from-literal=ca.crt={}", collector.authority());
     kubectl(plane, &["create", "configmap", "collector-ca", "--namespace", NAMESPACE, &authority])?;
     let endpoint = format!("TRACING_ENDPOINT={}", collector.endpoint());
@@ -57,12 +57,12 @@ pub(super) async fn received(plane: &ControlPlane) -> anyhow::Result<()> {
         plane,
         &["set", "env", "deployment/millwright", "--namespace", NAMESPACE, "--containers=millwright", &endpoint],
     )?;
-    let machines = pool::lives_and_tells(plane, Form::OneProcess).await?;
-    ensure!(!machines.is_empty(), "nobody lived");
-    let told = all_told(&collector, 2 * machines.len()).await?;
-    ensure!(told.strange.is_empty(), "the collector did not understand {:?}", told.strange);
+    let machines = pool::runs_with_current_manifests(plane, Form::OneProcess).await?;
+    ensure!(!machines.is_empty(), "no Machine was created");
+    let told = wait_for_traces(&collector, 2 * machines.len()).await?;
+    ensure!(told.strange.is_empty(), "the collector received invalid requests: {:?}", told.strange);
     let ours = told.senders.iter().all(|sender| attribute(sender, "service.name").as_deref() == Some("millwright"));
-    ensure!(ours, "somebody sent spans without saying that it is millwright");
+    ensure!(ours, "spans without service.name millwright were received");
     let mut traces: BTreeMap<String, Vec<&Span>> = BTreeMap::new();
     for span in &told.spans {
         traces.entry(hex(&span.trace_id)).or_default().push(span);
@@ -70,18 +70,18 @@ pub(super) async fn received(plane: &ControlPlane) -> anyhow::Result<()> {
     for machine in &machines {
         for expected in &EXPECTED_TRACES {
             let id = documented_id(machine, expected)?;
-            let spans = traces.remove(&id).with_context(|| format!("there is no trace of the {}", expected.word))?;
+            let spans = traces.remove(&id).with_context(|| format!("the trace of the {} is missing", expected.word))?;
             whole(&spans, machine, expected)
                 .with_context(|| format!("the trace of the {}: {}", expected.word, tell(&spans)))?;
         }
     }
-    ensure!(traces.is_empty(), "there are traces of nobody: {:?}", traces.keys());
+    ensure!(traces.is_empty(), "traces without a Machine were received: {:?}", traces.keys());
     nothing_secret(&told.bytes)
 }
 
-/// Waits until so many lives have ended for the collector, too: spans are sent about a second after they end.
-async fn all_told(collector: &Collector, lives: usize) -> anyhow::Result<Received> {
-    let deadline = Instant::now() + PATIENCE;
+/// Waits until all traces have ended: spans are exported about a second after they end.
+async fn wait_for_traces(collector: &Collector, lives: usize) -> anyhow::Result<Received> {
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let told = collector.received();
         let ended = told.spans.iter().filter(|span| span.parent_span_id.is_empty()).count();
@@ -89,24 +89,24 @@ async fn all_told(collector: &Collector, lives: usize) -> anyhow::Result<Receive
             return Ok(told);
         }
         let names: Vec<&str> = told.spans.iter().map(|span| span.name.as_str()).collect();
-        ensure!(Instant::now() < deadline, "only {ended} of {lives} lives were told: {names:?}, {:?}", told.strange);
+        ensure!(Instant::now() < deadline, "only {ended} of {lives} traces have ended: {names:?}, {:?}", told.strange);
         sleep(std::time::Duration::from_millis(100)).await;
     }
 }
 
-/// The way to a machine's trace that docs/operations/observability.md tells everybody.
+/// Returns the trace id with the recipe of docs/operations/observability.md.
 fn documented_id(machine: &Value, expected: &ExpectedTrace) -> anyhow::Result<String> {
-    let uid = machine.pointer("/metadata/uid").and_then(Value::as_str).context("a machine has no uid")?;
+    let uid = machine.pointer("/metadata/uid").and_then(Value::as_str).context("the Machine has no UID")?;
     let recipe = "printf %s \"$0/$1\" | sha256sum | cut -c-32";
     let made = Command::new("sh").args(["-c", recipe, uid, expected.word]).output().context("failed to start sh")?;
     Ok(String::from_utf8_lossy(&made.stdout).trim().to_owned())
 }
 
-/// One root, stages on it that follow each other without a gap, and calls on their stages.
+/// Checks one root span, gapless stages below it, and driver calls below their stages.
 fn whole(spans: &[&Span], machine: &Value, expected: &ExpectedTrace) -> anyhow::Result<()> {
     let roots: Vec<&&Span> = spans.iter().filter(|span| span.parent_span_id.is_empty()).collect();
-    let [root] = roots.as_slice() else { anyhow::bail!("it has {} beginnings", roots.len()) };
-    ensure!(root.name == expected.name, "it is called {:?}", root.name);
+    let [root] = roots.as_slice() else { anyhow::bail!("the trace has {} root spans", roots.len()) };
+    ensure!(root.name == expected.name, "the root span is named {:?}", root.name);
     let known = [
         ("millwright.outcome", Some(expected.outcome)),
         ("millwright.machine", machine.pointer("/metadata/name").and_then(Value::as_str)),
@@ -123,40 +123,40 @@ fn whole(spans: &[&Span], machine: &Value, expected: &ExpectedTrace) -> anyhow::
     let mut stages: Vec<&&Span> = spans.iter().filter(|span| span.parent_span_id == root.span_id).collect();
     stages.sort_by_key(|stage| stage.start_time_unix_nano);
     let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
-    ensure!(names == expected.stages, "its stages are {names:?}");
+    ensure!(names == expected.stages, "the stages are {names:?}");
     let (first, last) = (stages.first().context("no stage")?, stages.last().context("no stage")?);
-    ensure!(first.start_time_unix_nano == root.start_time_unix_nano, "its first stage does not begin with it");
-    ensure!(last.end_time_unix_nano == root.end_time_unix_nano, "its last stage does not end with it");
+    ensure!(first.start_time_unix_nano == root.start_time_unix_nano, "the first stage does not start with the root span");
+    ensure!(last.end_time_unix_nano == root.end_time_unix_nano, "the last stage does not end with the root span");
     let gapless = stages.windows(2).all(|pair| match pair {
         [before, after] => before.end_time_unix_nano == after.start_time_unix_nano,
         _ => true,
     });
-    ensure!(gapless, "its stages do not follow each other");
+    ensure!(gapless, "the stages have gaps");
     let stage = |id: &[u8]| stages.iter().find(|stage| stage.span_id == id).map(|stage| stage.name.as_str());
     let calls = spans.iter().filter(|span| !span.parent_span_id.is_empty() && span.parent_span_id != root.span_id);
     let mut seen = BTreeSet::new();
     for call in calls {
-        let of = stage(&call.parent_span_id).with_context(|| format!("{} hangs on nothing", call.name))?;
-        ensure!(attribute(&call.attributes, "millwright.code").is_some(), "{} says no code", call.name);
-        ensure!(call.start_time_unix_nano <= call.end_time_unix_nano, "{} ended before it began", call.name);
+        let of = stage(&call.parent_span_id).with_context(|| format!("{} has no stage as its parent", call.name))?;
+        ensure!(attribute(&call.attributes, "millwright.code").is_some(), "{} has no code", call.name);
+        ensure!(call.start_time_unix_nano <= call.end_time_unix_nano, "{} ended before it started", call.name);
         seen.insert((call.name.as_str(), of));
     }
     let lacking: Vec<_> = expected.calls.iter().filter(|call| !seen.contains(call)).collect();
-    ensure!(lacking.is_empty(), "it lacks {lacking:?}, and has {seen:?}");
+    ensure!(lacking.is_empty(), "driver calls {lacking:?} are missing in {seen:?}");
     Ok(())
 }
 
-/// Neither what is in the Secret of the class, nor anything that looks like a bootstrap token.
+/// Checks that neither the Secret of the class nor a bootstrap token is in the traces.
 fn nothing_secret(bytes: &[u8]) -> anyhow::Result<()> {
     let text = String::from_utf8_lossy(bytes);
-    for needle in pool::CANARIES {
+    for needle in pool::SECRETS {
         ensure!(!text.contains(needle), "{needle} is in a trace");
     }
-    ensure!(bootstrap_token(&text).is_none(), "there is a bootstrap token in a trace: {:?}", bootstrap_token(&text));
+    ensure!(bootstrap_token(&text).is_none(), "a trace contains a bootstrap token: {:?}", bootstrap_token(&text));
     Ok(())
 }
 
-/// Six letters or digits, a dot, and sixteen more.
+/// Returns the first bootstrap token: six letters or digits, a dot, and sixteen more.
 fn bootstrap_token(text: &str) -> Option<&str> {
     let plain = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit();
     let words = text.split(|letter: char| !(plain(letter) || letter == '.'));
@@ -231,7 +231,7 @@ mod tests {
         ]
     }
 
-    /// Something that must not happen to a trace.
+    /// An invalid change of a trace.
     type Change = fn(&mut [Span]);
 
     fn judge(spans: &[Span]) -> Result<(), String> {
@@ -241,18 +241,18 @@ mod tests {
 
     /// Shows TRC-9.
     #[test]
-    fn a_trace_is_whole_only_with_all_its_spans_in_their_places() {
+    fn a_trace_is_complete_only_with_all_spans_in_place() {
         assert_eq!(judge(&deletion()), Ok(()));
         for left_out in 0..deletion().len() {
             let mut spans = deletion();
             let gone = spans.remove(left_out);
-            assert!(judge(&spans).is_err(), "nobody missed {}", gone.name);
+            assert!(judge(&spans).is_err(), "the missing span {} was not detected", gone.name);
         }
         let changes: [(&str, Change); 5] = [
-            ("beginnings", |spans| spans[0].parent_span_id.clear()),
-            ("hangs on nothing", |spans| spans[1].parent_span_id = vec![9]),
-            ("it lacks", |spans| spans[1].parent_span_id = vec![2]),
-            ("do not follow", |spans| spans[2].start_time_unix_nano += 1),
+            ("root spans", |spans| spans[0].parent_span_id.clear()),
+            ("has no stage", |spans| spans[1].parent_span_id = vec![9]),
+            ("are missing", |spans| spans[1].parent_span_id = vec![2]),
+            ("have gaps", |spans| spans[2].start_time_unix_nano += 1),
             ("millwright.provider_id", |spans| spans[5].attributes.retain(|pair| pair.key != "millwright.provider_id")),
         ];
         for (words, change) in changes {
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bootstrap_token_is_known_by_its_form() {
+    fn a_bootstrap_token_is_detected_by_its_format() {
         assert_eq!(bootstrap_token("join with abc123.0123456789abcdef!"), Some("abc123.0123456789abcdef"));
         for other in ["abc123.short", "collector.observability", "abcdefg.0123456789abcdef", "abc123.0123456789abcdeX"]
         {

@@ -1,11 +1,10 @@
-//! Real kubectl, the same commands on both servers.
+//! Compares the fake API server with kube-apiserver by kubectl commands.
 //!
-//! kubectl is the client that people have, and it asks more of a server than any controller: discovery, OpenAPI, tables, protobuf,
-//! every sort of patch. So a list of its commands is run against the server in memory and against the real one, and what it
-//! prints and how it ends must be the same, apart from what is different with every run: ages, uids, versions, addresses.
+//! kubectl is the client that users have, and it uses more features than the controllers: discovery, OpenAPI, tables,
+//! protobuf, every type of patch. A list of commands runs against both servers. Output and exit code must be equal,
+//! except for values that differ in every run: ages, UIDs, versions, addresses.
 //!
-//! With `--in-memory` there is nothing to compare with, and only the endings count: each command must succeed or fail as the
-//! list says it does on the real server.
+//! With `--in-memory` only exit codes are checked: each command must succeed or fail as listed for kube-apiserver.
 
 mod normal;
 mod ours;
@@ -26,13 +25,13 @@ use normal::normal;
 use ours::Ours;
 use script::{Case, Ending, SCRIPT, Shown, Step};
 
-/// How long a watch is given to say what it has to say, before and after the change it is to show.
+/// Time for the output of a watch, before and after the change that it must show.
 const WATCHED: Duration = Duration::from_millis(1500);
 
-/// How long the real server may take to publish the schemas of definitions that it serves already.
-const EXPLAINED: Duration = Duration::from_mins(1);
+/// Timeout until kube-apiserver publishes the schemas of established CRDs.
+const SCHEMA_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Runs the list on the server in memory alone.
+/// Runs the list on the fake API server alone.
 pub(super) async fn in_memory(binaries: Binaries) -> anyhow::Result<Tally> {
     let ours = Ours::start(&binaries).await?;
     let mut report = Report::of("kubectl");
@@ -50,7 +49,7 @@ pub(super) async fn in_memory(binaries: Binaries) -> anyhow::Result<Tally> {
 
 /// Runs the list on both servers and compares.
 pub(super) async fn on_both(binaries: Binaries) -> anyhow::Result<Tally> {
-    // Without the controllers, so that only the two API servers are compared.
+    // Without the controllers, so that only the API servers are compared.
     let plane = ControlPlane::start(Options::new(binaries.clone()).api_server_only()).await?;
     let outcome = compare_all(&plane, &binaries).await;
     plane.stop().await?;
@@ -68,7 +67,7 @@ async fn compare_all(plane: &ControlPlane, binaries: &Binaries) -> anyhow::Resul
     report.conclude()
 }
 
-/// A real API server serves a definition a moment before its OpenAPI document mentions it, and kubectl then knows nothing to explain.
+/// kube-apiserver serves a CRD shortly before its OpenAPI document contains it; `kubectl explain` fails in between.
 async fn until_explained(plane: &ControlPlane) -> anyhow::Result<()> {
     let explained = async {
         for kind in ["machine", "machineset", "machinedeployment", "machineclass"] {
@@ -83,24 +82,25 @@ async fn until_explained(plane: &ControlPlane) -> anyhow::Result<()> {
         }
         anyhow::Ok(())
     };
-    timeout(EXPLAINED, explained).await.context("the API server never published the schemas of our kinds")?
+    timeout(SCHEMA_TIMEOUT, explained).await.context("the API server did not publish the schemas of the CRDs")?
 }
 
-/// All steps of a case are run on both servers, each step on both at the same time, also after a difference: later cases build on what they make.
+/// Runs all steps of a case on both servers in parallel, even after a difference, because later cases depend on their
+/// objects.
 async fn compare(case: &Case, plane: &ControlPlane, ours: &Ours) -> anyhow::Result<()> {
     let mut differences = Vec::new();
     let (real, own) = (|| plane.kubectl(), || ours.kubectl());
     for step in case.steps {
         let (real, own) = tokio::try_join!(run(step, &real), run(step, &own))?;
         if let Err(error) = expected(step, &real) {
-            differences.push(format!("the list is wrong about the real server: {error:#}"));
+            differences.push(format!("the expected result for kube-apiserver is wrong: {error:#}"));
         }
         let same = match step.shown {
             Shown::Everything => real == own,
             Shown::Ending => real.ending == own.ending,
         };
         if !same {
-            differences.push(format!("{}\n--- real\n{}\n--- ours\n{}", step.command, real.told(), own.told()));
+            differences.push(format!("{}\n--- kube-apiserver\n{}\n--- fake API server\n{}", step.command, real.told(), own.told()));
         }
     }
     ensure!(differences.is_empty(), "{}", differences.join("\n"));
@@ -112,7 +112,7 @@ fn expected(step: &Step, said: &Said) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How a command ended and what it printed, without what differs with every run.
+/// Exit status and normalized output of a command.
 #[derive(Debug, PartialEq, Eq)]
 struct Said {
     ending: Ending,
@@ -127,7 +127,7 @@ impl Said {
 }
 
 async fn run(step: &Step, kubectl: &dyn Fn() -> process::Command) -> anyhow::Result<Said> {
-    // One that is not waited for any more is not to go on.
+    // A process must not continue after its future was dropped.
     let mut watching = Command::from(kubectl());
     watching.kill_on_drop(true);
     watching.args(arguments(step.command)).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -140,17 +140,17 @@ async fn run(step: &Step, kubectl: &dyn Fn() -> process::Command) -> anyhow::Res
             let changed = changed.context("failed to start kubectl")?;
             ensure!(changed.status.success(), "{change}: {}", String::from_utf8_lossy(&changed.stderr));
             sleep(WATCHED).await;
-            child.start_kill().context("failed to end a watch")?;
+            child.start_kill().context("failed to stop a watch")?;
             child.wait_with_output().await.context("failed to wait for kubectl")?
         }
     };
     let text = |bytes: &[u8]| normal(&String::from_utf8_lossy(bytes));
-    // A watch ends because it is killed, which says nothing.
+    // A watch is killed, so its exit status has no meaning.
     let ending = if output.status.success() || step.meanwhile.is_some() { Ending::Well } else { Ending::Badly };
     Ok(Said { ending, printed: text(&output.stdout), complained: text(&output.stderr) })
 }
 
-/// A command as it stands in the list: words with blanks between, `@name` for a manifest of ours.
+/// Parses a command of the list: words separated by blanks, `@name` for a manifest.
 fn arguments(command: &str) -> Vec<String> {
     let manifests = root().join("testing/e2e/src/suites/kubectl/manifests");
     let word = |word: &str| match word.strip_prefix('@') {
@@ -169,7 +169,7 @@ fn install_definitions(plane: &ControlPlane) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The kubectl of the real server's version, for whichever server.
+/// Returns the kubectl of the kube-apiserver's version.
 fn kubectl(binaries: &Binaries) -> process::Command {
     process::Command::new(binaries.path(Program::Kubectl))
 }

@@ -1,7 +1,7 @@
-//! What kubectl prints, without what differs with every run.
+//! Normalizes the output of kubectl.
 
-/// Puts a word in the place of every age, time, uid, version and address, and one blank in the place of many: the width of a
-/// column follows the longest age in it.
+/// Replaces every age, time, UID, version and address by a word, and several blanks by one, because the width of a
+/// column depends on the longest age in it.
 pub(super) fn normal(text: &str) -> String {
     let mut lines = Vec::new();
     for line in text.lines() {
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_differs_with_every_run_is_hidden_and_nothing_else() {
+    fn only_values_that_differ_in_every_run_are_replaced() {
         let text = "NAME   AGE\nn1     5m32s\n  uid: 793bacfc-4807-414e-8e55-b4cb4e7749b1\n  resourceVersion: \"11\"\n  at: \"2026-11-16T08:40:52Z\"\nport 80 virtual:///m1 1/2";
         let expected =
             "NAME AGE\nn1 AGE\nuid: UID\nresourceVersion: \"VERSION\"\nat: \"TIME\"\nport 80 virtual:///m1 1/2";

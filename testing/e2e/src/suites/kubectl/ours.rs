@@ -1,4 +1,4 @@
-//! The server in memory as a process, as people run it: `millwright api-server`.
+//! The fake API server as a process: `millwright api-server`.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -11,10 +11,10 @@ use tokio::time::{Instant, sleep};
 use crate::test_bed::Process;
 use crate::workspace::{cargo, root};
 
-/// How long it may take to come up; it takes a moment.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout for its start.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A running server. It ends when this is dropped, or we are gone.
+/// A running server. It ends when this value is dropped or this process ends.
 pub(super) struct Ours {
     _process: Process,
     folder: PathBuf,
@@ -22,13 +22,13 @@ pub(super) struct Ours {
 }
 
 impl Ours {
-    /// Compiles it if need be, starts it and waits until it answers.
+    /// Compiles it if necessary, starts it and waits until it responds.
     pub(super) async fn start(binaries: &Binaries) -> anyhow::Result<Self> {
         cargo(&["build", "--quiet", "--package", "millwright"])?;
         let folder = root().join("target/e2e/kubectl");
         drop(std::fs::remove_dir_all(&folder));
-        std::fs::create_dir_all(&folder).with_context(|| format!("failed to make {}", folder.display()))?;
-        // cargo becomes the program it runs, so ending the child ends the server.
+        std::fs::create_dir_all(&folder).with_context(|| format!("failed to create {}", folder.display()))?;
+        // `cargo run` replaces itself with the program, so killing the child stops the server.
         let child = Command::new(env!("CARGO"))
             .args(["run", "--quiet", "--package", "millwright", "--", "api-server", "--kubeconfig"])
             .arg(folder.join("kubeconfig"))
@@ -36,18 +36,18 @@ impl Ours {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn()
-            .context("failed to start the server in memory")?;
-        let process = Process::watched(child).context("failed to watch the server in memory")?;
+            .context("failed to start the fake API server")?;
+        let process = Process::watched(child).context("failed to watch the fake API server")?;
         let ours = Self { _process: process, folder, binaries: binaries.clone() };
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !ours.answers() {
-            ensure!(Instant::now() < deadline, "the server in memory did not answer within {PATIENCE:?}");
+            ensure!(Instant::now() < deadline, "the fake API server did not respond within {TIMEOUT:?}");
             sleep(Duration::from_millis(100)).await;
         }
         Ok(ours)
     }
 
-    /// kubectl for it.
+    /// Returns a kubectl for this server.
     pub(super) fn kubectl(&self) -> Command {
         let mut kubectl = super::kubectl(&self.binaries);
         kubectl.arg(format!("--kubeconfig={}", self.folder.join("kubeconfig").display()));

@@ -1,4 +1,5 @@
-//! What OpenStack really holds, counted with its own client and never through the driver: a driver that overlooks a port would overlook it here, too.
+//! Counts the resources of OpenStack with its own client instead of the driver, because a driver that overlooks a port
+//! would also hide it from the test.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ pub(super) const IMAGE: &str = "img";
 pub(super) const FLAVOR: &str = "m1.small";
 pub(super) const OTHER_FLAVOR: &str = "m1.medium";
 
-/// What there is of one name's beginning.
+/// Resources whose names have a prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Counted {
     pub(super) servers: Vec<Server>,
@@ -21,12 +22,12 @@ pub(super) struct Counted {
     pub(super) ports: Vec<String>,
     /// Names.
     pub(super) volumes: Vec<String>,
-    /// Names of servers that are no more, where an administrator asked.
+    /// Names of deleted servers, if listed by an administrator.
     pub(super) deleted: Vec<String>,
 }
 
 impl Counted {
-    /// What of it has exactly this name.
+    /// Returns the resources with exactly this name.
     pub(super) fn named(&self, name: &str) -> Self {
         let named = |names: &[String]| names.iter().filter(|its| *its == name).cloned().collect();
         Self {
@@ -37,13 +38,13 @@ impl Counted {
         }
     }
 
-    /// Whether nothing is there now.
+    /// Returns whether no resource exists.
     pub(super) fn is_nothing(&self) -> bool {
         self.servers.is_empty() && self.ports.is_empty() && self.volumes.is_empty()
     }
 }
 
-/// A server, as the client shows it.
+/// A server, as shown by the client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Server {
     pub(super) id: String,
@@ -51,12 +52,12 @@ pub(super) struct Server {
     pub(super) flavor: String,
 }
 
-/// OpenStack, past the driver.
+/// OpenStack, without the driver.
 #[derive(Clone, Copy)]
 pub(super) struct Cloud<'a>(pub(super) &'a Lab);
 
 impl Cloud<'_> {
-    /// Servers, ports and volumes whose names begin with this.
+    /// Returns the servers, ports and volumes whose names begin with this prefix.
     pub(super) async fn of(&self, prefix: &str) -> anyhow::Result<Counted> {
         let lists = [&["server", "list"][..], &["port", "list"], &["volume", "list"]];
         let [servers, ports, volumes] = self.0.client(TENANT).each(lists).await?;
@@ -66,7 +67,7 @@ impl Cloud<'_> {
         Ok(Counted { servers, ports: names(&ports, begins), volumes: names(&volumes, begins), deleted: Vec::new() })
     }
 
-    /// All there is, and all servers that ever were, which are shown to administrators alone.
+    /// Returns all resources, and all deleted servers, which only administrators can list.
     pub(super) async fn ever(&self) -> anyhow::Result<Counted> {
         let of_all = |words: &[&'static str]| [words, &["list", "--all-projects"]].concat();
         let (servers, volumes) = (of_all(&["server"]), of_all(&["volume"]));
@@ -81,29 +82,29 @@ impl Cloud<'_> {
         })
     }
 
-    /// Makes a server that the driver knows nothing of.
+    /// Creates a server without the driver.
     pub(super) async fn plant(&self, name: &str, metadata: &BTreeMap<&str, &str>) -> anyhow::Result<()> {
         let properties: Vec<String> = metadata.iter().map(|(key, value)| format!("--property={key}={value}")).collect();
         let mut words =
             vec!["server", "create", "--image", IMAGE, "--flavor", FLAVOR, "--network", "shoot", "--wait", name];
         words.extend(properties.iter().map(String::as_str));
         let made = self.0.client(TENANT).json(&words).await?;
-        ensure!(made.get("status").and_then(Value::as_str) == Some("ACTIVE"), "{name} was not made: {made}");
+        ensure!(made.get("status").and_then(Value::as_str) == Some("ACTIVE"), "failed to create {name}: {made}");
         Ok(())
     }
 
-    /// Ends a server behind everybody's back.
+    /// Deletes a server without the driver.
     pub(super) async fn delete(&self, id: &str) -> anyhow::Result<()> {
-        self.0.client(TENANT).text(&["server", "delete", "--wait", id]).await.map(drop).context("failed to delete")
+        self.0.client(TENANT).text(&["server", "delete", "--wait", id]).await.map(drop).context("failed to delete a server")
     }
 
-    /// So many servers may there be.
+    /// Sets the maximum number of servers.
     pub(super) async fn set_quota(&self, servers: usize) -> anyhow::Result<()> {
         let number = servers.to_string();
         Ok(self.0.client(ADMIN).text(&["quota", "set", "--instances", &number, TENANT.project]).await.map(drop)?)
     }
 
-    /// The servers that run, for those who play their kubelets.
+    /// Returns the running servers for the simulated kubelets.
     pub(super) async fn running(&self) -> anyhow::Result<Vec<Kubelet>> {
         let running = self.0.running().await?.into_iter();
         let kubelet = |(id, node)| Kubelet { provider_id: format!("openstack:///{REGION}/{id}"), id, node };
@@ -111,7 +112,7 @@ impl Cloud<'_> {
     }
 }
 
-/// The rows of a list.
+/// Returns the rows of a list.
 fn rows(list: &Value) -> impl Iterator<Item = &Value> {
     list.as_array().into_iter().flatten()
 }
@@ -124,7 +125,7 @@ fn server(row: &Value) -> Server {
     Server { id: text(row, "ID"), name: text(row, "Name"), flavor: text(row, "Flavor") }
 }
 
-/// The names in a list, in their order.
+/// Returns the names in a list, sorted.
 fn names(list: &Value, like: impl Fn(&str) -> bool) -> Vec<String> {
     let mut names: Vec<String> = rows(list).map(|row| text(row, "Name")).filter(|name| like(name)).collect();
     names.sort_unstable();

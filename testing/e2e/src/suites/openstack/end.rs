@@ -1,4 +1,4 @@
-//! What an OpenStack leaves on the host when its holder is killed: nothing.
+//! Checks that a killed OpenStack leaves nothing on the host.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,16 +12,16 @@ use anyhow::{Context, ensure};
 use control_plane::leftovers::processes;
 use tokio::time::{Instant, sleep};
 
-use crate::suites::program::ourselves;
+use crate::suites::program::this_program;
 
-/// The sweeper has ten seconds after the last process has ended.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Timeout for the clean-up. The sweeper may run for ten seconds after the last process has ended.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Starts one as a person would, kills its holder without warning, and looks at what is there.
+/// Starts an OpenStack as a user would, kills its holder, and checks what is left.
 pub(super) async fn killed() -> anyhow::Result<()> {
     let before = listed()?;
     let name = format!("killed-{}", std::process::id());
-    let mut holder = Command::new(ourselves()?)
+    let mut holder = Command::new(this_program()?)
         .args(["openstack", "start", "--foreground", "--name", &name])
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -30,15 +30,15 @@ pub(super) async fn killed() -> anyhow::Result<()> {
         .context("failed to start the holder")?;
     let mut said = String::new();
     if let Some(stdout) = holder.stdout.take() {
-        BufReader::new(stdout).read_line(&mut said).context("failed to listen to the holder")?;
+        BufReader::new(stdout).read_line(&mut said).context("failed to read from the holder")?;
     }
     let target = Path::new(said.trim());
-    let home = target.parent().context("the holder named no target")?;
-    // Processes do not name their lab, but all of them are in its namespace, whose init wrote itself down.
-    let init = fs::read_to_string(home.join("pid")).context("the lab has no init")?;
-    let namespace = fs::read_link(format!("/proc/{}/ns/pid", init.trim())).context("the lab has no namespace")?;
+    let home = target.parent().context("the holder printed no target")?;
+    // Processes do not name their lab, but all of them are in its PID namespace, whose init writes its id to a file.
+    let init = fs::read_to_string(home.join("pid")).context("failed to read the id of the lab's init")?;
+    let namespace = fs::read_link(format!("/proc/{}/ns/pid", init.trim())).context("failed to read the lab's namespace")?;
     let services = inhabitants(&namespace).len();
-    ensure!(target.is_file() && services > 10, "only {services} processes run");
+    ensure!(target.is_file() && services > 10, "only {services} processes are running");
     holder.kill().context("failed to kill the holder")?;
     holder.wait().context("failed to wait for the holder")?;
     let begin = Instant::now();
@@ -51,23 +51,23 @@ pub(super) async fn killed() -> anyhow::Result<()> {
         if left.is_empty() {
             break;
         }
-        ensure!(begin.elapsed() < PATIENCE, "something is left on the host: {left:?}");
+        ensure!(begin.elapsed() < TIMEOUT, "left on the host: {left:?}");
         sleep(Duration::from_millis(200)).await;
     }
-    // The name was the holder's; what it left of it is forgotten, as whoever takes the name next does.
-    let forgotten = Command::new(ourselves()?).args(["openstack", "stop", "--name", &name]).output();
+    // The name was reserved by the holder; `stop` removes its files.
+    let forgotten = Command::new(this_program()?).args(["openstack", "stop", "--name", &name]).output();
     ensure!(forgotten.is_ok_and(|ended| ended.status.success()), "the name {name} is still taken");
     Ok(())
 }
 
-/// The processes in a namespace.
+/// Returns the processes in a namespace.
 fn inhabitants(namespace: &Path) -> Vec<String> {
     let all = fs::read_dir("/proc").into_iter().flatten().flatten();
     let inside = all.filter(|entry| fs::read_link(entry.path().join("ns/pid")).is_ok_and(|its| its == namespace));
     inside.filter_map(|entry| entry.file_name().into_string().ok()).collect()
 }
 
-/// Mounts and links.
+/// Returns mounts and links.
 fn listed() -> anyhow::Result<BTreeSet<String>> {
     let mounts = fs::read_to_string("/proc/self/mounts").context("failed to list mounts")?;
     let links = Command::new("ip").args(["-brief", "link"]).output().context("failed to list links")?;

@@ -1,7 +1,8 @@
-//! The [kill table](crate::suites::clouds::kill_table) of OpenStack: the proxies stand between the driver and every service, and servers, ports and volumes are counted by
-//! OpenStack's own client.
+//! The [kill table](crate::suites::clouds::kill_table) of OpenStack: the proxies are between the driver and every
+//! service, and servers, ports and volumes are counted with OpenStack's own client.
 //!
-//! Who is killed is the machine controller with the driver in it. That the two may die one by one is shown on EC2, where a machine costs a second and not twenty.
+//! Only the machine controller with the driver in it is killed. Separate kills of both are covered on EC2, where a
+//! machine takes one second instead of twenty.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +16,7 @@ use super::cloud::{Cloud, Counted, FLAVOR};
 use super::objects::Place;
 use crate::suites::clouds::kill_table::{CLASS, Killed, Victim};
 
-/// So many machines live side by side; the quota is higher, and two cores are busy with fewer.
+/// Number of machines that run in parallel. The quota is higher, but the CPU is the limit.
 const LANES: usize = 4;
 
 /// OpenStack behind its proxies.
@@ -23,13 +24,13 @@ pub(super) struct Table<'a> {
     pub(super) cloud: Cloud<'a>,
     pub(super) front: &'a Front,
     pub(super) target: &'a Value,
-    /// What there was when somebody asked last: the client needs seconds, and one answer serves all who waited for it.
+    /// The last list of all resources. The client takes seconds, so one list is shared by all waiting tasks.
     pub(super) counted: Mutex<Option<(Instant, Counted)>>,
 }
 
 impl Killed for Table<'_> {
     const SUITE: &'static str = super::NAME;
-    const SENTENCE: &'static str = "one server, port and volume, and none left";
+    const SENTENCE: &'static str = "one server";
     const VICTIMS: &'static [Victim] = &[Victim::Both];
 
     fn port(&self) -> u16 {
@@ -52,21 +53,21 @@ impl Killed for Table<'_> {
     async fn is_whole(&self, machine: &str) -> anyhow::Result<()> {
         let Counted { servers, ports, volumes, .. } = self.of(machine).await?;
         let counts = [servers.len(), ports.len(), volumes.len()];
-        ensure!(counts == [1; 3], "OpenStack has {counts:?} servers, ports and volumes for it");
+        ensure!(counts == [1; 3], "OpenStack has {counts:?} servers, ports and volumes of the machine");
         Ok(())
     }
 
     async fn is_gone(&self, machine: &str) -> anyhow::Result<()> {
         let left = self.of(machine).await?;
         let ever = left.deleted.len();
-        ensure!(ever == 1, "Nova made {ever} servers for it");
+        ensure!(ever == 1, "Nova created {ever} servers of the machine");
         ensure!(left.is_nothing(), "OpenStack still has {left:?}");
         Ok(())
     }
 }
 
 impl Table<'_> {
-    /// What there is of a machine now.
+    /// Returns the current resources of a machine.
     async fn of(&self, machine: &str) -> anyhow::Result<Counted> {
         let since = Instant::now();
         let mut counted = self.counted.lock().await;
@@ -81,16 +82,16 @@ impl Table<'_> {
     }
 }
 
-/// The names of a life's requests: the service, the method, the path without ids, and what is asked for.
+/// Returns a function that names the requests of a machine: service, method, path without ids, and filter.
 ///
-/// Whoever waits asks a different number of times in every life. So of the reads between two writes each counts once, and is named after the first of the two; before the
-/// first write nobody waits.
+/// The number of polls differs in every run. So of the reads between two writes each counts once and is named after the
+/// first of these writes. Before the first write there is no polling.
 fn names() -> impl FnMut(&Asked) -> Option<String> + Send + 'static {
     let (mut after, mut asked_since) = (None, BTreeSet::new());
     move |asked| {
         let name = name(asked)?;
         if asked.method != "GET" {
-            // A token is no step of a machine's life.
+            // A token request is not a step of a machine.
             if !name.ends_with("tokens") {
                 after = Some(name.clone());
                 asked_since.clear();
@@ -103,12 +104,12 @@ fn names() -> impl FnMut(&Asked) -> Option<String> + Send + 'static {
     }
 }
 
-/// What a request asks; nothing of the scan for orphans, which has a rhythm of its own.
+/// Returns the name of a request; `None` for the scan for orphan VMs, which runs periodically.
 fn name(asked: &Asked) -> Option<String> {
     let (path, query) = asked.path.split_once('?').unwrap_or((&asked.path, ""));
     let mut parts = path.split('/').filter(|part| !part.is_empty()).peekable();
     let service = parts.next_if(|part| !part.starts_with('v')).unwrap_or("keystone");
-    // The version, and in Cinder the project.
+    // Skips the version, and in Cinder the project.
     let rest: Vec<&str> = parts.skip(if service == "cinder" { 2 } else { 1 }).collect();
     let words: Vec<&str> = rest.iter().map(|part| if is_id(part) { "*" } else { part }).collect();
     let by: Vec<&str> = query.split('&').filter_map(|pair| pair.split('=').next()).collect();
@@ -121,7 +122,7 @@ fn name(asked: &Asked) -> Option<String> {
     (!is_scan).then(|| format!("{} {service} {}{by}", asked.method, words.join("/")))
 }
 
-/// Whether this names one thing of many.
+/// Returns whether a path segment is an id.
 fn is_id(part: &str) -> bool {
     part.len() >= 32 && part.chars().all(|char| char.is_ascii_hexdigit() || char == '-')
 }
@@ -135,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_named_by_service_and_path_and_scans_for_orphans_have_no_name() {
+    fn requests_are_named_by_service_and_path_without_orphan_scans() {
         let id = "0123456789abcdef0123456789abcdef";
         let named = |method: &str, path: &str| name(&asked(method, path));
         assert_eq!(named("POST", "/v3/auth/tokens").unwrap(), "POST keystone auth/tokens");
@@ -153,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn of_what_is_asked_until_something_has_changed_the_first_counts() {
+    fn repeated_reads_between_two_writes_count_once() {
         let (look, made) = (asked("GET", "/nova/v2.1/servers/detail?name=a"), asked("POST", "/nova/v2.1/servers"));
         let life = [&look, &look, &made, &look, &look, &look];
         let named: Vec<String> = life.into_iter().filter_map(names()).collect();

@@ -1,5 +1,5 @@
-//! A pool from its first machine to its last. After every step servers, ports and volumes are counted with OpenStack's own client, and each Machine has
-//! exactly one of each that bears its name.
+//! The lifecycle of a pool. After every step, servers, ports and volumes are counted with OpenStack's own client, and
+//! each Machine must have exactly one of each with its name.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::objects::{Place, ROLE_KEY, cluster_key};
 use crate::suites::clouds::setting::{name, phase};
 use crate::suites::report::Report;
 
-/// As short as a busy machine allows; an orphan has to be one for a whole creation timeout.
+/// Short timeouts for a busy host; an orphan VM is deleted after a creation timeout.
 const FLAGS: [&str; 5] = [
     "--machine-creation-timeout=2m",
     "--machine-health-timeout=5s",
@@ -24,18 +24,18 @@ const FLAGS: [&str; 5] = [
     "--machine-safety-orphan-vms-min-interval=10s",
     "--resource-exhausted-retry=20s",
 ];
-/// How long Nova is away.
-const AWAY: Duration = Duration::from_mins(1);
-/// How long a service believes a token that Keystone has revoked.
-const BELIEVED: Duration = Duration::from_secs(11);
-/// A server of this cluster without a Machine. Its name does not begin as those of the pool's, which are counted by it.
-const ORPHAN: &str = "nobody-1";
-/// One of another cluster.
-const FOREIGN: &str = "theirs-1";
-/// What the quota is at first.
+/// Duration of Nova's outage.
+const OUTAGE: Duration = Duration::from_mins(1);
+/// How long a service accepts a token after Keystone has revoked it.
+const TOKEN_CACHE_TTL: Duration = Duration::from_secs(11);
+/// Name of a server of this cluster without a Machine. It must not begin with the prefix of the pool.
+const ORPHAN: &str = "orphan-1";
+/// Name of a server of another cluster.
+const FOREIGN: &str = "foreign-1";
+/// Quota at the start.
 const QUOTA: usize = 20;
 
-/// A pool, and who looks after it.
+/// A pool and its environment.
 struct Pool<'a> {
     setting: &'a Setting<'a>,
     namespace: &'static str,
@@ -43,7 +43,7 @@ struct Pool<'a> {
     proxy: &'a Proxy,
 }
 
-/// Plays it.
+/// Runs the cases.
 pub(super) async fn play(
     setting: &Setting<'_>,
     front: &Front,
@@ -60,36 +60,36 @@ pub(super) async fn play(
     let driver = setting.start_driver("life", "life-driver", "")?;
     let machines = setting.start_machine_controller("life-machines", pool.namespace, "life", &FLAGS)?;
 
-    // An orphan is one when it has been there for as long as a creation may take; the first cases need that long.
+    // An orphan VM is deleted after a creation timeout, which passes during the first cases.
     pool.plant().await?;
     report.case("a pool of two has two servers, two ports and two volumes", pool.sized(2)).await;
-    report.case("scaled to four it has four of each, and scaled to three it has three", pool.resized(&[4, 3])).await;
+    report.case("scaled to four and to three, it has as many of each", pool.resized(&[4, 3])).await;
     report
-        .case("rolled to another class it has three servers of the other flavor", pool.rolled("other", OTHER_FLAVOR, 3))
+        .case("after a rollout it has three servers of the other flavor", pool.rolled("other", OTHER_FLAVOR, 3))
         .await;
     report
-        .case("a server that was deleted behind our back is replaced, with its port and volume", pool.replaced(3))
+        .case("a server deleted by another client is replaced", pool.replaced(3))
         .await;
     report
         .case(
-            "a server of a machine that does not exist is collected, one of another cluster is not",
+            "an orphan server is deleted, a foreign one is not",
             pool.orphan_collected(3),
         )
         .await;
     report
-        .case("over the quota nothing is left and the Machine says so, and with more quota it runs", pool.over_quota(3))
+        .case("exceeded quota is reported, and resolved by more quota", pool.over_quota(3))
         .await;
-    report.case("while Nova is away for a minute nothing is lost, and then the pool grows", pool.without_nova(4)).await;
-    report.case("a token that was revoked is replaced", pool.token_revoked(3)).await;
-    report.case("answers that are lost after their effect double nothing", pool.answers_lost(4)).await;
-    report.case("errors and resets before the effect are tried again", pool.errors(5)).await;
-    report.case("a pool that is deleted leaves no server, no port, no volume and no Machine", pool.deleted()).await;
+    report.case("the pool grows after an outage of Nova", pool.without_nova(4)).await;
+    report.case("a revoked token is replaced", pool.token_revoked(3)).await;
+    report.case("lost responses result in no duplicates", pool.answers_lost(4)).await;
+    report.case("errors and resets before the effect are retried", pool.errors(5)).await;
+    report.case("a deleted pool leaves no server, port, volume or Machine", pool.deleted()).await;
     let ended = async {
         machines.terminate()?;
         driver.terminate()?;
         manager.terminate()
     };
-    report.case("asked to end, both components and the driver end", ended).await;
+    report.case("both components and the driver stop on SIGTERM", ended).await;
     Ok(())
 }
 
@@ -111,18 +111,18 @@ impl Pool<'_> {
         self.kubectl(&["patch", "machinedeployment", self.namespace, "--type=merge", "--patch", &patch])?;
         let of_class = |machine: &Value| machine.pointer("/spec/class/name").and_then(Value::as_str) == Some(class);
         let counted = self.settled(size, of_class).await?;
-        ensure!(counted.servers.iter().all(|server| server.flavor == flavor), "not all are {flavor}: {counted:?}");
+        ensure!(counted.servers.iter().all(|server| server.flavor == flavor), "not all servers have flavor {flavor}: {counted:?}");
         Ok(())
     }
 
     async fn replaced(&self, size: usize) -> anyhow::Result<()> {
         let counted = self.setting.cloud.of(self.namespace).await?;
-        let victim = counted.servers.first().context("there is no server")?;
+        let victim = counted.servers.first().context("no server exists")?;
         self.setting.cloud.delete(&victim.id).await?;
         self.settled(size, |machine| name(machine) != victim.name).await.map(drop)
     }
 
-    /// Servers that nobody made a Machine for: of this cluster, and of another.
+    /// Creates servers without a Machine: one of this cluster and one of another cluster.
     async fn plant(&self) -> anyhow::Result<()> {
         for (name, cluster) in [(ORPHAN, self.namespace), (FOREIGN, "theirs")] {
             let key = cluster_key(cluster);
@@ -134,13 +134,13 @@ impl Pool<'_> {
     async fn orphan_collected(&self, size: usize) -> anyhow::Result<()> {
         let cloud = self.setting.cloud;
         self.setting
-            .until("the orphan is gone", async || {
+            .until("the orphan server is deleted", async || {
                 let left = cloud.of(ORPHAN).await?.servers;
-                Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?} still lives")) })
+                Ok(if left.is_empty() { Ok(()) } else { Err(format!("{left:?} still exists")) })
             })
             .await?;
         let foreign = cloud.of(FOREIGN).await?.servers;
-        cloud.delete(&foreign.first().context("the foreign server was deleted, and nobody may")?.id).await?;
+        cloud.delete(&foreign.first().context("the foreign server was deleted")?.id).await?;
         self.settled(size, |_| true).await.map(drop)
     }
 
@@ -149,15 +149,15 @@ impl Pool<'_> {
         self.scale(size + 1)?;
         let code = "/status/lastOperation/errorCode";
         self.setting
-            .until("a Machine says that the quota is used up", async || {
+            .until("a Machine reports the exceeded quota", async || {
                 let machines = self.setting.machines(self.namespace)?;
                 let codes: Vec<&str> = machines.iter().filter_map(|machine| machine.pointer(code)?.as_str()).collect();
                 let told = codes.iter().any(|code| code.contains("ResourceExhausted"));
-                Ok(if told { Ok(()) } else { Err(format!("their codes are {codes:?}")) })
+                Ok(if told { Ok(()) } else { Err(format!("the error codes are {codes:?}")) })
             })
             .await?;
         let counted = self.setting.cloud.of(self.namespace).await?;
-        ensure!(counted.servers.len() == size, "there are {} servers", counted.servers.len());
+        ensure!(counted.servers.len() == size, "{} servers exist", counted.servers.len());
         self.setting.cloud.set_quota(QUOTA).await?;
         self.settled(size + 1, |_| true).await.map(drop)
     }
@@ -166,24 +166,23 @@ impl Pool<'_> {
         let (lab, nova) = (self.setting.cloud.0, Endpoint::Nova.process());
         lab.end(nova).await?;
         self.scale(size + 1)?;
-        sleep(AWAY).await;
+        sleep(OUTAGE).await;
         let machines = self.setting.machines(self.namespace)?.len();
-        ensure!(machines == size + 1, "there are {machines} Machines while Nova is away");
+        ensure!(machines == size + 1, "{machines} Machines exist during the outage of Nova");
         lab.begin(nova).await?;
         self.settled(size + 1, |_| true).await?;
-        // No machine was given up meanwhile, so none of them is newer than the last.
         Ok(())
     }
 
     async fn token_revoked(&self, size: usize) -> anyhow::Result<()> {
-        // Before it is revoked: the next scan for orphans may be the first to be refused.
+        // Before the token is revoked: the next scan for orphan VMs may be the first rejected request.
         let before = self.proxy.asked().len();
         self.setting.cloud.0.revoke_tokens(TENANT).await?;
-        sleep(BELIEVED).await;
+        sleep(TOKEN_CACHE_TTL).await;
         self.sized(size).await?;
         let asked = self.proxy.asked().split_off(before);
         let tokens = asked.iter().filter(|asked| asked.path.ends_with("/v3/auth/tokens")).count();
-        ensure!(tokens > 0, "nobody asked for a new token");
+        ensure!(tokens > 0, "no new token was requested");
         Ok(())
     }
 
@@ -210,17 +209,18 @@ impl Pool<'_> {
     async fn deleted(&self) -> anyhow::Result<()> {
         self.kubectl(&["delete", "machinedeployment", self.namespace, "--wait=false"])?;
         self.setting
-            .until("all Machines are gone", async || {
+            .until("all Machines are deleted", async || {
                 let left = self.setting.machines(self.namespace)?.len();
-                Ok(if left == 0 { Ok(()) } else { Err(format!("{left} are left")) })
+                Ok(if left == 0 { Ok(()) } else { Err(format!("{left} still exist")) })
             })
             .await?;
         let left = self.setting.cloud.of(self.namespace).await?;
-        ensure!(left.is_nothing(), "something is left: {left:?}");
+        ensure!(left.is_nothing(), "resources still exist: {left:?}");
         Ok(())
     }
 
-    /// Waits until so many Machines run, all of them like this, and sees that OpenStack holds one server, port and volume for each and no other.
+    /// Waits until this number of Machines run and match `like`, and checks that OpenStack has one server, port and
+    /// volume for each and no other.
     async fn settled(&self, size: usize, like: impl Fn(&Value) -> bool) -> anyhow::Result<Counted> {
         let machines = self
             .setting
@@ -236,9 +236,9 @@ impl Pool<'_> {
         wanted.sort_unstable();
         let counted = self.setting.cloud.of(self.namespace).await?;
         let servers: Vec<String> = counted.servers.iter().map(|server| server.name.clone()).collect();
-        ensure!(wanted == servers, "the Machines are {wanted:?}, and the servers {servers:?}");
-        ensure!(wanted == counted.ports, "the Machines are {wanted:?}, and the ports {:?}", counted.ports);
-        ensure!(wanted == counted.volumes, "the Machines are {wanted:?}, and the volumes {:?}", counted.volumes);
+        ensure!(wanted == servers, "the Machines are {wanted:?}, the servers are {servers:?}");
+        ensure!(wanted == counted.ports, "the Machines are {wanted:?}, the ports are {:?}", counted.ports);
+        ensure!(wanted == counted.volumes, "the Machines are {wanted:?}, the volumes are {:?}", counted.volumes);
         Ok(counted)
     }
 
@@ -252,7 +252,7 @@ impl Pool<'_> {
     }
 }
 
-/// Whether a request makes something in this collection.
+/// Returns a filter for requests that create an object in this collection.
 fn posted(collection: &'static str) -> impl FnMut(&Asked) -> bool + Send + 'static {
     move |asked| asked.method == "POST" && asked.path.ends_with(collection)
 }

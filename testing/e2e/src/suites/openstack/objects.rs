@@ -1,4 +1,4 @@
-//! Classes, Secrets and a pool, as the reference's users write them for OpenStack.
+//! MachineClasses, Secrets and a pool for OpenStack.
 
 use serde_json::{Value, json};
 
@@ -6,26 +6,27 @@ use super::cloud::{IMAGE, REGION};
 
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
 
-/// Where a scenario makes its machines: a namespace, which is also the name of its cluster in OpenStack and what the names of its machines begin with.
+/// Where a scenario creates its machines: a namespace, which is also the name of its cluster in OpenStack and the
+/// prefix of the names of its machines.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::suites) struct Place<'a> {
     pub(in crate::suites) namespace: &'a str,
-    /// Where Keystone is, for the driver.
+    /// Address of Keystone, for the driver.
     pub(in crate::suites) auth_url: &'a str,
-    /// What `openstack_lab` says of the tenant.
+    /// Target of the tenant, as written by `lab_openstack`.
     pub(in crate::suites) target: &'a Value,
 }
 
-/// The key of the metadata that all servers of a cluster have.
+/// Returns the metadata key that all servers of a cluster have.
 pub(in crate::suites) fn cluster_key(cluster: &str) -> String {
     format!("kubernetes.io-cluster-{cluster}")
 }
 
-/// The key of the metadata that all servers have.
+/// Metadata key that all servers have.
 pub(in crate::suites) const ROLE_KEY: &str = "kubernetes.io-role-node";
 
 impl Place<'_> {
-    /// The namespace, its Secret, and whatever is to be in it.
+    /// Returns the namespace, its Secret, and these objects.
     pub(in crate::suites) fn with(&self, more: impl IntoIterator<Item = Value>) -> Value {
         self.with_secret(self.secret("#!/bin/sh\n<<BOOTSTRAP_TOKEN>>"), more)
     }
@@ -37,7 +38,7 @@ impl Place<'_> {
         json!({ "apiVersion": "v1", "kind": "List", "items": items })
     }
 
-    /// Credentials, and what servers boot with.
+    /// Returns a Secret with the credentials and the user data.
     pub(in crate::suites) fn secret(&self, user_data: &str) -> Value {
         let said = |key: &str| self.target.get(key).cloned().unwrap_or_default();
         let keys = ["username", "password", "domainName", "tenantName"];
@@ -45,7 +46,7 @@ impl Place<'_> {
         self.secret_with(data, user_data)
     }
 
-    /// These credentials instead of the tenant's user.
+    /// Returns a Secret with these credentials instead of the tenant's user.
     pub(super) fn secret_of(&self, credentials: &Value) -> Value {
         self.secret_with(credentials.as_object().cloned().unwrap_or_default(), "#!/bin/sh\n<<BOOTSTRAP_TOKEN>>")
     }
@@ -56,7 +57,7 @@ impl Place<'_> {
         json!({ "apiVersion": "v1", "kind": "Secret", "metadata": self.meta("cloud"), "stringData": data })
     }
 
-    /// A class of servers of this flavor, each with a port and a root disk that the driver makes.
+    /// Returns a MachineClass of this flavor, whose machines have a port and a root volume that the driver creates.
     pub(in crate::suites) fn class(&self, name: &str, flavor: &str) -> Value {
         let said = |key: &str| self.target.get(key).cloned().unwrap_or_default();
         let spec = json!({
@@ -75,7 +76,7 @@ impl Place<'_> {
         })
     }
 
-    /// A pool of no machines, named as its namespace.
+    /// Returns a pool without replicas, named like its namespace.
     pub(in crate::suites) fn pool(&self, class: &str) -> Value {
         let labels = json!({ "name": self.namespace });
         json!({

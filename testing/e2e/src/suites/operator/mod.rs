@@ -1,5 +1,6 @@
-//! What an operator types, on the real control plane: a pool that runs is shown, explained, rolled, taken back, paused and checked, through kubectl as its
-//! plug-in too; somebody who may see nothing is told in one sentence what is missing; and the web view beyond loopback is seen by whoever has the right.
+//! Runs the operator commands on kube-apiserver: a pool is shown, explained, rolled, rolled back, paused and checked,
+//! also through the kubectl plug-in. A user without permissions gets a one-line error. The web view outside of loopback
+//! requires permission.
 
 mod planned;
 mod rights;
@@ -20,13 +21,13 @@ use super::report::Report;
 use crate::counts::Audit;
 use crate::test_bed::{TestBed, free_port};
 
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 const PLUGIN: &str = "kubectl-millwright";
 
-/// Plays it.
+/// Runs the suite.
 pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     let kubectl = binaries.path(Program::Kubectl).clone();
-    let folder = tempfile::tempdir().context("failed to make a folder for the audit log")?;
+    let folder = tempfile::tempdir().context("failed to create a folder for the audit log")?;
     let (audit, flags) = Audit::begin(folder.path())?;
     let options = flags
         .into_iter()
@@ -43,26 +44,26 @@ async fn play(test_bed: &TestBed<'_>, audit: &Audit, report: &mut Report, kubect
     let port = free_port()?;
     let flags = ["--profiling", &format!("--port={port}")];
     let controller = test_bed.start_controller("controller", "cloud", &flags, &[])?;
-    report.case("status shows a pool that runs, folded", operator.until(&["status"], "2 machines: 2 fine")).await;
-    report.case("check finds what the controllers may not do", async { rights::play(&operator) }).await;
+    report.case("status shows a running pool, folded", operator.until(&["status"], "2 machines: 2 fine")).await;
+    report.case("check reports missing permissions of the controllers", async { rights::play(&operator) }).await;
     let view = Box::pin(web_view::begin(&operator, report)).await;
     report.case("kubectl millwright is the same program", async { operator.as_plugin() }).await;
-    report.case("a machine that is fine is explained", async { operator.explain_fine() }).await;
-    report.case("the leader is asked for what is in no object", async { operator.ask_leader(port) }).await;
-    report.case("a restart is rolled out, and taken back", async { operator.roll_and_undo() }).await;
-    report.case("a pause holds back a roll-out, and a resume lets it go", async { operator.pause_and_resume() }).await;
-    report.case("a class that is missing is explained with what helps", operator.missing_class()).await;
-    report.case("check finds planted mistakes and their fields", async { operator.check() }).await;
-    report.case("who may see nothing is told which right is missing", async { operator.stranger() }).await;
+    report.case("explain describes a healthy machine", async { operator.explain_fine() }).await;
+    report.case("explain queries the leader for its state", async { operator.ask_leader(port) }).await;
+    report.case("a restart is rolled out and rolled back", async { operator.roll_and_undo() }).await;
+    report.case("a rollout is paused and resumed", async { operator.pause_and_resume() }).await;
+    report.case("explain describes a missing MachineClass and a fix", operator.missing_class()).await;
+    report.case("check reports invalid objects and their fields", async { operator.check() }).await;
+    report.case("status reports the missing permission", async { operator.stranger() }).await;
     planned::play(&operator, audit, report).await?;
     test_bed.kubectl(&["delete", "machinedeployments", "--all", "--wait=false"])?;
-    report.case("an empty namespace says so", operator.until(&["status"], "No machine deployments")).await;
+    report.case("status reports an empty namespace", operator.until(&["status"], "No machine deployments")).await;
     Box::pin(web_view::end(view, &operator, report)).await;
-    report.case("without a leader nothing is said to happen", operator.without_a_leader(controller)).await;
+    report.case("explain reports that there is no leader", operator.without_a_leader(controller)).await;
     Ok(())
 }
 
-/// Somebody with a kubeconfig.
+/// A user with a kubeconfig.
 struct Operator<'a> {
     test_bed: &'a TestBed<'a>,
     program: PathBuf,
@@ -84,7 +85,7 @@ impl<'a> Operator<'a> {
         command.output().context("failed to start millwright")
     }
 
-    /// What a command that succeeds prints.
+    /// Returns the output of a command that must succeed.
     fn says(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.run(arguments)?;
         let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -93,13 +94,13 @@ impl<'a> Operator<'a> {
     }
 
     async fn until(&self, arguments: &[&str], wanted: &str) -> anyhow::Result<()> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             let said = self.says(arguments)?;
             if said.contains(wanted) {
                 return Ok(());
             }
-            ensure!(Instant::now() < end, "{arguments:?} never said {wanted:?}, last: {said}");
+            ensure!(Instant::now() < end, "{arguments:?} did not print {wanted:?}, but: {said}");
             sleep(Duration::from_millis(300)).await;
         }
     }
@@ -117,29 +118,29 @@ impl<'a> Operator<'a> {
         Ok(())
     }
 
-    /// A machine of the pool.
+    /// Returns a Machine of the pool.
     fn machine(&self) -> anyhow::Result<String> {
         let tree: Value = serde_json::from_str(&self.says(&["status", "-o", "json"])?)?;
         let name = tree.pointer("/machineDeployments/0/sets/0/machines/0/name").and_then(Value::as_str);
-        Ok(format!("machine/{}", name.with_context(|| format!("no machine in {tree}"))?))
+        Ok(format!("machine/{}", name.with_context(|| format!("no Machine in {tree}"))?))
     }
 
     fn explain_fine(&self) -> anyhow::Result<()> {
         let told = self.says(&["explain", &self.machine()?])?;
-        ensure!(told.contains("fine: up to date"), "{told}");
+        ensure!(told.contains("healthy: up to date"), "{told}");
         Ok(())
     }
 
-    /// At an address that a person names; it is no pod here.
+    /// Uses an address given as a flag, because the leader is not a pod here.
     fn ask_leader(&self, port: u16) -> anyhow::Result<()> {
         let (machine, address) = (self.machine()?, format!("--leader=127.0.0.1:{port}"));
         let told = self.says(&["explain", &machine, &address])?;
         ensure!(
-            told.contains("Leader says  no driver call about it is under way") && told.contains("decided "),
+            told.contains("Leader reports  no driver call for this Machine is in progress") && told.contains("decided "),
             "{told}"
         );
         let told = self.says(&["explain", &machine])?;
-        ensure!(told.contains("is not a pod in namespace \"default\"") && !told.contains("Leader says"), "{told}");
+        ensure!(told.contains("is not a pod in namespace \"default\"") && !told.contains("Leader reports"), "{told}");
         Ok(())
     }
 
@@ -160,8 +161,8 @@ impl<'a> Operator<'a> {
     fn pause_and_resume(&self) -> anyhow::Result<()> {
         self.says(&["rollout", "pause", "pool"])?;
         let again = self.run(&["rollout", "pause", "pool"])?;
-        ensure!(again.status.code() == Some(1), "a second pause ended with {}", again.status);
-        ensure!(self.says(&["explain", "machinedeployment/pool"])?.contains("the MachineDeployment is paused"), "the pause is not told");
+        ensure!(again.status.code() == Some(1), "a second pause exited with {}", again.status);
+        ensure!(self.says(&["explain", "machinedeployment/pool"])?.contains("the MachineDeployment is paused"), "explain does not report the pause");
         self.says(&["rollout", "resume", "pool"])?;
         Ok(())
     }
@@ -174,13 +175,13 @@ impl<'a> Operator<'a> {
         self.test_bed.apply("lost", &lost)?;
         self.until(&["status", "lost"], "MachineClass \"missing\" does not exist").await?;
         let told = self.says(&["explain", "mcd/lost"])?;
-        ensure!(told.contains("Held up by") && told.contains("MachineClass \"missing\" does not exist"), "{told}");
+        ensure!(told.contains("Waiting on") && told.contains("MachineClass \"missing\" does not exist"), "{told}");
         Ok(())
     }
 
     fn check(&self) -> anyhow::Result<()> {
         let output = self.run(&["check", "-o", "json"])?;
-        ensure!(output.status.code() == Some(1), "a cluster with a mistake ended with {}", output.status);
+        ensure!(output.status.code() == Some(1), "check of an invalid object exited with {}", output.status);
         let report: Value = serde_json::from_slice(&output.stdout).context("failed to read the report")?;
         let found = report.pointer("/findings/0/field").and_then(Value::as_str);
         ensure!(found == Some("spec.template.spec.class.name"), "{report}");
@@ -196,7 +197,7 @@ impl<'a> Operator<'a> {
         ensure!(said.contains("rollingUpdate.maxUnavailable") && said.contains("1 mistake found"), "{said}");
         ensure!(
             !self.test_bed.kubectl(&["get", "machinedeployments", "--output=name"])?.contains("written"),
-            "it was applied"
+            "check applied the object"
         );
         Ok(())
     }
@@ -206,7 +207,7 @@ impl<'a> Operator<'a> {
         fs::write(&path, self.test_bed.kubeconfig_for(&User::named("stranger"))?.text())?;
         let output = self.run(&["status", "--kubeconfig", &path.to_string_lossy()])?;
         let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.code() == Some(1), "it ended with {}", output.status);
+        ensure!(output.status.code() == Some(1), "status exited with {}", output.status);
         let right = "missing permission to list machinedeployments.machine.sapcloud.io in namespace \"default\"";
         ensure!(said.contains(right) && said.trim_end().lines().count() == 1, "{said}");
         Ok(())
@@ -219,7 +220,7 @@ impl<'a> Operator<'a> {
             "apiVersion": "machine.sapcloud.io/v1alpha1", "kind": "Machine", "metadata": { "name": "alone" }, "spec": { "class": class },
         });
         self.test_bed.apply("alone", &alone)?;
-        self.until(&["explain", "machine/alone"], "no leader: lease \"machine-controller\" was given back").await?;
+        self.until(&["explain", "machine/alone"], "no leader: Lease \"machine-controller\" was released").await?;
         self.test_bed.kubectl(&["delete", "machine", "alone"]).map(drop)
     }
 }

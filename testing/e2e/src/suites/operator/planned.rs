@@ -1,4 +1,4 @@
-//! What `millwright plan` said, beside what then happened; and by the audit log of the API server that it only read.
+//! Compares the result of `millwright plan` with the rollout, and checks with the audit log that it only reads.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,18 +15,18 @@ use crate::counts::Audit;
 
 const POOL: &str = "planned";
 const PLANNER: &str = "planner";
-/// How many seconds a machine boots: so many that what the control plane needs beside it does not count.
+/// Boot time of a machine in seconds, long enough that delays of the control plane do not matter.
 const BOOT: u32 = 6;
-/// The same of its deletion.
+/// Deletion time of a machine in seconds.
 const DELETE: u32 = 3;
-/// How far the duration may be off, as the issue of `plan` has it.
-const OFF_BY: f64 = 0.2;
+/// Allowed deviation of the duration.
+const TOLERANCE: f64 = 0.2;
 
-/// Plays it.
+/// Runs the cases.
 pub(super) async fn play(operator: &Operator<'_>, audit: &Audit, report: &mut Report) -> anyhow::Result<()> {
-    let said = report.case("plan tells what a roll-out would do, and only reads", plan(operator, audit)).await;
+    let said = report.case("plan predicts a rollout, and only reads", plan(operator, audit)).await;
     if let Some(said) = said {
-        report.case("then it happens: as many machines at once, as long as was said", happens(operator, &said)).await;
+        report.case("the rollout matches the prediction", happens(operator, &said)).await;
     }
     operator.test_bed.kubectl(&["delete", "machinedeployment", POOL]).map(drop)
 }
@@ -44,12 +44,12 @@ fn objects(class: &str) -> Value {
     json!({ "apiVersion": "v1", "kind": "List", "items": [class_of("slow"), class_of("slower"), deployment(POOL, class)] })
 }
 
-/// What is going to happen, as JSON.
+/// Returns the prediction as JSON.
 async fn plan(operator: &Operator<'_>, audit: &Audit) -> anyhow::Result<Value> {
-    // What can never be done would be waited for to the end.
+    // A rollout that cannot complete would extend the simulation to its end.
     operator.test_bed.kubectl(&["delete", "machinedeployment", "lost"])?;
     operator.test_bed.apply("planned", &objects("slow"))?;
-    operator.until(&["status"], "4 machines: 4 fine").await?;
+    operator.until(&["status"], "4 machines: 4 healthy").await?;
     let changed = operator.test_bed.file("changed.json");
     fs::write(&changed, deployment(POOL, "slower").to_string()).context("failed to write the change")?;
     let kubeconfig = operator.test_bed.file("planner.kubeconfig");
@@ -61,17 +61,17 @@ async fn plan(operator: &Operator<'_>, audit: &Audit) -> anyhow::Result<Value> {
     let said =
         operator.says(&["plan", "-f", &changed, "--kubeconfig", &kubeconfig, &times[0], &times[1], "-o", "json"])?;
     only_read(&audit.text_since(mark)?)?;
-    serde_json::from_str(&said).context("the plan is no JSON")
+    serde_json::from_str(&said).context("the plan is not JSON")
 }
 
-/// All that the planner asked the API server for.
+/// Checks that the planner sent only reads to the API server.
 fn only_read(log: &str) -> anyhow::Result<()> {
     let entries = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     let text = |entry: &Value, at: &str| entry.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
     let verbs: Vec<String> =
         entries.filter(|entry| text(entry, "/user/username") == PLANNER).map(|entry| text(&entry, "/verb")).collect();
-    ensure!(verbs.len() >= 5, "the audit log knows {} requests of the plan", verbs.len());
-    ensure!(verbs.iter().all(|verb| verb == "list" || verb == "get"), "the plan did more than to read: {verbs:?}");
+    ensure!(verbs.len() >= 5, "the audit log contains only {} requests of the plan", verbs.len());
+    ensure!(verbs.iter().all(|verb| verb == "list" || verb == "get"), "the plan sent other requests than reads: {verbs:?}");
     Ok(())
 }
 
@@ -87,17 +87,17 @@ async fn happens(operator: &Operator<'_>, said: &Value) -> anyhow::Result<()> {
         if now.is_disjoint(&old) && now.len() == before.len() {
             break;
         }
-        ensure!(begin.elapsed() < super::PATIENCE, "the roll-out has not ended; there are {now:?}");
+        ensure!(begin.elapsed() < super::TIMEOUT, "the rollout has not completed; the Machines are {now:?}");
         sleep(Duration::from_millis(100)).await;
     }
     let took = begin.elapsed().as_secs_f64();
-    ensure!(u64::try_from(most)? == at_once, "{at_once} machines at once were said, and there were {most}");
+    ensure!(u64::try_from(most)? == at_once, "plan predicted at most {at_once} Machines, and there were {most}");
     let said = Duration::from_secs(seconds).as_secs_f64();
-    ensure!((took - said).abs() <= said * OFF_BY, "{said} s were said, and it took {took:.1} s");
+    ensure!((took - said).abs() <= said * TOLERANCE, "plan predicted {said} s, and the rollout took {took:.1} s");
     Ok(())
 }
 
-/// The machines with these labels.
+/// Returns the names of the Machines with these labels.
 fn machines(operator: &Operator<'_>, labels: &str) -> anyhow::Result<BTreeSet<String>> {
     let names = operator.test_bed.kubectl(&["get", "machines", "--selector", labels, "--output=name"])?;
     Ok(names.lines().map(str::to_owned).collect())

@@ -1,4 +1,4 @@
-//! `millwright check` asks the real API server what the controllers may do.
+//! Checks the permissions that `millwright check` reports, with kube-apiserver.
 
 use anyhow::{Context, ensure};
 use serde_json::Value;
@@ -8,7 +8,7 @@ use crate::workspace::root;
 
 const NAMESPACE: &str = "millwright-system";
 
-/// Under the shipped roles nothing is missing; what is taken from one is found.
+/// With the shipped roles nothing is missing; a removed rule is reported.
 pub(super) fn play(operator: &Operator<'_>) -> anyhow::Result<()> {
     let bed = operator.test_bed;
     bed.kubectl(&["create", "namespace", NAMESPACE])?;
@@ -24,14 +24,14 @@ pub(super) fn play(operator: &Operator<'_>) -> anyhow::Result<()> {
         Ok(ours.map(|finding| finding["field"].as_str().unwrap_or_default().to_owned()).collect())
     };
     let none = lacking(&[&account])?;
-    ensure!(none.is_empty(), "under the shipped roles it misses {none:?}");
+    ensure!(none.is_empty(), "with the shipped roles check reports {none:?}");
     let spoil = r#"[{"op": "remove", "path": "/rules/3"}]"#;
     bed.kubectl(&["patch", "role", "machine-controller", "-n", NAMESPACE, "--type=json", "--patch", spoil])?;
     let found = lacking(&[&account])?;
     let expected = ["get secrets", "list secrets", "patch secrets", "watch secrets"];
-    ensure!(found == expected, "it found {found:?}");
-    let stranger = lacking(&["--account=default/nobody"])?;
-    ensure!(stranger.len() > 60, "of somebody without any right it found {} missing", stranger.len());
-    ensure!(lacking(&["--account=self"])?.is_empty(), "an administrator lacks something");
+    ensure!(found == expected, "check reported {found:?}");
+    let stranger = lacking(&["--account=default/stranger"])?;
+    ensure!(stranger.len() > 60, "for an account without permissions check reported only {}", stranger.len());
+    ensure!(lacking(&["--account=self"])?.is_empty(), "check reports missing permissions of an administrator");
     Ok(())
 }

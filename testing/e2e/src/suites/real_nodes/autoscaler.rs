@@ -1,4 +1,4 @@
-//! What the cluster-autoscaler writes, and what becomes of real pods. It is played by us: one update of the deployment for each of its decisions.
+//! Simulates the cluster-autoscaler with real pods: one update of the MachineDeployment for each of its decisions.
 
 use std::collections::BTreeSet;
 
@@ -7,19 +7,19 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, is_ready, text};
 
-/// Names machines that are to go, each with the time at which that was decided.
+/// Annotation with the Machines to delete, each with the time of the decision.
 const TRIGGER: &str = "node.machine.sapcloud.io/trigger-deletion-by-mcm";
-/// When the size was last changed.
+/// Annotation with the time of the last scaling.
 const CHANGED: &str = "machine.sapcloud.io/last-deployment-replica-change-by-scaler-time";
 
-/// One more pod than there are machines, each on a machine of its own: the autoscaler raises the size, and the pod runs.
+/// One more pod than machines, with anti-affinity: the size is raised, and the pod runs.
 pub(super) async fn grows(cluster: &Cluster, machines: usize) -> anyhow::Result<()> {
     let wanted = machines + 1;
     cluster.test_bed()?.apply("crowd", &crowd(wanted))?;
     cluster
         .until(|| {
             let (running, waiting) = cluster.crowd()?;
-            ensure!((running, waiting) == (machines, 1), "{running} pods of the crowd run and {waiting} wait");
+            ensure!((running, waiting) == (machines, 1), "{running} pods are ready and {waiting} are pending");
             Ok(())
         })
         .await?;
@@ -28,19 +28,20 @@ pub(super) async fn grows(cluster: &Cluster, machines: usize) -> anyhow::Result<
         .until(|| {
             cluster.ready(wanted)?;
             let (running, waiting) = cluster.crowd()?;
-            ensure!((running, waiting) == (wanted, 0), "{running} pods of the crowd run and {waiting} wait");
+            ensure!((running, waiting) == (wanted, 0), "{running} pods are ready and {waiting} are pending");
             Ok(())
         })
         .await
 }
 
-/// Size and name in one update, and then a cordon: that machine goes, whatever else a smaller set would have chosen, and the entry is removed.
+/// Size and Machine name in one update, followed by a cordon: the named Machine is deleted instead of the first in the
+/// deletion order, and the annotation entry is removed.
 pub(super) async fn shrinks(cluster: &Cluster, machines: usize) -> anyhow::Result<()> {
     cluster.test_bed()?.kubectl(&["delete", "deployment", "crowd", "--wait=false"])?;
     let before = cluster.homes()?;
-    // The oldest name and not the machine that came last, which a set would rather delete.
-    let named = before.first().context("there is no machine")?.clone();
-    #[allow(clippy::disallowed_methods, reason = "the autoscaler has a clock of its own")]
+    // Not the newest Machine, which would be the first in the deletion order.
+    let named = before.first().context("no machine exists")?.clone();
+    #[allow(clippy::disallowed_methods, reason = "the autoscaler uses its own clock")]
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
     let annotations = json!({ TRIGGER: format!("{named}~{now}"), CHANGED: now });
     let patch = json!({ "metadata": { "annotations": annotations }, "spec": { "replicas": machines } }).to_string();
@@ -52,9 +53,9 @@ pub(super) async fn shrinks(cluster: &Cluster, machines: usize) -> anyhow::Resul
         .until(|| {
             cluster.ready(machines)?;
             let (homes, pools) = (cluster.homes()?, cluster.list("machinedeployments")?);
-            ensure!(homes == left, "there are {homes:?} instead of {left:?}");
+            ensure!(homes == left, "the machines are {homes:?} instead of {left:?}");
             let entry = pools.iter().filter_map(|pool| pool.pointer("/metadata/annotations")?.get(TRIGGER)).count();
-            ensure!(entry == 0, "the entry of a machine that is gone is still there");
+            ensure!(entry == 0, "the entry of a deleted machine still exists");
             Ok(())
         })
         .await
@@ -79,7 +80,7 @@ fn crowd(replicas: usize) -> Value {
 }
 
 impl Cluster {
-    /// How many pods of the crowd run, and how many wait for a node.
+    /// Returns the numbers of ready and of pending pods.
     fn crowd(&self) -> anyhow::Result<(usize, usize)> {
         let pods = self.list("pods")?;
         let ours: Vec<&Value> = pods.iter().filter(|pod| text(pod, "/metadata/labels/app") == "crowd").collect();

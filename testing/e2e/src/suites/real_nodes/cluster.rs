@@ -1,4 +1,4 @@
-//! A control plane that machines can reach and join, the program with the host's driver, and a pool.
+//! A control plane that machines can reach and join, the program with the machines' driver, and a pool.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,53 +16,53 @@ use tokio::time::{Instant, sleep};
 
 use super::super::machines::install_definitions;
 use super::super::openstack::objects::Place;
-use super::super::program::ourselves;
+use super::super::program::this_program;
 use super::homes::Homes;
 use super::leftovers;
 use super::storage;
 use crate::test_bed::{Process, TestBed, free_port};
 use crate::web::Proxy;
 
-/// Our kinds' group and version.
+/// API version of the Machine API.
 pub(super) const GROUP: &str = "machine.sapcloud.io/v1alpha1";
-/// How long anything may take. Long: a busy machine is no broken promise.
-pub(super) const PATIENCE: Duration = Duration::from_mins(4);
-const GLANCE: Duration = Duration::from_millis(250);
+/// Timeout of every wait; long enough for a busy host.
+pub(super) const TIMEOUT: Duration = Duration::from_mins(4);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Everything that runs, besides the controllers.
+/// The environment, without the controllers.
 pub(super) struct Cluster {
     plane: ControlPlane,
     kubectl: PathBuf,
     kind: Kind,
-    /// The pool's name, which the names of its machines begin with.
+    /// Name of the pool, and prefix of the names of its machines.
     pub(super) pool: String,
-    /// Where the driver keeps its machines.
+    /// State directory of the driver.
     pub(super) state: PathBuf,
 }
 
-/// How long controllers may be silent before others take over.
+/// Lease duration of the controllers.
 #[derive(Clone, Copy)]
 pub(super) enum Lease {
-    /// As briefly as those have to wait who follow somebody that was killed.
+    /// Short, because other controllers take over after a kill.
     Short,
-    /// Long enough for a machine that has other things to do: whoever loses a lease ends, and nobody starts it again here.
+    /// Long enough for a busy host: a controller that loses its lease exits and is not restarted here.
     Long,
 }
 
-/// What machines are, and what they boot from.
+/// Type of the machines, and their images.
 enum Kind {
     /// Namespaces of this host.
     Namespaces(Boot),
     /// Virtual machines.
     Virtual(VmBoot),
-    /// Servers of an OpenStack, of which this is known.
+    /// Servers of an OpenStack, with this target.
     Servers(Value),
 }
 
 impl Cluster {
     pub(super) async fn start(binaries: Binaries, folder: &Path, boot: &Boot) -> anyhow::Result<Self> {
         let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let pool = name.split('-').nth(1).context("the folder does not name the pool")?.to_owned();
+        let pool = name.split('-').nth(1).context("the name of the folder does not contain the pool")?.to_owned();
         let options = Options {
             parent: Some(folder.to_owned()),
             also_at: Some(IpAddr::V4(OF_SUITES.gateway())),
@@ -76,38 +76,38 @@ impl Cluster {
         let plane = ControlPlane::start(options).await?;
         let cluster =
             Self { kubectl, kind: Kind::Namespaces(boot.clone()), pool, state: folder.join("machines"), plane };
-        fs::create_dir_all(cluster.disks()).context("failed to make a folder for volumes")?;
+        fs::create_dir_all(cluster.disks()).context("failed to create a folder for volumes")?;
         install_definitions(&cluster.plane).await?;
         cluster.test_bed()?.apply("rights", &join::rights())?;
         Ok(cluster)
     }
 
-    /// The same control plane with machines that are virtual. Those that were there before have to be gone.
+    /// The same control plane with virtual machines. The earlier machines must have been deleted.
     pub(super) fn with_virtual_machines(self, boot: VmBoot) -> Self {
         Self { state: self.state.with_file_name("virtual-machines"), kind: Kind::Virtual(boot), ..self }
     }
 
-    /// The same control plane with servers of an OpenStack, whose machines are the host's.
+    /// The same control plane with servers of an OpenStack, which are machines of the host.
     pub(super) fn with_servers(self, target: Value) -> Self {
         Self { kind: Kind::Servers(target), ..self }
     }
 
     pub(super) fn test_bed(&self) -> anyhow::Result<TestBed<'_>> {
-        // Once a program around its driver, and once the one that has several built in.
+        // Uses both kinds of programs: one with a single driver, and one with several built-in drivers.
         let program = match self.kind {
             Kind::Namespaces(_) => "millwright-driver-host",
             Kind::Virtual(_) => "millwright",
             Kind::Servers(_) => "millwright-driver-openstack",
         };
-        self.bed_of(ourselves()?.with_file_name(program))
+        self.bed_of(this_program()?.with_file_name(program))
     }
 
-    /// The same for another program.
+    /// The same with another program.
     pub(super) fn bed_of(&self, program: PathBuf) -> anyhow::Result<TestBed<'_>> {
         TestBed::with_program(&self.plane, program)
     }
 
-    /// How the administrator reaches the API server.
+    /// Returns the administrator's kubeconfig.
     pub(super) fn kubeconfig_path(&self) -> PathBuf {
         self.plane.kubeconfig_path()
     }
@@ -116,7 +116,7 @@ impl Cluster {
         Ok(self.plane.stop().await?)
     }
 
-    /// Both components in one process, with the driver of the machines.
+    /// Starts both components in one process, with the driver of the machines.
     pub(super) fn start_controllers(&self, name: &str, lease: Lease) -> anyhow::Result<Process> {
         let (duration, deadline) = match lease {
             Lease::Short => ("1500ms", "1s"),
@@ -140,7 +140,7 @@ impl Cluster {
         self.test_bed()?.start_component(name, "run", &self.plane.kubeconfig_path(), None, &flags)
     }
 
-    /// The Secret, a class of this name, and a pool of so many machines of it.
+    /// Applies the Secret, a MachineClass with this name, and a pool of its machines.
     pub(super) fn apply_pool(&self, class: &str, replicas: u32) -> anyhow::Result<()> {
         let rolling = json!({ "type": "RollingUpdate", "rollingUpdate": { "maxSurge": 1, "maxUnavailable": 0 } });
         self.apply_pool_with(class, replicas, &rolling)
@@ -172,7 +172,7 @@ impl Cluster {
         let (secret, class_object) = match &self.kind {
             Kind::Servers(target) => {
                 let place = Place { namespace: "default", auth_url: text(target, "/authURL"), target };
-                // Nova gives out the id of a server when it has the user data already.
+                // Nova assigns the id of a server after it has received the user data.
                 let without_id = |line: &&str| !line.starts_with("providerID:");
                 let user_data: Vec<&str> = user_data.lines().filter(without_id).collect();
                 (place.secret(&user_data.join("\n")), place.class(class, text(target, "/flavorName")))
@@ -203,7 +203,7 @@ impl Cluster {
         ] }))
     }
 
-    /// What the driver of the machines is told; that of servers is in their class.
+    /// Returns the provider spec of the machines; that of servers is in their MachineClass.
     pub(super) fn provider_spec(&self) -> Value {
         let budget = json!({ "cpu": "8", "memory": "8Gi" });
         match &self.kind {
@@ -215,7 +215,7 @@ impl Cluster {
                 "cpu": "1", "memory": "768Mi", "hostBudget": budget,
                 "bridge": "br0", "addresses": OF_SUITES.machines(), "prefixLength": 16, "gateway": OF_SUITES.gateway(),
             }),
-            // Without KVM everywhere: a kernel may offer it and not be able to.
+            // Without KVM, because a kernel may offer it although it does not work.
             Kind::Virtual(boot) => json!({
                 "cluster": self.pool, "stateDirectory": self.state, "image": boot.disk, "imageFormat": "raw",
                 "kernel": boot.kernel, "initrd": boot.initrd, "kernelCommandLine": "console=ttyS0 quiet panic=-1",
@@ -231,51 +231,51 @@ impl Cluster {
         self.test_bed()?.kubectl(&arguments).map(drop)
     }
 
-    /// What there is of a kind, in all namespaces.
+    /// Returns the objects of a kind in all namespaces.
     pub(super) fn list(&self, kind: &str) -> anyhow::Result<Vec<Value>> {
         let said = self.test_bed()?.kubectl(&["get", kind, "--all-namespaces", "--output=json"])?;
         let list: Value = serde_json::from_str(&said)?;
         Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
-    /// The machines that the host has, by their directories.
+    /// Returns the machines on the host, by their directories.
     pub(super) fn homes(&self) -> anyhow::Result<BTreeSet<String>> {
         self.host().list()
     }
 
-    /// What the host shows of the machines.
+    /// Returns the host's directories of the machines.
     pub(super) fn host(&self) -> Homes {
         Homes::new(&self.state, &self.pool)
     }
 
-    /// Fails if there is more than there was before the first machine.
+    /// Fails if more resources exist than before the first machine.
     pub(super) fn leaves_nothing(&self, before: &BTreeSet<String>) -> anyhow::Result<()> {
         let after = leftovers::list(&self.pool)?;
         let left: Vec<_> = after.difference(before).collect();
-        ensure!(left.is_empty() && self.homes()?.is_empty(), "something is left: {left:?} {:?}", self.homes()?);
+        ensure!(left.is_empty() && self.homes()?.is_empty(), "left on the host: {left:?} {:?}", self.homes()?);
         Ok(())
     }
 
-    /// A way to the API server for somebody who asks often.
+    /// Starts a proxy to the API server for frequent requests.
     pub(super) async fn proxy(&self) -> anyhow::Result<Proxy> {
         Proxy::start(&self.plane, &self.kubectl).await
     }
 
-    /// Looks until `judge` is content, and gives back what made it so. It says what it still misses.
+    /// Polls until `judge` succeeds, and returns its value. On a timeout, returns its error.
     pub(super) async fn until<T>(&self, judge: impl Fn() -> anyhow::Result<T>) -> anyhow::Result<T> {
         let begin = Instant::now();
         loop {
             match judge() {
                 Ok(seen) => return Ok(seen),
-                Err(error) if begin.elapsed() > PATIENCE => {
-                    bail!("{error:#}, for {} s\n{}", PATIENCE.as_secs(), self.last_words())
+                Err(error) if begin.elapsed() > TIMEOUT => {
+                    bail!("timed out after {} s: {error:#}\n{}", TIMEOUT.as_secs(), self.last_log_lines())
                 }
-                Err(_) => sleep(GLANCE).await,
+                Err(_) => sleep(POLL_INTERVAL).await,
             }
         }
     }
 
-    /// Nodes that are ready, and machines that run.
+    /// Returns the ready Nodes. Fails unless this number of Machines run and of Nodes are ready.
     pub(super) fn ready(&self, machines: usize) -> anyhow::Result<Vec<String>> {
         let running = self
             .list("machines")?
@@ -287,14 +287,14 @@ impl Cluster {
             nodes.iter().filter(|node| is_ready(node)).map(|node| text(node, "/metadata/name").to_owned()).collect();
         ensure!(
             running == machines && ready.len() == machines,
-            "{running} machines run and {} nodes are ready instead of {machines}",
+            "{running} Machines are running and {} Nodes are ready instead of {machines}",
             ready.len()
         );
         Ok(ready)
     }
 
-    /// What machines said last, for whoever reads that one did not come.
-    fn last_words(&self) -> String {
+    /// Returns the last log lines of the machines, for errors.
+    fn last_log_lines(&self) -> String {
         let homes = fs::read_dir(self.state.join("clusters").join(&self.pool)).into_iter().flatten().flatten();
         let logs = [
             "boot.log",
@@ -309,12 +309,12 @@ impl Cluster {
     }
 }
 
-/// A text in an object; empty if it is not there.
+/// Returns the string at this path, or an empty one.
 pub(super) fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
     object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// Whether an object's condition `Ready` is true.
+/// Returns whether the condition `Ready` is True.
 pub(super) fn is_ready(object: &Value) -> bool {
     let conditions = object.pointer("/status/conditions").and_then(Value::as_array);
     conditions

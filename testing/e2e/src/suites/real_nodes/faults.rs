@@ -1,4 +1,4 @@
-//! What befalls a machine: its kubelet dies, it stands still, it is cut off.
+//! Faults of a machine: its kubelet is killed, its processes are frozen, its link is down.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,13 +9,13 @@ use anyhow::{Context, bail, ensure};
 use super::cluster::Cluster;
 use super::leftovers;
 
-/// Runs a program in the namespaces and cgroups of a machine, by the number of its init, and does not wait for it.
+/// Runs a program in the namespaces and cgroups of a machine, given the id of its init, in the background.
 const RESTART: &str = "for group in $1; do echo $$ >$group/cgroup.procs; done; init=$0; shift
 exec nsenter --target=$init --mount --uts --ipc --net --pid --cgroup --root --wd -- \\
   sh -c '\"$@\" </dev/null >>/var/log/kubelet.log 2>&1 &' kubelet \"$@\"";
 
 impl Cluster {
-    /// Stops every process of a machine, or lets them go on.
+    /// Freezes or resumes all processes of a machine.
     pub(super) fn freeze(&self, machine: &str, frozen: bool) -> anyhow::Result<()> {
         for (file, words) in [("freezer.state", ["THAWED", "FROZEN"]), ("cgroup.freeze", ["0", "1"])] {
             let group = self.cgroups_of(machine).into_iter().map(|group| group.join(file)).find(|path| path.exists());
@@ -27,7 +27,7 @@ impl Cluster {
         bail!("{machine} has no cgroup that can be frozen")
     }
 
-    /// Takes the host's end of a machine's link down, or up again.
+    /// Sets the host's end of a machine's link down or up.
     pub(super) fn cut(&self, machine: &str, cut: bool) -> anyhow::Result<()> {
         let init = self.host().init_of(machine)?;
         let peer = format!("/proc/{init}/root/sys/class/net/eth0/iflink");
@@ -37,15 +37,15 @@ impl Cluster {
         let link =
             links.lines().find_map(|line| line.strip_prefix(&format!("{}: ", peer.trim()))?.split(['@', ':']).next());
         let state = if cut { "down" } else { "up" };
-        run("ip", &["link", "set", "dev", link.context("the machine has no link")?, state])
+        run("ip", &["link", "set", "dev", link.context("failed to find the link of the machine")?, state])
     }
 
-    /// Kills a machine's kubelet. Nobody starts it again.
+    /// Kills a machine's kubelet, which is not restarted.
     pub(super) fn kill_kubelet(&self, machine: &str) -> anyhow::Result<()> {
         run("kill", &["-KILL", &self.kubelet_of(machine)?])
     }
 
-    /// The number of a machine's kubelet, as the suite sees it.
+    /// Returns the process id of a machine's kubelet in the suite's namespace.
     fn kubelet_of(&self, machine: &str) -> anyhow::Result<String> {
         let groups = self.cgroups_of(machine);
         let listed = groups.iter().filter_map(|group| fs::read_to_string(group.join("cgroup.procs")).ok());
@@ -54,11 +54,11 @@ impl Cluster {
         pids.into_iter().find(|pid| name(pid).trim() == "kubelet").context("the machine has no kubelet")
     }
 
-    /// Ends a machine's kubelet and starts it again with the same arguments, among the other processes of the machine.
+    /// Kills a machine's kubelet and starts it again with the same arguments.
     pub(super) fn restart_kubelet(&self, machine: &str) -> anyhow::Result<()> {
         let kubelet = self.kubelet_of(machine)?;
         let line =
-            fs::read(format!("/proc/{kubelet}/cmdline")).context("failed to read what the kubelet was called with")?;
+            fs::read(format!("/proc/{kubelet}/cmdline")).context("failed to read the command line of the kubelet")?;
         let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
         let words: Vec<String> = words.map(|word| String::from_utf8_lossy(word).into_owned()).collect();
         self.kill_kubelet(machine)?;
@@ -68,19 +68,19 @@ impl Cluster {
         run("sh", &words)
     }
 
-    /// The cgroups of a machine, in each hierarchy.
+    /// Returns the cgroups of a machine in each hierarchy.
     pub(super) fn cgroups_of(&self, machine: &str) -> Vec<PathBuf> {
         let named = |path: &Path| {
             path.file_name()
                 .is_some_and(|name| name.to_string_lossy().starts_with(&format!("millwright-host.{machine}.")))
         };
         let tops = leftovers::cgroups(&self.pool).into_iter().filter(|path| named(path));
-        // Under version 2 a machine's own processes are one below.
+        // With cgroup v2, the machine's processes are in a child cgroup.
         tops.flat_map(|top| [top.join("init"), top]).filter(|path| path.is_dir()).collect()
     }
 }
 
-/// Runs a program, and fails if it does.
+/// Runs a program. Fails if its exit code is not 0.
 pub(super) fn run(program: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let ended = Command::new(program).args(arguments).output().with_context(|| format!("failed to run {program}"))?;
     ensure!(ended.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&ended.stderr).trim());

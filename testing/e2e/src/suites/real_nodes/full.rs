@@ -1,5 +1,5 @@
-//! Three machines: they come up while the controllers are killed, serve while they are replaced one by one, and are judged when something befalls
-//! them.
+//! Three machines: they are created while the controllers are killed, serve requests while they are replaced one by
+//! one, and are exposed to faults.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::super::report::Report;
-use super::asker::Asker;
+use super::load::LoadClient;
 use super::autoscaler;
 use super::cluster::{Cluster, Lease, text};
 use super::leftovers;
@@ -26,72 +26,73 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
     let before = leftovers::list(&cluster.pool)?;
     cluster.apply_pool("small", 3)?;
     let boots = report.case(
-        "three machines join while the controllers are killed again and again, and none is made twice",
+        "three machines join while the controllers are killed",
         killed_while_booting(cluster),
     );
     let Some(controllers) = boots.await else { return Ok(()) };
-    report.case("each machine's processes have less than 250 MB", async { memory::of_each_machine(cluster) }).await;
-    report.case("six pods run on them and answer over HTTP", serve(cluster)).await;
+    report.case("each machine's processes use less than 250 MB", async { memory::of_each_machine(cluster) }).await;
+    report.case("six pods run on the machines and serve HTTP", serve(cluster)).await;
     report
-        .case("machines, control plane and controllers fit into 4 GB together", async { memory::of_all(cluster) })
+        .case("all processes together use less than 4 GB", async { memory::of_all(cluster) })
         .await;
     pods_as_machines::play(cluster, report).await?;
     let storage = Storage::start(cluster.proxy().await?, cluster.host());
     let stored = report
-        .case("a StatefulSet's volume is attached to the node of its pod, which writes to it", storage.begins(cluster))
+        .case("the volume of a StatefulSet is attached and writable", storage.begins(cluster))
         .await;
     report
         .case(
-            "a roll to another class under a budget fails no request, and endpoints are never fewer than promised",
+            "no request fails during a rollout with a budget",
             roll(cluster),
         )
         .await;
     report
         .case(
-            "an update in place under the same budget keeps every machine and fails no request",
+            "no request fails during an in-place update with a budget",
             update_in_place(cluster),
         )
         .await;
     if stored.is_some() {
         report
             .case(
-                "the StatefulSet moved with its data, its volume on one node at a time and never detached under its pod",
+                "the StatefulSet has moved with its data",
                 storage.moved(cluster),
             )
             .await;
-        report.case("a StatefulSet that is deleted leaves its volume on no node", storage.ends(cluster)).await;
+        report.case("the volume of a deleted StatefulSet is detached", storage.ends(cluster)).await;
     }
     storage.stop()?;
     report
-        .case("a machine that is frozen and comes back in time is left alone", comes_back(cluster, Cluster::freeze))
+        .case("a machine that is frozen for a short time is kept", comes_back(cluster, Cluster::freeze))
         .await;
     report
-        .case("a machine that is cut off and comes back in time is left alone", comes_back(cluster, Cluster::cut))
+        .case("a machine without network for a short time is kept", comes_back(cluster, Cluster::cut))
         .await;
-    report.case("a machine whose kubelet dies is replaced, and only that one", replaced(cluster)).await;
+    report.case("only a machine with a dead kubelet is replaced", replaced(cluster)).await;
     report
         .case(
-            "a pod that fits nowhere runs when the autoscaler has raised the size",
+            "a pending pod runs after the autoscaler has scaled up",
             autoscaler::grows(cluster, MACHINES),
         )
         .await;
     report
-        .case("the machine that the autoscaler names goes, and no other", autoscaler::shrinks(cluster, MACHINES))
+        .case("only the machine named by the autoscaler is deleted", autoscaler::shrinks(cluster, MACHINES))
         .await;
     let gone = report
         .case(
-            "a pool of none is emptied while the controllers are killed again and again",
+            "a pool is scaled to zero while the controllers are killed",
             killed_while_ending(cluster, controllers),
         )
         .await;
     if let Some(controllers) = gone {
-        report.case("asked to end, the controllers end cleanly", async { controllers.terminate() }).await;
+        report.case("the controllers stop on SIGTERM", async { controllers.terminate() }).await;
     }
-    report.case("no mount, link, cgroup, process or file is left", async { cluster.leaves_nothing(&before) }).await;
+    report.case("no mount, link, cgroup, process or file remains", async { cluster.leaves_nothing(&before) }).await;
     Ok(())
 }
 
-/// Kills at moments that fall into every step: a machine takes about five seconds from its order to its node.
+/// Kills the controllers at times that cover every step: a machine needs about five seconds from its creation to its
+/// Node.
 async fn killed_while_booting(cluster: &Cluster) -> anyhow::Result<Process> {
     for death in 0..6_u64 {
         let controllers = cluster.start_controllers(&format!("booting-{death}"), Lease::Short)?;
@@ -101,7 +102,7 @@ async fn killed_while_booting(cluster: &Cluster) -> anyhow::Result<Process> {
     let controllers = cluster.start_controllers("controllers", Lease::Long)?;
     cluster.until(|| cluster.ready(MACHINES)).await?;
     let machines = cluster.homes()?;
-    ensure!(machines.len() == MACHINES, "the host has {} machines: {machines:?}", machines.len());
+    ensure!(machines.len() == MACHINES, "{} machines exist on the host: {machines:?}", machines.len());
     Ok(controllers)
 }
 
@@ -113,55 +114,55 @@ async fn serve(cluster: &Cluster) -> anyhow::Result<()> {
     Ok(())
 }
 
-#[allow(clippy::print_stdout, reason = "a suite tells what it measured")]
+#[allow(clippy::print_stdout, reason = "a suite prints its measurements")]
 async fn roll(cluster: &Cluster) -> anyhow::Result<()> {
     let old = cluster.homes()?;
-    let asker = Asker::start(cluster.proxy().await?);
+    let load = LoadClient::start(cluster.proxy().await?);
     cluster.apply_pool("large", 3)?;
     let rolled = cluster
         .until(|| {
             let nodes: BTreeSet<String> = cluster.ready(MACHINES)?.into_iter().collect();
             let left: Vec<_> = nodes.intersection(&old).collect();
-            ensure!(left.is_empty(), "{left:?} are still there");
+            ensure!(left.is_empty(), "{left:?} still exist");
             cluster.serving(PODS)
         })
         .await;
-    let seen = asker.stop()?;
+    let seen = load.stop()?;
     println!("        {seen}");
     rolled?;
     seen.judge(AVAILABLE)
 }
 
-#[allow(clippy::print_stdout, reason = "a suite tells what it measured")]
+#[allow(clippy::print_stdout, reason = "a suite prints its measurements")]
 async fn update_in_place(cluster: &Cluster) -> anyhow::Result<()> {
     let machines = cluster.homes()?;
-    let asker = Asker::start(cluster.proxy().await?);
+    let load = LoadClient::start(cluster.proxy().await?);
     cluster.update_in_place("small", 3)?;
     let updated = cluster
         .until(|| {
             cluster.play_agents()?;
-            let pool = cluster.list("machinedeployments")?.into_iter().next().context("the pool is gone")?;
+            let pool = cluster.list("machinedeployments")?.into_iter().next().context("the pool does not exist")?;
             let updated = pool.pointer("/status/updatedReplicas").and_then(Value::as_u64).unwrap_or_default();
             ensure!(updated == MACHINES as u64, "{updated} machines are updated");
             cluster.ready(MACHINES)?;
             cluster.serving(PODS)
         })
         .await;
-    let seen = asker.stop()?;
+    let seen = load.stop()?;
     println!("        {seen}");
     updated?;
     ensure!(cluster.homes()? == machines, "{machines:?} became {:?}", cluster.homes()?);
-    cluster.apply_pool("small", 3)?; // what comes next is no update in place
+    cluster.apply_pool("small", 3)?; // The following cases use no in-place update.
     seen.judge(AVAILABLE)
 }
 
-/// Something befalls a machine until it is `Unknown`, and ends before its health timeout does.
-async fn comes_back(cluster: &Cluster, befall: fn(&Cluster, &str, bool) -> anyhow::Result<()>) -> anyhow::Result<()> {
+/// Applies a fault to a machine until it is `Unknown`, and removes the fault before the health timeout.
+async fn comes_back(cluster: &Cluster, fault: fn(&Cluster, &str, bool) -> anyhow::Result<()>) -> anyhow::Result<()> {
     let before = cluster.homes()?;
-    let machine = before.first().context("there is no machine")?;
-    befall(cluster, machine, true)?;
+    let machine = before.first().context("no machine exists")?;
+    fault(cluster, machine, true)?;
     let noticed = cluster.until(|| cluster.has_phase(machine, "Unknown")).await;
-    befall(cluster, machine, false)?;
+    fault(cluster, machine, false)?;
     noticed?;
     cluster.until(|| cluster.ready(MACHINES)).await?;
     ensure!(cluster.homes()? == before, "machines were replaced: {before:?} became {:?}", cluster.homes()?);
@@ -170,16 +171,16 @@ async fn comes_back(cluster: &Cluster, befall: fn(&Cluster, &str, bool) -> anyho
 
 async fn replaced(cluster: &Cluster) -> anyhow::Result<()> {
     let before = cluster.homes()?;
-    let machine = before.first().context("there is no machine")?;
+    let machine = before.first().context("no machine exists")?;
     cluster.kill_kubelet(machine)?;
     cluster
         .until(|| {
             cluster.ready(MACHINES)?;
             let after = cluster.homes()?;
-            ensure!(!after.contains(machine), "{machine} is still there");
+            ensure!(!after.contains(machine), "{machine} still exists");
             ensure!(
                 after.intersection(&before).count() == MACHINES - 1,
-                "others were replaced: {before:?} became {after:?}"
+                "other machines were replaced: {before:?} became {after:?}"
             );
             Ok(())
         })
@@ -193,7 +194,7 @@ async fn killed_while_ending(cluster: &Cluster, controllers: Process) -> anyhow:
     for death in 0..5_u64 {
         sleep(Duration::from_millis(500 + 300 * death)).await;
         controllers.kill()?;
-        // The last of them stays.
+        // The last process keeps running.
         let lease = if death == 4 { Lease::Long } else { Lease::Short };
         controllers = cluster.start_controllers(&format!("ending-{death}"), lease)?;
     }
@@ -202,7 +203,7 @@ async fn killed_while_ending(cluster: &Cluster, controllers: Process) -> anyhow:
             let (machines, nodes, homes) = (cluster.list("machines")?, cluster.list("nodes")?, cluster.homes()?);
             ensure!(
                 machines.is_empty() && nodes.is_empty() && homes.is_empty(),
-                "{} machines, {} nodes and {homes:?} are left",
+                "{} machines, {} nodes and {homes:?} still exist",
                 machines.len(),
                 nodes.len()
             );
@@ -216,9 +217,9 @@ impl Cluster {
     fn has_phase(&self, machine: &str, phase: &str) -> anyhow::Result<()> {
         let machines = self.list("machines")?;
         let found =
-            machines.iter().find(|one| text(one, "/metadata/name") == machine).context("the machine is gone")?;
+            machines.iter().find(|one| text(one, "/metadata/name") == machine).context("the machine does not exist")?;
         let is = text(found, "/status/currentStatus/phase");
-        ensure!(is == phase, "{machine} is {is} and not {phase}");
+        ensure!(is == phase, "{machine} is {is} instead of {phase}");
         Ok(())
     }
 }

@@ -1,4 +1,4 @@
-//! The machines of a pool, as the host shows them: directories, and the init in each.
+//! The machines of a pool on the host: their directories, and the init process of each.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::faults::run;
 
-/// Where the machines of a pool have their directories.
+/// Parent directory of the machines of a pool.
 #[derive(Clone, Debug)]
 pub(super) struct Homes(PathBuf);
 
@@ -19,25 +19,25 @@ impl Homes {
         Self(state.join("clusters").join(pool))
     }
 
-    /// The names of the machines that there are.
+    /// Returns the names of the machines.
     pub(super) fn list(&self) -> anyhow::Result<BTreeSet<String>> {
         match fs::read_dir(&self.0) {
             Ok(entries) => Ok(entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect()),
-            // It goes with the last machine.
+            // The directory is removed with the last machine.
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeSet::new()),
             Err(error) => Err(error).context("failed to list the host's machines"),
         }
     }
 
-    /// The number of a machine's init, as the suite sees it.
+    /// Returns the process id of a machine's init in the suite's namespace.
     pub(super) fn init_of(&self, machine: &str) -> anyhow::Result<i64> {
         let path = self.0.join(machine).join("init.json");
         let text = fs::read_to_string(&path).with_context(|| format!("failed to read {}", path.display()))?;
         let note: Value = serde_json::from_str(&text)?;
-        note.get("pid").and_then(Value::as_i64).context("the driver did not note the init")
+        note.get("pid").and_then(Value::as_i64).context("init.json contains no process id")
     }
 
-    /// Runs a line of shell among the mounts of a machine.
+    /// Runs a shell command in the mount namespace of a machine.
     pub(super) fn run_in(&self, machine: &str, line: &str, arguments: &[&str]) -> anyhow::Result<()> {
         let target = format!("--target={}", self.init_of(machine)?);
         let words = [&target, "--mount", "--root", "--wd", "--", "sh", "-c", line, "suite"];

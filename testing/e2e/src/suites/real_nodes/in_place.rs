@@ -1,22 +1,23 @@
-//! An update in place: machines stay, and what runs on them is replaced by the agent on each node. It is played by us.
+//! In-place updates with a simulated node agent.
 
 use serde_json::{Value, json};
 
 use super::cluster::{Cluster, text};
 
-/// What the agent says of its update.
+/// Label with the result of the update, set by the node agent.
 const RESULT: &str = "node.machine.sapcloud.io/update-result";
-/// Set when a node is given back. Whoever looks after its critical components takes it away.
+/// Taint that is set when a Node returns to service. The controller of the critical components removes it.
 const CRITICAL: &str = "node.gardener.cloud/critical-components-not-ready";
 
 impl Cluster {
-    /// Has the pool of so many machines updated in place to this class, one machine after the other.
+    /// Updates the pool in place to this MachineClass, one machine after the other.
     pub(super) fn update_in_place(&self, class: &str, replicas: u32) -> anyhow::Result<()> {
         let limits = json!({ "maxSurge": 0, "maxUnavailable": 1, "orchestrationType": "Auto" });
         self.apply_pool_with(class, replicas, &json!({ "type": "InPlaceUpdate", "inPlaceUpdate": limits }))
     }
 
-    /// What agents and controllers of nodes do now: a node that is ready for its update is updated, and one that was given back may have pods again.
+    /// Simulates node agents and the controller of critical components: updates each Node that is ready for the update,
+    /// and removes the taint of updated Nodes.
     pub(super) fn play_agents(&self) -> anyhow::Result<()> {
         for node in self.list("nodes")? {
             let name = text(&node, "/metadata/name");

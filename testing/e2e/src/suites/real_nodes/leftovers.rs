@@ -1,4 +1,4 @@
-//! What machines could leave: mounts, links, cgroups, processes.
+//! Mounts, links, cgroups and processes that machines may leave behind.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,12 +8,12 @@ use std::process::{Child, Command, Stdio};
 
 use anyhow::{Context, ensure};
 
-/// What the names of cgroups of a pool's machines begin with.
+/// Returns the prefix of the cgroup names of a pool's machines.
 fn cgroup(pool: &str) -> String {
     format!("millwright-host.{pool}-")
 }
 
-/// Once nobody holds the other end of its input, removes the cgroups, whose processes are ending at the same moment.
+/// Removes the cgroups when the other end of its stdin is closed. Their processes end at the same time, so it retries.
 const SWEEPER: &str = "read -r _; tries=0
 while [ \"$tries\" -lt 100 ]; do
   find \"$1\" -depth -type d -path \"*/$2*\" -exec rmdir {} ';' 2>/dev/null
@@ -22,7 +22,7 @@ while [ \"$tries\" -lt 100 ]; do
 done; exit 1";
 const ROOT: &str = "/sys/fs/cgroup";
 
-/// Everything of that which is to be seen: in the outer half of the suite on the host, in the inner half in its namespaces.
+/// Returns all such resources: on the host in the outer process of the suite, and in its namespaces in the inner one.
 pub(super) fn list(pool: &str) -> anyhow::Result<BTreeSet<String>> {
     let mounts = fs::read_to_string("/proc/self/mounts").context("failed to list mounts")?;
     let listed = Command::new("ip").args(["-brief", "link"]).output().context("failed to list links")?;
@@ -35,7 +35,7 @@ pub(super) fn list(pool: &str) -> anyhow::Result<BTreeSet<String>> {
     Ok(all)
 }
 
-/// The cgroups of a pool's machines.
+/// Returns the cgroups of a pool's machines.
 pub(super) fn cgroups(pool: &str) -> Vec<PathBuf> {
     let folders =
         |path: &Path| fs::read_dir(path).into_iter().flatten().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
@@ -43,7 +43,7 @@ pub(super) fn cgroups(pool: &str) -> Vec<PathBuf> {
     all.filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&cgroup(pool)))).collect()
 }
 
-/// Processes of machines: those of others on this host are left out by the pool's name.
+/// Returns the processes of a pool's machines.
 fn processes(pool: &str) -> Vec<String> {
     let all =
         fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| entry.file_name().into_string().ok());
@@ -55,7 +55,7 @@ fn processes(pool: &str) -> Vec<String> {
     ours.map(|pid| format!("process {pid}")).collect()
 }
 
-/// Removes the cgroups when this value is dropped or its process dies.
+/// Removes the cgroups when this value is dropped or its process ends.
 pub(super) struct CgroupSweeper {
     pool: String,
     child: Child,
@@ -70,15 +70,15 @@ impl CgroupSweeper {
         let mut command = Command::new("sh");
         command.args(["-c", SWEEPER, "millwright-sweeper"]).arg(root).arg(cgroup(pool));
         command.stdin(Stdio::piped()).process_group(0);
-        let child = command.spawn().context("failed to start the sweeper of cgroups")?;
+        let child = command.spawn().context("failed to start the cgroup sweeper")?;
         Ok(Self { pool: pool.to_owned(), child })
     }
 
-    /// Removes them now.
+    /// Removes the cgroups now.
     pub(super) fn sweep(mut self) -> anyhow::Result<()> {
         drop(self.child.stdin.take());
-        let ended = self.child.wait().context("failed to wait for the sweeper of cgroups")?;
-        ensure!(ended.success(), "cgroups of machines are left: {:?}", cgroups(&self.pool));
+        let ended = self.child.wait().context("failed to wait for the cgroup sweeper")?;
+        ensure!(ended.success(), "cgroups of machines still exist: {:?}", cgroups(&self.pool));
         Ok(())
     }
 }
@@ -89,7 +89,7 @@ mod tests {
 
     /// Shows HST-17.
     #[test]
-    fn the_cgroups_of_a_pool_are_removed_with_those_below_them_and_others_are_left() {
+    fn cgroups_of_a_pool_are_removed_and_others_are_kept() {
         let root = tempfile::tempdir().unwrap();
         for group in
             ["cpu/millwright-host.rn1-a.0/kubepods/pod", "millwright-host.rn1-b.0/init", "cpu/millwright-host.rn12-a.0"]

@@ -1,10 +1,11 @@
-//! Machines with real kubelets in them, on the real control plane: nothing is simulated but the distance between machines.
+//! Machines with real kubelets on kube-apiserver: only the network between machines is simulated.
 //!
-//! The suite has an outer and an inner half. The outer sees to it that there is something to boot from, makes a folder and a network, mount and
-//! process namespace, and plays the inner half in it: control plane, controllers, machines, traffic. When the namespace's init dies, however it
-//! comes to that, the kernel ends everything in it; what is left are the folder and empty cgroups, and both have a sweeper outside.
+//! The suite has an outer and an inner process. The outer one builds the images, creates a folder and a network, mount
+//! and PID namespace, and runs the inner one in it: control plane, controllers, machines, clients. When the init of the
+//! PID namespace ends, the kernel kills all processes in it. The folder and empty cgroups remain, and a sweeper outside
+//! removes them.
 
-mod asker;
+mod load;
 mod autoscaler;
 mod client;
 mod cluster;
@@ -34,19 +35,19 @@ use lab_node::namespaces;
 use lab_node::network::OF_SUITES;
 
 use super::ChoreArgs;
-use super::program::{ourselves, speak, told_by, without_report};
+use super::program::{this_program, run_guarded, read_result, remove_report};
 use super::report::Report;
 use super::tally::Tally;
 use crate::workspace::cargo;
 use cluster::Cluster;
 
-/// What has to be compiled.
+/// Packages to compile.
 pub(super) const PACKAGES: [&str; 2] = ["driver-programs", "millwright"];
-/// The suite's name.
+/// Name of the suite.
 const NAME: &str = "real-nodes";
-/// How long a check of every change may wait for what is not in the cache yet.
-const PATIENCE: Duration = Duration::from_mins(4);
-/// Plays it, or says why it cannot be played here.
+/// Timeout for building images in the check of every change.
+const TIMEOUT: Duration = Duration::from_mins(4);
+/// Runs the suite, or skips it with a reason.
 pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<Tally> {
     if let Some(folder) = &args.in_namespaces {
         return inner(binaries, folder, args.full).await;
@@ -54,9 +55,9 @@ pub(super) async fn run(binaries: Binaries, args: &ChoreArgs) -> anyhow::Result<
     if let Some(reason) = namespaces::forbidden() {
         return skipped(&reason);
     }
-    let patience = if args.is_in_a_hurry() { PATIENCE } else { Duration::MAX };
-    let Ok(built) = tokio::time::timeout(patience, built(args.full)).await else {
-        let reason = "what machines boot from is not in the cache and takes more than four minutes: cargo xtask node-image build";
+    let limit = if args.is_in_a_hurry() { TIMEOUT } else { Duration::MAX };
+    let Ok(built) = tokio::time::timeout(limit, built(args.full)).await else {
+        let reason = "the node image is not in the cache, and its build takes more than four minutes: run `cargo xtask node-image build`";
         return skipped(reason);
     };
     built?;
@@ -83,18 +84,18 @@ fn skipped(reason: &str) -> anyhow::Result<Tally> {
     report.conclude()
 }
 
-/// Plays the inner half of a suite, and sees that nothing of it is left on the host.
+/// Runs the inner process of a suite, and checks that it leaves nothing on the host.
 pub(super) async fn outer(suite: &str, reported_as: &str, full: bool) -> anyhow::Result<Tally> {
-    let report = without_report(reported_as)?;
-    // Machines, and so their cgroups, which no namespace hides, are named after this process.
+    let report = remove_report(reported_as)?;
+    // Cgroups are not hidden by namespaces, so machines are named after this process.
     let pool = format!("rn{}", std::process::id());
     let before = leftovers::list(&pool)?;
     let folder =
-        tempfile::Builder::new().prefix(&format!("millwright-{pool}-")).tempdir().context("failed to make a folder")?;
+        tempfile::Builder::new().prefix(&format!("millwright-{pool}-")).tempdir().context("failed to create a folder")?;
     let folder_sweeper = Sweeper::start(folder.path())?;
     let cgroup_sweeper = leftovers::CgroupSweeper::start(&pool)?;
     let home = folder.keep();
-    let program = ourselves()?.display().to_string();
+    let program = this_program()?.display().to_string();
     let folder = home.display().to_string();
     let mut words = namespaces::around(OF_SUITES, "millwright-real-nodes");
     words.extend([&program, "e2e", suite, "--in-namespaces", &folder].map(str::to_owned));
@@ -102,17 +103,17 @@ pub(super) async fn outer(suite: &str, reported_as: &str, full: bool) -> anyhow:
         words.push("--full".to_owned());
     }
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let ended = speak(Path::new(namespaces::UNSHARE), &words).await;
+    let ended = run_guarded(Path::new(namespaces::UNSHARE), &words).await;
     folder_sweeper.sweep().await?;
     cgroup_sweeper.sweep()?;
     let after = leftovers::list(&pool)?;
     let left: Vec<&String> = after.difference(&before).collect();
-    ensure!(left.is_empty(), "something is left on the host: {left:?}");
-    told_by(&report, reported_as, ended)
+    ensure!(left.is_empty(), "left on the host: {left:?}");
+    read_result(&report, reported_as, ended)
 }
 
 async fn inner(binaries: Binaries, folder: &Path, full: bool) -> anyhow::Result<Tally> {
-    let boot = Boot::find()?.context("what machines boot from is gone")?;
+    let boot = Boot::find()?.context("the node image does not exist")?;
     let mut report = Report::of(NAME);
     let missing = if full { qemu::missing() } else { None };
     if let Some(why) = &missing {
@@ -122,7 +123,7 @@ async fn inner(binaries: Binaries, folder: &Path, full: bool) -> anyhow::Result<
     let cluster = Cluster::start(binaries, folder, &boot).await?;
     let outcome = if full { full::play(&cluster, &mut report).await } else { quick::play(&cluster, &mut report).await };
     let cluster = if has_virtual_machines && outcome.is_ok() {
-        let boot = VmBoot::find()?.context("what virtual machines boot from is gone")?;
+        let boot = VmBoot::find()?.context("the image of virtual machines does not exist")?;
         let cluster = cluster.with_virtual_machines(boot);
         virtual_machines::play(&cluster, &mut report).await?;
         cluster

@@ -1,5 +1,6 @@
-//! Provider `local` on the real API server: machines are pods that run on the machines of provider `host`. Their kubelets and their garbage collector are
-//! real; what runs in the pods is no kubelet, because no node image can be had here, so the controllers run without a cluster for nodes.
+//! Provider `local` on kube-apiserver: machines are pods that run on the machines of provider `host`. Their kubelets
+//! and the garbage collector are real. No node image is available here, so the pods contain no kubelet, and the
+//! controllers run without a target cluster.
 
 use std::os::unix::net::UnixListener;
 use std::path::Path;
@@ -9,27 +10,27 @@ use anyhow::{Context, ensure};
 use control_plane::User;
 use serde_json::{Value, json};
 
-use super::super::program::ourselves;
+use super::super::program::this_program;
 use super::super::report::Report;
 use super::cluster::{Cluster, GROUP, text};
 use crate::test_bed::{Process, TestBed, free_port};
 
-/// The program around the driver.
+/// The program of the driver.
 const PROGRAM: &str = "millwright-driver-local";
-/// Where Machines and classes are, and pods of the first generation.
+/// Namespace of the Machines and MachineClasses, and of pods of the first generation.
 const GARDEN: &str = "garden";
-/// Where a class of the second generation has its pods.
+/// Namespace of the pods of a MachineClass of the second generation.
 const INFRA: &str = "infra";
-/// Who makes pods there, with the rights that docs/reference/drivers/local.md lists and no others.
-const MAKER: &str = "maker-of-pods";
-/// What sleeps, under the name of a node image.
+/// User that creates pods there, with exactly the permissions in docs/reference/drivers/local.md.
+const CREATOR: &str = "pod-creator";
+/// A container that sleeps, with the name of a node image.
 const IMAGE: &str = "millwright.local/pause:1";
 
 pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
-    let program = ourselves()?.with_file_name(PROGRAM);
+    let program = this_program()?.with_file_name(PROGRAM);
     let bed = cluster.bed_of(program.clone())?;
     let made = report
-        .case("provider local: machines of both generations are pods that run, and what goes with them", async {
+        .case("provider local: machines of both generations run as pods", async {
             let expected = prepare(cluster, &bed)?;
             let controllers = start(cluster, &bed, &program)?;
             made(cluster, &expected).await?;
@@ -37,12 +38,12 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
         })
         .await;
     let Some(controllers) = made else { return Ok(()) };
-    report.case("provider local: machines that are deleted leave no pod, Secret or Service", gone(cluster, &bed)).await;
-    report.case("provider local: asked to end, the controllers end cleanly", async { controllers.terminate() }).await;
+    report.case("provider local: deleted machines leave no objects", gone(cluster, &bed)).await;
+    report.case("provider local: the controllers stop on SIGTERM", async { controllers.terminate() }).await;
     Ok(())
 }
 
-/// Both components in one process. No node ever joins, so a machine is complete when its pod runs.
+/// Starts both components in one process. No Node joins, so a machine is complete when its pod runs.
 fn start(cluster: &Cluster, bed: &TestBed<'_>, program: &Path) -> anyhow::Result<Process> {
     let mut command = Command::new(program);
     command.args([
@@ -58,31 +59,31 @@ fn start(cluster: &Cluster, bed: &TestBed<'_>, program: &Path) -> anyhow::Result
     bed.start_command("pods-as-machines", &mut command)
 }
 
-/// A machine and where its pod is to be.
+/// A machine and the expected objects of its pod.
 struct Expected {
     machine: &'static str,
     namespace: &'static str,
-    /// What its Secret belongs to.
+    /// Owner kind of its Secret.
     owner: &'static str,
     service: bool,
 }
 
-/// Namespaces, rights, classes and Machines, and a machine that the first generation made before us.
+/// Creates namespaces, roles, MachineClasses and Machines, and the objects of a machine of the first generation.
 fn prepare(cluster: &Cluster, bed: &TestBed<'_>) -> anyhow::Result<[Expected; 3]> {
     for machine in cluster.homes()? {
-        // Pods of machines mount Docker's socket; that there is one is all that a kubelet asks.
+        // Pods of machines mount Docker's socket; the kubelet only checks that it exists.
         let socket = format!("/proc/{}/root/run/docker.sock", cluster.host().init_of(&machine)?);
-        drop(UnixListener::bind(&socket).with_context(|| format!("failed to make {socket}"))?);
+        drop(UnixListener::bind(&socket).with_context(|| format!("failed to create {socket}"))?);
         cluster.host().run_in(
             &machine,
             "[ -L /var/run ] || { mkdir -p /var/run && mount --bind /run /var/run; }",
             &[],
         )?;
     }
-    bed.apply("pods-as-machines", &objects(bed.kubeconfig_for(&User::named(MAKER))?.text()))?;
+    bed.apply("pods-as-machines", &objects(bed.kubeconfig_for(&User::named(CREATOR))?.text()))?;
     let old: Value =
         serde_json::from_str(&bed.kubectl(&["get", "machine", "old", "--namespace", GARDEN, "--output=json"])?)?;
-    bed.apply("first-generation", &of_the_first_generation(text(&old, "/metadata/uid")))?;
+    bed.apply("first-generation", &first_generation_objects(text(&old, "/metadata/uid")))?;
     Ok([
         Expected { machine: "old", namespace: GARDEN, owner: "Machine", service: false },
         Expected { machine: "first", namespace: GARDEN, owner: "Pod", service: true },
@@ -94,7 +95,7 @@ async fn made(cluster: &Cluster, expected: &[Expected; 3]) -> anyhow::Result<()>
     cluster.until(|| expected.iter().try_for_each(|one| one.judge(cluster))).await?;
     let pods = cluster.list("pods")?;
     let ours = pods.iter().filter(|pod| text(pod, "/metadata/labels/machine-provider") == "local").count();
-    ensure!(ours == expected.len(), "{ours} pods are machines instead of {}", expected.len());
+    ensure!(ours == expected.len(), "{ours} pods have the label of machines instead of {}", expected.len());
     Ok(())
 }
 
@@ -105,13 +106,13 @@ impl Expected {
         ensure!(text(&pod, "/status/phase") == "Running", "{name} is {}", text(&pod, "/status/phase"));
         let machine = find(cluster, "machines", GARDEN, self.machine)?;
         let phase = text(&machine, "/status/currentStatus/phase");
-        ensure!(phase == "Available", "the Machine {} is {phase:?}", self.machine);
+        ensure!(phase == "Available", "Machine {} is {phase:?}", self.machine);
         let id = text(&machine, "/spec/providerID");
-        ensure!(id == name, "the Machine {} has the provider id {id:?}", self.machine);
+        ensure!(id == name, "Machine {} has provider ID {id:?}", self.machine);
         let secret = find(cluster, "secrets", self.namespace, &format!("{name}-userdata"))?;
         let owner = text(&secret, "/metadata/ownerReferences/0/kind");
-        ensure!(owner == self.owner, "the user data of {} belongs to a {owner:?}", self.machine);
-        ensure!(find(cluster, "services", self.namespace, &name).is_ok() == self.service, "the Service of {name}");
+        ensure!(owner == self.owner, "the owner of the user data of {} is a {owner:?}", self.machine);
+        ensure!(find(cluster, "services", self.namespace, &name).is_ok() == self.service, "the Service of {name} is not as expected");
         Ok(())
     }
 }
@@ -126,7 +127,7 @@ async fn gone(cluster: &Cluster, bed: &TestBed<'_>) -> anyhow::Result<()> {
                         || text(one, "/metadata/name").starts_with("machine-")
                 });
                 let left: Vec<String> = left.map(|one| text(&one, "/metadata/name").to_owned()).collect();
-                ensure!(left.is_empty(), "the {kind} {left:?} are left");
+                ensure!(left.is_empty(), "{kind} still exist: {left:?}");
             }
             Ok(())
         })
@@ -137,10 +138,11 @@ fn find(cluster: &Cluster, kind: &str, namespace: &str, name: &str) -> anyhow::R
     let place = (namespace, name);
     let mut all = cluster.list(kind)?.into_iter();
     all.find(|one| (text(one, "/metadata/namespace"), text(one, "/metadata/name")) == place)
-        .with_context(|| format!("there is no {name} among the {kind}"))
+        .with_context(|| format!("{name} does not exist in {kind}"))
 }
 
-/// A class and a Machine of each generation, and what both need. `old` is a Machine that the first generation has begun.
+/// Returns a MachineClass and a Machine of each generation, and their other objects. `old` is a Machine that the first
+/// generation has created.
 fn objects(kubeconfig: &str) -> Value {
     let namespace = |name: &str| json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
     let secret = |name: &str, data: Value| json!({ "apiVersion": "v1", "kind": "Secret", "metadata": { "name": name, "namespace": GARDEN }, "stringData": data });
@@ -161,7 +163,7 @@ fn objects(kubeconfig: &str) -> Value {
     };
     let rule = |resource: &str, verbs: &[&str]| json!({ "apiGroups": [""], "resources": [resource], "verbs": verbs });
     let rbac = "rbac.authorization.k8s.io";
-    let place = json!({ "name": MAKER, "namespace": INFRA });
+    let place = json!({ "name": CREATOR, "namespace": INFRA });
     json!({ "apiVersion": "v1", "kind": "List", "items": [
         namespace(GARDEN),
         namespace(INFRA),
@@ -174,8 +176,8 @@ fn objects(kubeconfig: &str) -> Value {
         },
         {
             "apiVersion": format!("{rbac}/v1"), "kind": "RoleBinding", "metadata": place,
-            "roleRef": { "apiGroup": rbac, "kind": "Role", "name": MAKER },
-            "subjects": [{ "apiGroup": rbac, "kind": "User", "name": MAKER }],
+            "roleRef": { "apiGroup": rbac, "kind": "Role", "name": CREATOR },
+            "subjects": [{ "apiGroup": rbac, "kind": "User", "name": CREATOR }],
         },
         secret("user-data", json!({ "userData": "#!/bin/sh\n" })),
         secret("credentials", json!({ "kubeconfig": kubeconfig })),
@@ -189,8 +191,9 @@ fn objects(kubeconfig: &str) -> Value {
     ] })
 }
 
-/// What MCM's provider-local of 2024 made of a Machine: no Service, no label that names the machine, and all of it belongs to the Machine.
-fn of_the_first_generation(machine_uid: &str) -> Value {
+/// Returns the objects that MCM's provider-local of 2024 created for a Machine: no Service, no label with the name of
+/// the machine, and the Machine owns all objects.
+fn first_generation_objects(machine_uid: &str) -> Value {
     let owner = json!({
         "apiVersion": GROUP, "kind": "Machine", "name": "old", "uid": machine_uid, "controller": true, "blockOwnerDeletion": true,
     });

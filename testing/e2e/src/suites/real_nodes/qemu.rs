@@ -1,13 +1,13 @@
-//! Whether this host has the programs that virtual machines need. The cases with virtual machines are skipped by name otherwise, before
-//! anything is started.
+//! Checks whether this host has the programs for virtual machines. Otherwise the cases with virtual machines are
+//! skipped by name before anything is started.
 
 use std::process::{Command, Stdio};
 
 use super::super::report::Report;
 use super::{up, virtual_machines};
 
-/// Programs, and Debian's packages of them.
-const NEEDED: [(&str, &str); 2] = [("qemu-system-x86_64", "qemu-system-x86"), ("qemu-img", "qemu-utils")];
+/// Programs and their Debian packages.
+const REQUIRED: [(&str, &str); 2] = [("qemu-system-x86_64", "qemu-system-x86"), ("qemu-img", "qemu-utils")];
 
 /// Returns what is missing on this host; `None` if virtual machines can be started.
 pub(super) fn missing() -> Option<String> {
@@ -17,7 +17,7 @@ pub(super) fn missing() -> Option<String> {
 }
 
 fn missing_without(is_there: impl Fn(&str) -> bool) -> Option<String> {
-    let missing = NEEDED.iter().filter(|(program, _)| !is_there(program));
+    let missing = REQUIRED.iter().filter(|(program, _)| !is_there(program));
     let sentences: Vec<String> =
         missing.map(|(program, package)| format!("{program} is not installed (Debian: {package})")).collect();
     (!sentences.is_empty()).then(|| sentences.join(", "))

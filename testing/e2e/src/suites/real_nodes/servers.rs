@@ -1,5 +1,6 @@
-//! Servers of a real OpenStack that are machines with real kubelets: our controllers ask OpenStack's API for a server, Nova asks its hypervisor for it, and the hypervisor is
-//! the driver of provider `host`. So a kubelet that nobody simulates joins with our token, runs a pod, and is drained and deleted through the same API.
+//! Servers of an OpenStack that are machines with real kubelets: the controllers create a server through OpenStack's
+//! API, Nova calls its hypervisor, and the hypervisor is the driver of provider `host`. A real kubelet joins with the
+//! bootstrap token, runs a pod, and is drained and deleted through the same API.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -13,7 +14,7 @@ use driver::{Call, Driver as _, MachineRequest};
 use lab_host::{HostDriver, Settings};
 use lab_node::boot::Boot;
 use lab_node::network::OF_SUITES;
-use lab_openstack::machines::{Machines, Server, Wish};
+use lab_openstack::machines::{Machines, Server, NovaCall};
 use lab_openstack::{Lab, TENANT};
 use serde_json::{Value, json};
 
@@ -25,16 +26,16 @@ use super::leftovers;
 use super::workload::PORT;
 use crate::openstack::installed;
 
-/// Under which the inner half reports.
+/// Name of the report of the inner process.
 pub(in crate::suites) const NAME: &str = "openstack-kubelets";
-const GLANCE: Duration = Duration::from_millis(100);
-/// The first address that the host's driver gives out; Neutron has no other, so both give the same.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// The first address that the host's driver assigns, and the only one of Neutron, so both assign the same.
 const ADDRESS: &str = "10.76.1.1";
 
-/// Plays it, in namespaces.
+/// Runs the inner process in namespaces.
 #[allow(clippy::print_stderr, reason = "a chore talks to the person who called it")]
 pub(in crate::suites) async fn inner(binaries: Binaries, folder: &Path) -> anyhow::Result<Tally> {
-    let boot = Boot::find()?.context("what machines boot from is gone")?;
+    let boot = Boot::find()?.context("the node image does not exist")?;
     let mut report = Report::of(NAME);
     let cluster = Cluster::start(binaries, folder, &boot).await?;
     let lab = Lab::start_in(folder, &installed().await?, |line| eprintln!("openstack: {line}")).await?;
@@ -47,7 +48,7 @@ pub(in crate::suites) async fn inner(binaries: Binaries, folder: &Path) -> anyho
     };
     let cluster = cluster.with_servers(target);
     let ended = &AtomicBool::new(false);
-    // On a thread of its own, because what waits for kubectl must not hold up Nova.
+    // On a separate thread, because calls of kubectl would block Nova.
     let played = std::thread::scope(|scope| {
         let serving = scope.spawn(|| serve(hypervisor, ended));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -55,7 +56,7 @@ pub(in crate::suites) async fn inner(binaries: Binaries, folder: &Path) -> anyho
             scope.spawn(|| runtime.context("failed to start tokio")?.block_on(play(&cluster, &lab, &mut report)));
         let played = played.join().map_err(|_| anyhow::anyhow!("the scenario panicked"))?;
         ended.store(true, Ordering::Relaxed);
-        serving.join().map_err(|_| anyhow::anyhow!("the hypervisor panicked"))?.context("the hypervisor ended")?;
+        serving.join().map_err(|_| anyhow::anyhow!("the hypervisor panicked"))?.context("the hypervisor failed")?;
         played
     });
     lab.stop().await?;
@@ -64,7 +65,7 @@ pub(in crate::suites) async fn inner(binaries: Binaries, folder: &Path) -> anyho
     report.conclude()
 }
 
-#[allow(clippy::disallowed_methods, reason = "where the programs of the host are is the caller's affair")]
+#[allow(clippy::disallowed_methods, reason = "the caller sets the search path of programs")]
 fn path() -> std::ffi::OsString {
     std::env::var_os("PATH").unwrap_or_default()
 }
@@ -75,30 +76,30 @@ async fn play(cluster: &Cluster, lab: &Lab, report: &mut Report) -> anyhow::Resu
     cluster.apply_pool("small", 1)?;
     let joined = report
         .case(
-            "a server is made through OpenStack's API, boots, and its kubelet joins with our token",
+            "a server is created through OpenStack's API and joins",
             joins(cluster, lab),
         )
         .await;
     if joined.is_none() {
         return Ok(());
     }
-    report.case("a pod runs on it and answers over HTTP", answers(cluster)).await;
+    report.case("a pod runs on it and serves HTTP", answers(cluster)).await;
     report
         .case(
-            "a pool of none drains it and deletes it through OpenStack's API; no server, port or machine is left",
+            "scaling to zero drains and deletes the server",
             goes(cluster, lab),
         )
         .await;
-    report.case("asked to end, the controllers end cleanly", async { controllers.terminate() }).await;
+    report.case("the controllers stop on SIGTERM", async { controllers.terminate() }).await;
     report
-        .case("no mount, link, cgroup, process or file of the machine is left", async {
+        .case("no mount, link, cgroup, process or file remains", async {
             cluster.leaves_nothing(&before)
         })
         .await;
     Ok(())
 }
 
-/// A network whose one address is the one that the host's driver gives out first.
+/// Creates a network whose only address is the first one of the host's driver.
 async fn network(lab: &Lab) -> anyhow::Result<Value> {
     let mut target: Value = serde_json::from_slice(&std::fs::read(lab.target_path())?)?;
     let client = lab.client(TENANT);
@@ -108,7 +109,7 @@ async fn network(lab: &Lab) -> anyhow::Result<Value> {
     let words =
         ["subnet", "create", "--network", "kubelets", "--subnet-range", &range, "--no-dhcp", "--gateway", "none"];
     let subnet = client.json(&[&words[..], &["--allocation-pool", &pool, "kubelets"]].concat()).await?;
-    let target_of = target.as_object_mut().context("the target is no object")?;
+    let target_of = target.as_object_mut().context("the target is not a JSON object")?;
     target_of.insert("networkID".to_owned(), made.get("id").cloned().unwrap_or_default());
     target_of.insert("subnetID".to_owned(), subnet.get("id").cloned().unwrap_or_default());
     Ok(target)
@@ -116,23 +117,23 @@ async fn network(lab: &Lab) -> anyhow::Result<Value> {
 
 async fn joins(cluster: &Cluster, lab: &Lab) -> anyhow::Result<()> {
     let nodes = cluster.until(|| cluster.ready(1)).await?;
-    let machine = nodes.first().context("there is no node")?;
+    let machine = nodes.first().context("no Node exists")?;
     let servers = lab.client(TENANT).json(&["server", "list"]).await?;
-    let server = servers.get(0).context("OpenStack shows no server")?;
-    ensure!(text(server, "/Name") == machine, "OpenStack shows {server} instead of {machine}");
+    let server = servers.get(0).context("OpenStack has no server")?;
+    ensure!(text(server, "/Name") == machine, "OpenStack has server {server} instead of {machine}");
     let node = cluster.list("nodes")?.into_iter().next().unwrap_or(Value::Null);
     let address = text(&node, "/status/addresses/0/address");
-    ensure!(address == ADDRESS, "the node is at {address}, and Neutron gave out {ADDRESS}");
+    ensure!(address == ADDRESS, "the Node has address {address} instead of {ADDRESS}");
     let listed = cluster.list("machines")?;
     let id = text(listed.first().unwrap_or(&Value::Null), "/spec/providerID").to_owned();
-    ensure!(id.ends_with(text(server, "/ID")), "the Machine has {id}, and the server {}", text(server, "/ID"));
+    ensure!(id.ends_with(text(server, "/ID")), "the Machine has provider ID {id}, the server has id {}", text(server, "/ID"));
     Ok(())
 }
 
 async fn answers(cluster: &Cluster) -> anyhow::Result<()> {
     cluster.apply_web(1, 0)?;
     let addresses = cluster.until(|| cluster.serving(1)).await?;
-    let said = client::get(*addresses.first().context("no pod serves")?, PORT).await?;
+    let said = client::get(*addresses.first().context("no pod is ready")?, PORT).await?;
     ensure!(said.starts_with("web-"), "the pod serves {said:?} instead of its name");
     Ok(())
 }
@@ -142,7 +143,7 @@ async fn goes(cluster: &Cluster, lab: &Lab) -> anyhow::Result<()> {
     cluster
         .until(|| {
             let (machines, nodes) = (cluster.list("machines")?.len(), cluster.list("nodes")?.len());
-            ensure!(machines == 0 && nodes == 0, "{machines} machines and {nodes} nodes are left");
+            ensure!(machines == 0 && nodes == 0, "{machines} Machines and {nodes} Nodes still exist");
             Ok(())
         })
         .await?;
@@ -153,13 +154,13 @@ async fn goes(cluster: &Cluster, lab: &Lab) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whoever makes a machine of each server.
+/// Creates a machine for each server.
 struct Hypervisor {
     machines: Machines,
     driver: HostDriver,
-    /// What machines of provider `host` are made of.
+    /// Provider spec of the machines of provider `host`.
     spec: Value,
-    /// Of servers by their ids: a deletion names the id alone.
+    /// Names of servers by id, because a deletion contains only the id.
     names: BTreeMap<String, String>,
 }
 
@@ -168,13 +169,13 @@ fn serve(mut hypervisor: Hypervisor, ended: &AtomicBool) -> anyhow::Result<()> {
         tokio::runtime::Builder::new_current_thread().enable_all().build().context("failed to start tokio")?;
     runtime.block_on(async {
         while !ended.load(Ordering::Relaxed) {
-            for wish in hypervisor.machines.wishes()? {
-                match wish {
-                    Wish::Make(server) => hypervisor.make(&server).await?,
-                    Wish::Delete(id) => hypervisor.delete(&id).await?,
+            for call in hypervisor.machines.pending()? {
+                match call {
+                    NovaCall::Create(server) => hypervisor.make(&server).await?,
+                    NovaCall::Delete(id) => hypervisor.delete(&id).await?,
                 }
             }
-            tokio::time::sleep(GLANCE).await;
+            tokio::time::sleep(POLL_INTERVAL).await;
         }
         Ok(())
     })

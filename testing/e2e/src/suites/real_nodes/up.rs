@@ -1,4 +1,4 @@
-//! `millwright up` and `millwright down`, as somebody with a laptop calls them.
+//! `millwright up` and `millwright down` as a user runs them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,16 +10,16 @@ use anyhow::{Context, bail, ensure};
 use control_plane::{Binaries, Cache, Program, Recipe};
 use tokio::time::{Instant, sleep};
 
-use super::super::program::ourselves;
+use super::super::program::this_program;
 use super::super::report::Report;
 use super::leftovers;
 
-/// How long a Deployment may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+/// Timeout for a Deployment.
+const TIMEOUT: Duration = Duration::from_mins(2);
 
-const MOMENT: Duration = Duration::from_secs(3);
+const CHECK_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// A directory for everything, a pool with a name of its own, and what is called.
+/// A directory, a pool with a separate name, and the programs.
 struct Laptop {
     directory: PathBuf,
     pool: String,
@@ -29,8 +29,8 @@ struct Laptop {
 
 /// The cases with a virtual machine.
 pub(super) const VIRTUAL: [&str; 2] = [
-    "`millwright up --provider=qemu` makes a cluster that runs a Deployment",
-    "`millwright down` leaves nothing of it",
+    "`millwright up --provider=qemu` runs a Deployment",
+    "`millwright down` removes everything of qemu",
 ];
 
 pub(super) async fn play(folder: &Path, has_virtual_machines: bool, report: &mut Report) -> anyhow::Result<()> {
@@ -38,9 +38,9 @@ pub(super) async fn play(folder: &Path, has_virtual_machines: bool, report: &mut
     let name = folder.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
     let laptop = Laptop {
         directory: folder.join("up"),
-        // The suite's own sweepers know machines by the beginning of their names.
+        // The suite's sweepers select machines by this prefix.
         pool: format!("{}-up", name.split('-').nth(1).unwrap_or("rn")),
-        millwright: ourselves()?.with_file_name("millwright"),
+        millwright: this_program()?.with_file_name("millwright"),
         kubectl: binaries.path(Program::Kubectl),
     };
     let before = laptop.traces()?;
@@ -49,10 +49,10 @@ pub(super) async fn play(folder: &Path, has_virtual_machines: bool, report: &mut
         report.case(comes_up, laptop.runs_virtual_machines()).await;
         report.case(goes_down, laptop.down(&before)).await;
     }
-    report.case("`millwright up` makes a cluster that runs a Deployment, with logs and exec", laptop.runs()).await;
-    report.case("`millwright down` leaves nothing of it", laptop.down(&before)).await;
+    report.case("`millwright up` runs a Deployment with logs and exec", laptop.runs()).await;
+    report.case("`millwright down` removes everything", laptop.down(&before)).await;
     report
-        .case("`millwright down` leaves nothing of an `up` that was killed at any moment", laptop.killed(&before))
+        .case("`millwright down` removes everything of a killed `up`", laptop.killed(&before))
         .await;
     Ok(())
 }
@@ -67,7 +67,7 @@ impl Laptop {
 
     async fn runs_virtual_machines(&self) -> anyhow::Result<()> {
         let mut up = self.up();
-        // A kernel may offer KVM and not be able to.
+        // A kernel may offer KVM although it does not work.
         up.args(["--provider=qemu", "--accelerator=tcg"]);
         self.runs_deployment(up).await
     }
@@ -77,7 +77,7 @@ impl Laptop {
         let logged = self.kubectl(&["logs", "deployment/web"])?;
         ensure!(logged.trim() == "served", "the pod's log is {logged:?}");
         let said = self.kubectl(&["exec", "deployment/web", "--", "hostname"])?;
-        ensure!(said.starts_with("web-"), "the pod says {said:?} instead of its name");
+        ensure!(said.starts_with("web-"), "the pod printed {said:?} instead of its name");
         Ok(())
     }
 
@@ -88,7 +88,7 @@ impl Laptop {
         self.kubectl(&["create", "deployment", "web", image, "--", "sh", "-c", "echo served; sleep 1000000"])?;
         let begin = Instant::now();
         while self.kubectl(&["rollout", "status", "deployment/web", "--watch=false"])?.contains("Waiting") {
-            ensure!(begin.elapsed() < PATIENCE, "the Deployment is not there after {} s", PATIENCE.as_secs());
+            ensure!(begin.elapsed() < TIMEOUT, "the Deployment is not ready after {} s", TIMEOUT.as_secs());
             sleep(Duration::from_millis(250)).await;
         }
         Ok(())
@@ -102,8 +102,8 @@ impl Laptop {
         loop {
             let after = self.traces()?;
             let left: Vec<&String> = after.difference(before).collect();
-            // What tries out whether the host can have machines ends by itself, a moment after whoever started it was killed.
-            ensure!(left.is_empty() || begin.elapsed() < MOMENT, "something is left: {left:?}");
+            // The check of the host for namespaces ends shortly after its parent was killed.
+            ensure!(left.is_empty() || begin.elapsed() < CHECK_TIMEOUT, "left on the host: {left:?}");
             if left.is_empty() {
                 return Ok(());
             }
@@ -111,7 +111,7 @@ impl Laptop {
         }
     }
 
-    /// Before there are namespaces, while the control plane starts, while machines boot.
+    /// Kills `up` before namespaces exist, during the start of the control plane, and while machines boot.
     async fn killed(&self, before: &BTreeSet<String>) -> anyhow::Result<()> {
         for millis in [100, 600, 3500] {
             let mut up = self.up().spawn().context("failed to start `millwright up`")?;
@@ -134,7 +134,8 @@ impl Laptop {
         Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
     }
 
-    /// Mounts, links, cgroups and processes of machines, and besides that namespaces, processes that know of the directory, and the directory.
+    /// Returns mounts, links, cgroups and processes of machines, namespaces, processes that use the directory, and the
+    /// directory.
     fn traces(&self) -> anyhow::Result<BTreeSet<String>> {
         let mut all = leftovers::list(&self.pool)?;
         all.extend(namespaces());
@@ -146,7 +147,7 @@ impl Laptop {
     }
 }
 
-/// Those that somebody is in.
+/// Returns the namespaces of all processes.
 fn namespaces() -> BTreeSet<String> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.path().join("ns"));
     let kinds = ["cgroup", "ipc", "mnt", "net", "pid", "uts"];

@@ -1,4 +1,5 @@
-//! A virtual machine: it boots from its seed, joins, and is judged when its clock jumps and when its disk fills, which need a kernel of its own.
+//! A virtual machine: it boots from its seed and joins, and is tested with a clock jump and a full disk, which need a
+//! separate kernel.
 
 use std::time::Duration;
 
@@ -10,23 +11,23 @@ use super::super::report::Report;
 use super::cluster::{Cluster, Lease, is_ready, text};
 use super::leftovers;
 
-/// Longer than it takes to notice that a node is silent, and than the health timeout.
+/// Longer than the node monitor grace period plus the health timeout.
 const WATCHED: Duration = Duration::from_secs(40);
 
-/// An hour ahead.
+/// One hour ahead.
 const JUMP: &str = "busybox date -s @$(($(busybox date +%s) + 3600))";
-/// All that is free on the disk, but for less than a kubelet wants to have free.
+/// All free space except for less than the kubelet's eviction threshold.
 const FILL: &str = "free=$(busybox df -k /host | busybox awk 'NR == 2 { print $4 }'); busybox fallocate -l $(((free - 8192) * 1024)) /host/fill";
 
-/// Every case, in the order in which they are played.
+/// All cases, in order.
 pub(super) const CASES: [&str; 7] = [
     "a virtual machine boots from its seed, and its kubelet joins",
     "a pod runs on it",
-    "a machine whose clock jumps by an hour is left alone",
-    "a machine whose disk fills is replaced, and its pod runs on the next",
-    "a pool of none drains it and switches it off",
-    "asked to end, the controllers end cleanly",
-    "no process, mount, link or file of it is left",
+    "a machine with a clock jump of one hour is kept",
+    "a machine with a full disk is replaced",
+    "scaling to zero drains it and powers it off",
+    "the controllers stop on SIGTERM",
+    "no process, mount, link or file remains",
 ];
 
 pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
@@ -45,7 +46,7 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
     Ok(())
 }
 
-#[allow(clippy::print_stdout, reason = "a suite tells what it measured")]
+#[allow(clippy::print_stdout, reason = "a suite prints its measurements")]
 async fn joins(cluster: &Cluster) -> anyhow::Result<()> {
     let begin = Instant::now();
     let nodes = cluster.until(|| cluster.ready(1)).await?;
@@ -63,7 +64,7 @@ async fn jumps(cluster: &Cluster) -> anyhow::Result<()> {
     cluster.in_the_machine("clock", JUMP).await?;
     let begin = Instant::now();
     while begin.elapsed() < WATCHED {
-        cluster.ready(1).context("after its clock had jumped")?;
+        cluster.ready(1).context("after the clock jump")?;
         sleep(Duration::from_secs(1)).await;
     }
     ensure!(cluster.homes()? == machines, "{machines:?} became {:?}", cluster.homes()?);
@@ -77,18 +78,18 @@ async fn fills(cluster: &Cluster) -> anyhow::Result<()> {
         .until(|| {
             let nodes = cluster.list("nodes")?;
             let pressed = nodes.iter().any(has_disk_pressure);
-            ensure!(pressed, "the kubelet has not noticed that its disk is full");
+            ensure!(pressed, "the Node does not report DiskPressure");
             Ok(())
         })
         .await?;
     cluster
         .until(|| {
             let left: Vec<String> = cluster.homes()?.intersection(&machines).cloned().collect();
-            ensure!(left.is_empty(), "{left:?} are still there");
+            ensure!(left.is_empty(), "{left:?} still exist");
             cluster.ready(1)?;
             let pods = cluster.list("pods")?;
             let web = pods.iter().filter(|pod| text(pod, "/metadata/labels/app") == "web" && is_ready(pod)).count();
-            ensure!(web == 1, "{web} pods run");
+            ensure!(web == 1, "{web} pods are ready");
             Ok(())
         })
         .await
@@ -101,7 +102,7 @@ async fn goes(cluster: &Cluster) -> anyhow::Result<()> {
             let (machines, nodes, homes) = (cluster.list("machines")?, cluster.list("nodes")?, cluster.homes()?);
             ensure!(
                 machines.is_empty() && nodes.is_empty() && homes.is_empty(),
-                "{} machines, {} nodes and {homes:?} are left",
+                "{} machines, {} nodes and {homes:?} still exist",
                 machines.len(),
                 nodes.len()
             );
@@ -116,7 +117,7 @@ fn has_disk_pressure(node: &Value) -> bool {
 }
 
 impl Cluster {
-    /// Runs a line of shell in a pod that may do anything to its machine, whose root is its `/host`, and waits until it has run.
+    /// Runs a shell command in a privileged pod with the machine's root at `/host`, and waits until it has succeeded.
     async fn in_the_machine(&self, pod: &str, line: &str) -> anyhow::Result<()> {
         let object = json!({
             "apiVersion": "v1", "kind": "Pod", "metadata": { "name": pod },
@@ -132,7 +133,7 @@ impl Cluster {
         self.test_bed()?.apply(pod, &object)?;
         self.until(|| {
             let pods = self.list("pods")?;
-            let found = pods.iter().find(|one| text(one, "/metadata/name") == pod).context("the pod is gone")?;
+            let found = pods.iter().find(|one| text(one, "/metadata/name") == pod).context("the pod does not exist")?;
             let phase = text(found, "/status/phase");
             ensure!(phase == "Succeeded", "the pod {pod} is {phase}");
             Ok(())

@@ -1,4 +1,4 @@
-//! Pods that serve, and end in good order.
+//! Pods that serve HTTP and shut down gracefully.
 
 use std::fs::{self, File};
 use std::net::Ipv4Addr;
@@ -8,19 +8,20 @@ use serde_json::{Value, json};
 
 use super::cluster::{Cluster, is_ready, text};
 
-/// Where pods serve.
+/// Port of the pods.
 pub(super) const PORT: u16 = 8080;
 
-/// Serves its own name; asked to end, it serves on for a second and then notes its end on the machine.
+/// Serves its own name. After SIGTERM it serves for another second and then records its end on the machine.
 const SERVE: &str = "touch /ended/pods; mkdir -p /tmp/w; hostname >/tmp/w/index.html; httpd -p 8080 -h /tmp/w; \
     trap 'sleep 1; hostname >>/ended/pods; sync; exit 0' TERM; while :; do sleep 0.2; done";
 
-/// Before a pod is asked to end. Clients learn of it late, because nobody waits for them: what removes the endpoint, what tells the clients and the kubelet
-/// begin at the same time. So the pod serves on, for longer than the slowest of them takes here.
+/// The preStop hook. Clients learn of the end late, because the removal of the endpoint, the update of the clients and
+/// the kubelet's shutdown start at the same time. So the pod continues to serve for longer than the slowest of them
+/// takes here.
 const HOOK: &str = "echo hook >>/ended/pods; sleep 4";
 
 impl Cluster {
-    /// So many replicas of a web server, of which at least `available` must be there at any time.
+    /// Applies this number of replicas of a web server, of which at least `available` must be ready at any time.
     pub(super) fn apply_web(&self, replicas: usize, available: usize) -> anyhow::Result<()> {
         let labels = json!({ "app": "web" });
         let container = json!({
@@ -56,7 +57,8 @@ impl Cluster {
         self.test_bed()?.apply("web", &objects)
     }
 
-    /// Where the pods of each machine note their end, opened: what is written there can be read after the machine is gone.
+    /// Opens the files in which the pods of each machine record their end, so that they can be read after the deletion
+    /// of the machine.
     pub(super) fn notes_of_pods(&self) -> anyhow::Result<Vec<File>> {
         let machines = fs::read_dir(self.state.join("clusters").join(&self.pool)).context("failed to list machines")?;
         let notes =
@@ -64,7 +66,7 @@ impl Cluster {
         notes.map(|note| File::open(&note).with_context(|| format!("failed to open {}", note.display()))).collect()
     }
 
-    /// The addresses of the web server's pods that are ready, if they are so many.
+    /// Returns the addresses of the web server's ready pods. Fails unless there are this many.
     pub(super) fn serving(&self, count: usize) -> anyhow::Result<Vec<Ipv4Addr>> {
         let pods = self.list("pods")?;
         let web = pods.iter().filter(|pod| text(pod, "/metadata/labels/app") == "web");
@@ -72,7 +74,7 @@ impl Cluster {
         ensure!(ready.len() == count, "{} pods are ready instead of {count}", ready.len());
         ready
             .iter()
-            .map(|pod| text(pod, "/status/podIP").parse().context("a pod that is ready has no address"))
+            .map(|pod| text(pod, "/status/podIP").parse().context("a ready pod has no address"))
             .collect()
     }
 }

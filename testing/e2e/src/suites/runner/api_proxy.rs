@@ -1,4 +1,4 @@
-//! A process' own way to the API server: a kubeconfig that leads through a proxy.
+//! A kubeconfig that leads through a proxy, for one process.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -9,14 +9,14 @@ use anyhow::Context;
 use super::proxy::Proxy;
 use crate::test_bed::TestBed;
 
-/// A proxy of its own.
+/// The proxy of one process.
 pub(crate) struct ApiProxy {
     proxy: Proxy,
     kubeconfig: PathBuf,
 }
 
 impl ApiProxy {
-    /// Opens one for the process of this name.
+    /// Opens a proxy for the process with this name.
     pub(super) fn open(test_bed: &TestBed<'_>, name: &str) -> anyhow::Result<Self> {
         let direct = test_bed.kubeconfig();
         let server: SocketAddr = direct
@@ -31,18 +31,18 @@ impl ApiProxy {
         Ok(Self { proxy, kubeconfig })
     }
 
-    /// The kubeconfig that leads through it.
+    /// Returns the kubeconfig that leads through the proxy.
     pub(super) fn kubeconfig(&self) -> &Path {
         &self.kubeconfig
     }
 
-    /// Lets nothing through any more.
+    /// Stops forwarding.
     pub(crate) fn cut(&self) {
         self.proxy.cut();
     }
 
-    /// Lets everything through again, what was held back first.
-    pub(crate) fn mend(&self) {
-        self.proxy.mend();
+    /// Resumes forwarding, starting with delayed data.
+    pub(crate) fn restore(&self) {
+        self.proxy.restore();
     }
 }

@@ -1,4 +1,4 @@
-//! The processes of one scenario and the pool they look after, in a namespace of its own.
+//! The processes of one scenario and the pool that they manage, in a separate namespace.
 
 pub(super) mod api_proxy;
 mod proxy;
@@ -14,12 +14,12 @@ use tokio::time::{Instant, sleep};
 use crate::test_bed::{Process, TestBed, free_port};
 use api_proxy::ApiProxy;
 
-/// How long a scenario waits for what must come. Long: a busy machine is no broken promise.
-pub(super) const PATIENCE: Duration = Duration::from_mins(2);
-const GLANCE: Duration = Duration::from_millis(300);
+/// Timeout of every wait; long enough for a busy host.
+pub(super) const TIMEOUT: Duration = Duration::from_mins(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(300);
 const GROUP: &str = "machine.sapcloud.io/v1alpha1";
 
-/// What a process is.
+/// The role of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Manager,
@@ -28,7 +28,7 @@ pub(super) enum Role {
 }
 
 impl Role {
-    /// As the reference calls it, and as we call ours.
+    /// Returns the program name, which is the same in MCM.
     pub(super) fn called(self) -> &'static str {
         match self {
             Self::Manager => "machine-controller-manager",
@@ -48,7 +48,7 @@ pub(super) enum Lock {
 impl Lock {
     pub(super) const BOTH: [Self; 2] = [Self::Manager, Self::MachineController];
 
-    /// Its name.
+    /// Returns the name of the Lease.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Manager => "machine-controller-manager",
@@ -57,7 +57,7 @@ impl Lock {
     }
 }
 
-/// The durations of an election.
+/// The durations of a leader election.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Timing {
     pub(super) lease: u32,
@@ -66,9 +66,9 @@ pub(super) struct Timing {
 }
 
 impl Timing {
-    /// What nobody changes in production.
+    /// The defaults.
     pub(super) const DEFAULT: Self = Self { lease: 15, renew: 10, retry: 2 };
-    /// The same, for people who wait.
+    /// Shorter durations for tests.
     pub(super) const BRIEF: Self = Self { lease: 8, renew: 5, retry: 1 };
 
     fn flags(self) -> [String; 3] {
@@ -80,23 +80,24 @@ impl Timing {
         ]
     }
 
-    /// How long a lease counts after it was last renewed.
+    /// Returns how long a lease is valid after its last renewal.
     pub(super) fn duration(self) -> Duration {
         Duration::from_secs(self.lease.into())
     }
 
-    /// A pause between two attempts of a candidate, at its longest.
+    /// Returns the maximum pause between two attempts of a candidate.
     pub(super) fn pause(self) -> Duration {
         Duration::from_secs(self.retry.into()).mul_f64(2.2)
     }
 
-    /// Until another leads after the leader has fallen silent: the lease, one pause until its last renewal was seen, one to spare.
+    /// Returns the maximum time until another process leads after the leader has stopped renewing: the lease duration,
+    /// one pause until its last renewal was observed, and one pause as a margin.
     pub(super) fn takeover(self) -> Duration {
         self.duration() + 2 * self.pause()
     }
 }
 
-/// A record of an election.
+/// The holder of a Lease.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
     pub(super) holder: String,
@@ -113,10 +114,10 @@ pub(super) struct Replica {
 }
 
 impl Replica {
-    /// Sees that it ends, having been asked to, without an error. Others work on meanwhile.
+    /// Waits until it has exited after SIGTERM, and checks its exit code. Other processes continue meanwhile.
     pub(super) async fn ended_well(mut self) -> anyhow::Result<()> {
-        let status = self.process.until_ended(PATIENCE).await.with_context(|| self.name.clone())?;
-        ensure!(status.success(), "{} was asked to end and ended with {status}", self.name);
+        let status = self.process.until_ended(TIMEOUT).await.with_context(|| self.name.clone())?;
+        ensure!(status.success(), "{} received SIGTERM and exited with {status}", self.name);
         Ok(())
     }
 }
@@ -131,13 +132,13 @@ pub(super) struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    /// A namespace with a class and a pool of no machines.
+    /// Creates a namespace with a MachineClass and a pool without replicas.
     pub(super) fn new(test_bed: &'a TestBed<'a>, scenario: &'static str, timing: Timing) -> anyhow::Result<Self> {
         test_bed.apply(scenario, &environment(scenario))?;
         Ok(Self { test_bed, scenario, timing, replicas: Vec::new(), started: 0 })
     }
 
-    /// Starts one more process of ours, behind a proxy of its own that can be cut.
+    /// Starts another process of this project, behind a separate proxy that can be cut.
     pub(super) fn start(&mut self, role: Role) -> anyhow::Result<()> {
         let (name, api_proxy) = self.next()?;
         let mut command = Command::new(self.test_bed.program_called(role.called())?);
@@ -156,7 +157,7 @@ impl<'a> Runner<'a> {
         self.join(name, role, command, api_proxy)
     }
 
-    /// Starts one more process by somebody else's command, with what it has to know filled in.
+    /// Starts another process with this shell command, with the placeholders filled in.
     pub(super) fn start_other(&mut self, role: Role, words: &str) -> anyhow::Result<()> {
         let (name, api_proxy) = self.next()?;
         let words = words
@@ -182,15 +183,15 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// Ends whoever plays this role, as a kubelet does, and waits until it is gone; how it ends is its own affair.
-    pub(super) async fn dismiss(&mut self, role: Role) -> anyhow::Result<()> {
+    /// Stops the process with this role, and waits until it has exited with any status.
+    pub(super) async fn stop(&mut self, role: Role) -> anyhow::Result<()> {
         let found = self.replicas.iter().position(|replica| replica.role == role);
-        let mut replica = self.replicas.remove(found.with_context(|| format!("nobody plays {role:?}"))?);
+        let mut replica = self.replicas.remove(found.with_context(|| format!("no process has the role {role:?}"))?);
         replica.process.signal("TERM")?;
-        replica.process.until_ended(PATIENCE).await.map(drop).with_context(|| replica.name.clone())
+        replica.process.until_ended(TIMEOUT).await.map(drop).with_context(|| replica.name.clone())
     }
 
-    /// Who holds a lock; `None` while nobody does.
+    /// Returns the holder of a Lease; `None` if it is not held.
     pub(super) fn held(&self, lock: Lock) -> anyhow::Result<Option<Held>> {
         let said = self.kubectl(&["get", "lease", lock.name(), "--ignore-not-found", "--output=json"])?;
         if said.trim().is_empty() {
@@ -207,7 +208,7 @@ impl<'a> Runner<'a> {
         Ok(Some(Held { holder, since, renewed }))
     }
 
-    /// Waits until somebody else than `before` holds a lock.
+    /// Waits until the Lease is held by another process than `before`.
     pub(super) async fn until_held(&self, lock: Lock, before: Option<&str>) -> anyhow::Result<Held> {
         let begin = Instant::now();
         loop {
@@ -215,21 +216,21 @@ impl<'a> Runner<'a> {
             if let Some(held) = held.filter(|held| Some(held.holder.as_str()) != before) {
                 return Ok(held);
             }
-            ensure!(begin.elapsed() < PATIENCE, "nobody took over the lease {}", lock.name());
-            sleep(GLANCE).await;
+            ensure!(begin.elapsed() < TIMEOUT, "no process has acquired Lease {}", lock.name());
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Whether a process is who holds a lock: it has said that it leads under this name.
+    /// Returns whether a process holds a Lease: it has logged that it became leader with this identity.
     pub(super) fn is(&self, replica: &Replica, held: &Held) -> bool {
         let leads = |line: &str| line.contains("became leader") && line.contains(&held.holder);
         self.test_bed.said(&replica.name).is_ok_and(|said| said.lines().any(leads))
     }
 
-    /// Takes the process that holds a lock out of the runner.
+    /// Removes the process that holds a Lease from the runner and returns it.
     pub(super) fn take(&mut self, held: &Held) -> anyhow::Result<Replica> {
         let leader = self.replicas.iter().position(|replica| self.is(replica, held));
-        Ok(self.replicas.remove(leader.with_context(|| format!("{} is none of ours", held.holder))?))
+        Ok(self.replicas.remove(leader.with_context(|| format!("{} is not a process of the scenario", held.holder))?))
     }
 
     /// Sets the size of the pool.
@@ -237,12 +238,12 @@ impl<'a> Runner<'a> {
         self.patch(&json!({ "spec": { "replicas": replicas } }))
     }
 
-    /// Rolls the pool to another class.
+    /// Rolls the pool to another MachineClass.
     pub(super) fn roll_to(&self, class: &str) -> anyhow::Result<()> {
         self.patch(&json!({ "spec": { "template": { "spec": { "class": { "name": class } } } } }))
     }
 
-    /// Makes one machine by hand.
+    /// Creates a Machine without an owner.
     pub(super) fn make(&self, name: &str, class: &str) -> anyhow::Result<()> {
         let name = format!("{}-{name}", self.scenario);
         let machine = json!({
@@ -257,18 +258,18 @@ impl<'a> Runner<'a> {
         self.kubectl(&["patch", "machinedeployment", self.scenario, "--type=merge", "--patch", &patch]).map(drop)
     }
 
-    /// The machines of the scenario.
+    /// Returns the Machines of the scenario.
     pub(super) fn machines(&self) -> anyhow::Result<Vec<Value>> {
         let list: Value = serde_json::from_str(&self.kubectl(&["get", "machines", "--output=json"])?)?;
         Ok(list.get("items").and_then(Value::as_array).cloned().unwrap_or_default())
     }
 
-    /// Waits until there are so many machines and all of them run.
+    /// Waits until this number of Machines exist and all of them run.
     pub(super) async fn until_running(&self, machines: usize) -> anyhow::Result<()> {
-        self.until("all run", |all| all.len() == machines && all.iter().all(is_running)).await
+        self.until("all machines are running", |all| all.len() == machines && all.iter().all(is_running)).await
     }
 
-    /// Waits until something holds for all machines.
+    /// Waits until a condition holds for all Machines.
     pub(super) async fn until(&self, what: &str, holds: impl Fn(&[Value]) -> bool) -> anyhow::Result<()> {
         let begin = Instant::now();
         loop {
@@ -276,23 +277,23 @@ impl<'a> Runner<'a> {
             if holds(&machines) {
                 return Ok(());
             }
-            if begin.elapsed() > PATIENCE {
+            if begin.elapsed() > TIMEOUT {
                 let said: Vec<_> = machines.iter().map(|machine| machine.pointer("/status/lastOperation")).collect();
-                bail!("waited {} s in vain until {what}: {said:?}", PATIENCE.as_secs());
+                bail!("timed out after {} s waiting until {what}: {said:?}", TIMEOUT.as_secs());
             }
-            sleep(GLANCE).await;
+            sleep(POLL_INTERVAL).await;
         }
     }
 
-    /// Nothing was done twice: as many machines were ever made as were wanted, and one VM for each.
+    /// Checks that exactly this number of Machines were ever created, with one VM each.
     pub(super) fn nothing_was_doubled(&self, machines: usize) -> anyhow::Result<()> {
         let made = self.machines_with_a_vm_of_their_own()?;
-        ensure!(made == machines, "{made} machines were made where {machines} were wanted");
+        ensure!(made == machines, "{made} Machines were created instead of {machines}");
         Ok(())
     }
 
-    /// How many machines ever had a VM; an error if one had two. The cloud has written down each VM that was asked for, and makes a
-    /// second one for whoever asks twice.
+    /// Returns how many Machines ever had a VM. Fails if one had two. The cloud logs each created VM, and creates a
+    /// second one if a create call is repeated.
     pub(super) fn machines_with_a_vm_of_their_own(&self) -> anyhow::Result<usize> {
         let prefix = format!("{}-", self.scenario);
         let said = self.test_bed.said("cloud")?;
@@ -304,14 +305,14 @@ impl<'a> Runner<'a> {
         let vms = names.len();
         names.sort_unstable();
         names.dedup();
-        ensure!(vms == names.len(), "{vms} VMs were made for {} machines", names.len());
+        ensure!(vms == names.len(), "{vms} VMs were created for {} Machines", names.len());
         Ok(names.len())
     }
 
-    /// Deletes the pool, and ends everyone in good order.
-    pub(super) async fn go_home(mut self) -> anyhow::Result<()> {
+    /// Deletes the pool, and stops all processes with SIGTERM.
+    pub(super) async fn shut_down(mut self) -> anyhow::Result<()> {
         self.kubectl(&["delete", "machinedeployment", self.scenario, "--wait=false"])?;
-        self.until("all are gone", <[Value]>::is_empty).await?;
+        self.until("all machines are deleted", <[Value]>::is_empty).await?;
         for replica in &self.replicas {
             replica.process.signal("TERM")?;
         }
@@ -320,31 +321,31 @@ impl<'a> Runner<'a> {
         }
         for lock in Lock::BOTH {
             let left = self.held(lock)?;
-            ensure!(left.is_none(), "the lease {} is still held by {left:?}", lock.name());
+            ensure!(left.is_none(), "Lease {} is still held by {left:?}", lock.name());
         }
         Ok(())
     }
 
-    /// What kubectl says of the scenario's namespace.
+    /// Runs kubectl in the scenario's namespace.
     pub(super) fn kubectl(&self, arguments: &[&str]) -> anyhow::Result<String> {
         self.test_bed.kubectl(&[arguments, &["--namespace", self.scenario]].concat())
     }
 }
 
-/// Whether a machine runs.
+/// Returns whether a Machine is Running.
 pub(super) fn is_running(machine: &Value) -> bool {
     machine.pointer("/status/currentStatus/phase").and_then(Value::as_str) == Some("Running")
 }
 
-/// Now, for comparison with what leases say.
-#[allow(clippy::disallowed_methods, reason = "this is about how long real programs take")]
+/// Returns the current time, for comparisons with Leases.
+#[allow(clippy::disallowed_methods, reason = "compared with timestamps of other processes")]
 pub(super) fn now() -> Timestamp {
     Timestamp::now()
 }
 
 fn environment(scenario: &str) -> Value {
     let meta = |name: &str| json!({ "name": name, "namespace": scenario });
-    // Calls take long enough to be under way whenever somebody dies.
+    // The latencies are long enough that calls are in progress when a process is killed.
     let class = |name: &str, latency: &str| {
         let provider = json!({
             "createLatency": latency, "bootLatency": "500ms", "deleteLatency": "200ms", "join": { "after": "200ms" },
@@ -362,7 +363,7 @@ fn environment(scenario: &str) -> Value {
         },
         class("small", "1500ms"),
         class("other", "1500ms"),
-        // Nobody who is asked to end has that much time.
+        // Longer than a process waits after SIGTERM.
         class("slow", "15s"),
         {
             "apiVersion": GROUP, "kind": "MachineDeployment", "metadata": meta(scenario),

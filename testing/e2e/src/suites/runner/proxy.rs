@@ -1,7 +1,7 @@
-//! A connection to the API server that can be cut.
+//! A TCP proxy to the API server that can be cut.
 //!
-//! Cut does not mean closed: nobody is told anything, as when a switch loses its mind. Connections stay open, new ones are accepted, and no
-//! byte passes until it is mended; then everything that was under way arrives after all, late.
+//! A cut does not close connections, as when a switch drops all packets. Connections stay open, new ones are accepted,
+//! and no byte is forwarded until the proxy is restored. Then delayed data is delivered.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -12,14 +12,14 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// A connection that can be cut. It ends when this value is dropped.
+/// A proxy that can be cut. It ends when this value is dropped.
 pub(super) struct Proxy {
     address: SocketAddr,
     passing: watch::Sender<bool>,
 }
 
 impl Proxy {
-    /// A proxy to `server`, on a thread of its own: whoever tests waits for other programs in between.
+    /// Opens a proxy to `server` on a separate thread, because the test blocks in other programs.
     pub(super) fn open(server: SocketAddr) -> anyhow::Result<Self> {
         let (passing, passing_changes) = watch::channel(true);
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("failed to open a proxy")?;
@@ -31,18 +31,18 @@ impl Proxy {
         Ok(Self { address, passing })
     }
 
-    /// Where to connect instead of the server.
+    /// Returns the address of the proxy.
     pub(super) fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Lets no byte through any more, in either direction.
+    /// Stops forwarding in both directions.
     pub(super) fn cut(&self) {
         self.passing.send_replace(false);
     }
 
-    /// Lets everything through again, what was held back first.
-    pub(super) fn mend(&self) {
+    /// Resumes forwarding, starting with delayed data.
+    pub(super) fn restore(&self) {
         self.passing.send_replace(true);
     }
 }
@@ -90,7 +90,7 @@ mod tests {
 
     /// Shows LEA-12.
     #[tokio::test]
-    async fn a_cut_line_tells_nobody_and_delivers_late() {
+    async fn a_cut_connection_stays_open_and_delivers_late() {
         let server = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
         let proxy = Proxy::open(server.local_addr().unwrap()).unwrap();
         let mut caller = TcpStream::connect(proxy.address()).await.unwrap();
@@ -101,8 +101,8 @@ mod tests {
         proxy.cut();
         caller.write_all(b"two").await.unwrap();
         let nothing = tokio::time::timeout(Duration::from_millis(200), other_end.read_exact(&mut three)).await;
-        assert!(nothing.is_err(), "the connection was cut, and yet {three:?} arrived");
-        proxy.mend();
+        assert!(nothing.is_err(), "{three:?} arrived through the cut connection");
+        proxy.restore();
         other_end.read_exact(&mut three).await.unwrap();
         assert_eq!(&three, b"two");
     }

@@ -22,13 +22,25 @@ fn first_evicted() -> Scenario {
         scenario.write(Author::Others, "pods", name, None, Some(&with_volume(name, false)));
     }
     scenario.show_all();
-    scenario.write(Author::ControllerEviction, "pods", "x", Some(&with_volume("x", false)), Some(&with_volume("x", true)));
+    scenario.write(
+        Author::ControllerEviction,
+        "pods",
+        "x",
+        Some(&with_volume("x", false)),
+        Some(&with_volume("x", true)),
+    );
     assert_eq!(scenario.violation(), None);
     scenario
 }
 
 fn evict_second(scenario: &mut Scenario) -> Option<Invariant> {
-    scenario.write(Author::ControllerEviction, "pods", "y", Some(&with_volume("y", false)), Some(&with_volume("y", true)));
+    scenario.write(
+        Author::ControllerEviction,
+        "pods",
+        "y",
+        Some(&with_volume("y", false)),
+        Some(&with_volume("y", true)),
+    );
     scenario.violation()
 }
 

@@ -12,7 +12,13 @@ fn mark_failed(before: &str, after: &str, seen: bool, seconds: i64) -> Option<In
         scenario.show_all();
     }
     scenario.seconds += seconds;
-    scenario.write(Author::Controllers, MACHINES, "a", Some(&machine("Unknown", false)), Some(&machine("Failed", false)));
+    scenario.write(
+        Author::Controllers,
+        MACHINES,
+        "a",
+        Some(&machine("Unknown", false)),
+        Some(&machine("Failed", false)),
+    );
     scenario.violation()
 }
 
@@ -41,7 +47,13 @@ fn node_with_an_unhealthy_condition_is_unhealthy() {
         scenario.create("a");
         scenario.write(Author::Others, "nodes", "n", None, Some(&unhealthy));
         scenario.show_all();
-        scenario.write(Author::Controllers, MACHINES, "a", Some(&machine("Running", false)), Some(&machine("Failed", false)));
+        scenario.write(
+            Author::Controllers,
+            MACHINES,
+            "a",
+            Some(&machine("Running", false)),
+            Some(&machine("Failed", false)),
+        );
         assert_eq!(scenario.violation(), expected, "{kind}");
     }
 }

@@ -21,7 +21,9 @@ fn shrinking(replicas: i64, c: &Value) -> Scenario {
 #[test]
 fn machine_with_a_lower_priority_is_deleted_first() {
     let plain = ranked("not a number");
-    for (victim, expected) in [("a", Some(Invariant::DeletionOrder)), ("c", Some(Invariant::DeletionOrder)), ("b", None)] {
+    for (victim, expected) in
+        [("a", Some(Invariant::DeletionOrder)), ("c", Some(Invariant::DeletionOrder)), ("b", None)]
+    {
         let mut scenario = shrinking(2, &plain);
         scenario.show_all();
         scenario.delete(Author::Controllers, victim, "Running");

@@ -36,7 +36,11 @@ fn rollout_that_can_continue_does() {
     assert_eq!(wait(&mut scenario, 9, FaultScope::Cloud), None);
     scenario.write(Author::Controllers, SETS, "set", Some(&set(3)), Some(&set(2)));
     assert_eq!(wait(&mut scenario, 9, FaultScope::Cloud), None, "the replicas of the set have changed");
-    assert_eq!(wait(&mut scenario, 5, FaultScope::Cloud), Some(Invariant::Progress), "faults of the cloud do not prevent progress");
+    assert_eq!(
+        wait(&mut scenario, 5, FaultScope::Cloud),
+        Some(Invariant::Progress),
+        "faults of the cloud do not prevent progress"
+    );
 }
 
 #[test]
@@ -71,7 +75,11 @@ fn complete_paused_or_frozen_pool_need_not_change() {
 fn unsettled_machine_is_waited_for() {
     let mut kept = of_class("a");
     kept["metadata"]["annotations"] = json!({ "node.machine.sapcloud.io/preserve": "when-failed" });
-    for (object, why) in [(machine("Pending", false), "is pending"), (machine("Running", true), "is being deleted"), (kept, "is preserved")] {
+    for (object, why) in [
+        (machine("Pending", false), "is pending"),
+        (machine("Running", true), "is being deleted"),
+        (kept, "is preserved"),
+    ] {
         let mut scenario = with_two(2, |_| {});
         scenario.write(Author::Others, MACHINES, "x", Some(&of_class("a")), Some(&object));
         assert_eq!(wait(&mut scenario, 30, FaultScope::None), None, "the machine {why}");

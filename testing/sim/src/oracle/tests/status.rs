@@ -17,12 +17,24 @@ fn machine_is_running_only_with_a_healthy_node() {
         if seen {
             scenario.show_all();
         }
-        scenario.write(Author::Controllers, MACHINES, "a", Some(&machine("Pending", false)), Some(&machine("Running", false)));
+        scenario.write(
+            Author::Controllers,
+            MACHINES,
+            "a",
+            Some(&machine("Pending", false)),
+            Some(&machine("Running", false)),
+        );
         assert_eq!(scenario.violation(), expected, "{ready}, seen: {seen}");
     }
     let mut scenario = Scenario::new();
     scenario.write(Author::Controllers, MACHINES, "a", None, Some(&machine("Pending", false)));
-    scenario.write(Author::Controllers, MACHINES, "a", Some(&machine("Pending", false)), Some(&machine("Running", false)));
+    scenario.write(
+        Author::Controllers,
+        MACHINES,
+        "a",
+        Some(&machine("Pending", false)),
+        Some(&machine("Running", false)),
+    );
     assert_eq!(scenario.violation(), Some(Invariant::StatusCounts), "there is no node");
 }
 
@@ -36,7 +48,13 @@ fn with_two() -> Scenario {
     let mut scenario = Scenario::new();
     scenario.create("a");
     scenario.write(Author::Controllers, MACHINES, "b", None, Some(&machine("Pending", false)));
-    scenario.write(Author::Controllers, SETS, "set", Some(&with_status(set(3), [0, 0, 0])), Some(&with_status(set(3), [2, 1, 1])));
+    scenario.write(
+        Author::Controllers,
+        SETS,
+        "set",
+        Some(&with_status(set(3), [0, 0, 0])),
+        Some(&with_status(set(3), [2, 1, 1])),
+    );
     assert_eq!(scenario.violation(), None);
     scenario.show_all();
     scenario
@@ -49,14 +67,26 @@ fn with_two() -> Scenario {
 #[case::fewer([1, 1, 0], None)]
 fn status_counts_no_more_machines_than_exist(#[case] counts: [i64; 3], #[case] expected: Option<Invariant>) {
     let mut scenario = with_two();
-    scenario.write(Author::Controllers, SETS, "set", Some(&with_status(set(3), [2, 1, 1])), Some(&with_status(set(3), counts)));
+    scenario.write(
+        Author::Controllers,
+        SETS,
+        "set",
+        Some(&with_status(set(3), [2, 1, 1])),
+        Some(&with_status(set(3), counts)),
+    );
     assert_eq!(scenario.violation(), expected, "a set");
     let mut scenario = with_two();
     let (before, after) = (with_status(deployment(3), [2, 1, 1]), with_status(deployment(3), counts));
     scenario.write(Author::Controllers, DEPLOYMENTS, "pool", Some(&before), Some(&after));
     assert_eq!(scenario.violation(), expected, "a deployment");
     let mut scenario = with_two();
-    scenario.write(Author::Others, SETS, "set", Some(&with_status(set(3), [2, 1, 1])), Some(&with_status(set(3), counts)));
+    scenario.write(
+        Author::Others,
+        SETS,
+        "set",
+        Some(&with_status(set(3), [2, 1, 1])),
+        Some(&with_status(set(3), counts)),
+    );
     assert_eq!(scenario.violation(), None, "other clients may write any status");
 }
 
@@ -67,11 +97,23 @@ fn removed_machine_counts_until_delivered() {
         scenario.delete(Author::Others, "a", "Running");
         scenario.write(Author::Others, MACHINES, "a", Some(&machine("Running", true)), None);
         scenario.create("c");
-        scenario.write(Author::Controllers, SETS, "set", Some(&with_status(set(3), [2, 1, 1])), Some(&with_status(set(3), [1, 0, 0])));
+        scenario.write(
+            Author::Controllers,
+            SETS,
+            "set",
+            Some(&with_status(set(3), [2, 1, 1])),
+            Some(&with_status(set(3), [1, 0, 0])),
+        );
         if seen {
             scenario.show_all();
         }
-        scenario.write(Author::Controllers, SETS, "set", Some(&with_status(set(3), [1, 0, 0])), Some(&with_status(set(3), [3, 2, 2])));
+        scenario.write(
+            Author::Controllers,
+            SETS,
+            "set",
+            Some(&with_status(set(3), [1, 0, 0])),
+            Some(&with_status(set(3), [3, 2, 2])),
+        );
         assert_eq!(scenario.violation(), expected, "seen: {seen}");
     }
 }
@@ -83,7 +125,13 @@ fn deployment_may_add_up_the_last_statuses_of_its_sets() {
         scenario.write(Author::Others, MACHINES, "a", Some(&machine("Running", true)), None);
         scenario.oracle.shown(scenario.now(), MACHINES, scenario.revision);
         scenario.seconds += 60;
-        scenario.write(Author::Controllers, SETS, "set", Some(&with_status(set(3), [2, 1, 1])), Some(&with_status(set(3), [1, 0, 0])));
+        scenario.write(
+            Author::Controllers,
+            SETS,
+            "set",
+            Some(&with_status(set(3), [2, 1, 1])),
+            Some(&with_status(set(3), [1, 0, 0])),
+        );
         if seen {
             scenario.show_all();
         }

@@ -1,4 +1,4 @@
-//! Somebody with a token and a certificate to trust, who asks by HTTPS and sees every answer as it came.
+//! An HTTPS client with a token and a CA certificate, which returns every response unchanged.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,16 +17,16 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 use crate::web::{Answer, parse};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A way to the view.
+/// A client of the web view.
 pub(super) struct Https {
     port: u16,
     connector: TlsConnector,
 }
 
 impl Https {
-    /// Trusts what this authority has signed.
+    /// Trusts certificates of this CA.
     pub(super) fn trusting(authority: &Authority, port: u16) -> anyhow::Result<Self> {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes())?)?;
@@ -37,29 +37,29 @@ impl Https {
         Ok(Self { port, connector: TlsConnector::from(Arc::new(config)) })
     }
 
-    /// The whole answer.
+    /// Returns the complete response.
     pub(super) async fn get(&self, path: &str, token: Option<&str>) -> anyhow::Result<Answer> {
         let mut answer = Events { stream: self.ask(path, token).await?, heard: String::new() };
         loop {
-            match answer.more(PATIENCE).await? {
+            match answer.more(TIMEOUT).await? {
                 More::Came => {}
                 More::Ended => break,
-                More::Nothing => bail!("the answer to {path} does not end"),
+                More::Nothing => bail!("the response to {path} does not end"),
             }
         }
-        parse(&answer.heard).with_context(|| format!("the answer to {path} is no HTTP"))
+        parse(&answer.heard).with_context(|| format!("the response to {path} is not HTTP"))
     }
 
-    /// Events, once the first of them has come.
+    /// Returns the event stream after its first event.
     pub(super) async fn events(&self, token: &str) -> anyhow::Result<Events> {
         let mut events = Events { stream: self.ask("/events", Some(token)).await?, heard: String::new() };
         while !events.heard.contains("event: everything") {
-            ensure!(events.more(PATIENCE).await? == More::Came, "no event came: {}", events.heard);
+            ensure!(events.more(TIMEOUT).await? == More::Came, "no event was received: {}", events.heard);
         }
         Ok(events)
     }
 
-    /// In HTTP 1.0, so that no answer comes in chunks.
+    /// Uses HTTP 1.0, so that responses are not chunked.
     async fn ask(&self, path: &str, token: Option<&str>) -> anyhow::Result<TlsStream<TcpStream>> {
         let authorization = token.map(|token| format!("Authorization: Bearer {token}\r\n")).unwrap_or_default();
         let request = format!("GET {path} HTTP/1.0\r\nHost: 127.0.0.1\r\n{authorization}\r\n");
@@ -69,17 +69,17 @@ impl Https {
             stream.write_all(request.as_bytes()).await?;
             anyhow::Ok(stream)
         };
-        timeout(PATIENCE, asked).await.context("nobody answers")?.context("failed to ask the web view")
+        timeout(TIMEOUT, asked).await.context("the web view does not respond")?.context("failed to send a request to the web view")
     }
 }
 
-/// An answer as it comes.
+/// A response that is read in parts.
 pub(super) struct Events {
     stream: TlsStream<TcpStream>,
     heard: String,
 }
 
-/// What became of waiting.
+/// The result of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum More {
     Came,
@@ -88,26 +88,26 @@ enum More {
 }
 
 impl Events {
-    /// Whether they end within this time. What came meanwhile is read and forgotten.
-    pub(super) async fn end_within(&mut self, patience: Duration) -> anyhow::Result<bool> {
+    /// Returns whether the stream ends within this time. Events that arrive meanwhile are discarded.
+    pub(super) async fn end_within(&mut self, limit: Duration) -> anyhow::Result<bool> {
         let all = async {
             loop {
-                match self.more(patience).await? {
+                match self.more(limit).await? {
                     More::Came => self.heard.clear(),
                     More::Ended => return anyhow::Ok(true),
                     More::Nothing => return Ok(false),
                 }
             }
         };
-        timeout(patience, all).await.unwrap_or(Ok(false))
+        timeout(limit, all).await.unwrap_or(Ok(false))
     }
 
-    async fn more(&mut self, patience: Duration) -> anyhow::Result<More> {
+    async fn more(&mut self, limit: Duration) -> anyhow::Result<More> {
         let mut piece = vec![0; 16 * 1024];
-        let Ok(read) = timeout(patience, self.stream.read(&mut piece)).await else { return Ok(More::Nothing) };
+        let Ok(read) = timeout(limit, self.stream.read(&mut piece)).await else { return Ok(More::Nothing) };
         let length = match read {
             Ok(length) => length,
-            // Without a farewell of TLS; an end all the same.
+            // The end without a TLS close_notify counts as an end.
             Err(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => 0,
             Err(error) => return Err(error).context("failed to read events"),
         };

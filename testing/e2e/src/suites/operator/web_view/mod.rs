@@ -1,6 +1,8 @@
-//! The web view beyond loopback, with tokens that the real API server made and reviews: who sees it, who does not, and what it takes away again.
+//! The web view outside of loopback, with tokens that kube-apiserver issues and reviews: who has access, and how access
+//! is revoked.
 //!
-//! The process that shows it is a standby under the roles in `deploy/rbac`, so what it needs beside them is what `deploy/web-view` grants.
+//! The process that serves it is a standby with the roles in `deploy/rbac`; additional permissions come from
+//! `deploy/web-view`.
 
 mod https;
 
@@ -15,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::super::report::Report;
-use super::{Operator, PATIENCE};
+use super::{Operator, TIMEOUT};
 use crate::test_bed::{Process, free_port};
 use crate::web::Answer;
 use crate::workspace::root;
@@ -24,16 +26,16 @@ use https::{Events, Https};
 const NAME: &str = "web-view";
 const READER: &str = "millwright:web-view-reader";
 const EXPLAIN: &str = "/explain?kind=machinedeployment&name=pool";
-/// How long an answer of the API server is good for, and some time for those who are slow.
-const GOOD_FOR: Duration = Duration::from_secs(60 + 20);
+/// Lifetime of a cached access review, with a margin.
+const REVIEW_TTL: Duration = Duration::from_secs(60 + 20);
 
-/// A view that runs, and those who look at it.
+/// A running web view and its clients.
 pub(super) struct WebView {
     process: Process,
     port: u16,
     client: Https,
     tokens: Tokens,
-    /// Of somebody whose right is taken away, and of somebody who keeps it.
+    /// Event streams of a user whose access is revoked, and of a user who keeps it.
     listening: Option<(Events, Events)>,
 }
 
@@ -45,33 +47,33 @@ struct Tokens {
     for_others: String,
 }
 
-/// Plays the first half. The answers of the API server are good for a minute, so the other half comes when other cases have used it.
+/// Runs the first half. Access reviews are cached for a minute, so the second half runs after other cases.
 pub(super) async fn begin(operator: &Operator<'_>, report: &mut Report) -> Option<WebView> {
-    report.case("beyond loopback there is no web view without a certificate", async { in_the_open(operator) }).await;
-    let without = "the web view lets nobody in where it may not review tokens, and says so";
+    report.case("outside of loopback the web view requires a certificate", async { in_the_open(operator) }).await;
+    let without = "without permission to review tokens, access is denied";
     let mut view = report.case(without, without_rights(operator)).await?;
-    let shown = "who has the right sees the page, its events and an explanation";
+    let shown = "users with access see the page, events and explanations";
     report.case(shown, view.is_shown(operator)).await;
     report
-        .case("no token, a foreign one and one for others are refused, and one without the right", view.refuses())
+        .case("requests without a valid token or permission are rejected", view.refuses())
         .await;
-    report.case("who does not trust its certificate, or has no TLS, gets nothing", view.needs_trust()).await;
-    report.case("a right is taken from somebody who listens", view.revoke(operator)).await;
+    report.case("clients without TLS or the CA get no response", view.needs_trust()).await;
+    report.case("access of a connected user is revoked", view.revoke(operator)).await;
     Some(view)
 }
 
-/// Plays the second half.
+/// Runs the second half.
 pub(super) async fn end(view: Option<WebView>, operator: &Operator<'_>, report: &mut Report) {
     let Some(mut view) = view else { return };
-    report.case("that ends the events after a minute, and the next request is refused", view.is_revoked()).await;
-    report.case("the view keeps no token in its log, and ends when asked", async { view.ends(operator) }).await;
+    report.case("revoked access ends the event stream within a minute", view.is_revoked()).await;
+    report.case("the web view logs no token and stops on SIGTERM", async { view.ends(operator) }).await;
 }
 
 fn in_the_open(operator: &Operator<'_>) -> anyhow::Result<()> {
     let output = operator.run(&["run", "--provider=virtual", "--ui", "--ui-address=0.0.0.0:10260"])?;
     let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.code() == Some(1), "it ended with {}: {said}", output.status);
-    ensure!(said.contains("is not loopback, so it needs --ui-tls-cert-file"), "{said}");
+    ensure!(output.status.code() == Some(1), "the command exited with {}: {said}", output.status);
+    ensure!(said.contains("is not a loopback address. Set --ui-tls-cert-file"), "{said}");
     Ok(())
 }
 
@@ -117,14 +119,14 @@ async fn without_rights(operator: &Operator<'_>) -> anyhow::Result<WebView> {
 }
 
 impl WebView {
-    /// Waits for an answer with this status: a role counts a moment after it was made.
+    /// Waits for a response with this status: a role is effective after a delay.
     async fn until(&self, path: &str, token: Option<&str>, status: u16) -> anyhow::Result<Answer> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             match self.client.get(path, token).await {
                 Ok(answer) if answer.status == status => return Ok(answer),
                 other => {
-                    ensure!(Instant::now() < end, "{path} was never answered with {status}, but with {other:?}");
+                    ensure!(Instant::now() < end, "{path} did not return {status}, but {other:?}");
                 }
             }
             sleep(Duration::from_millis(200)).await;
@@ -137,13 +139,13 @@ impl WebView {
             let (role, who) = (format!("--clusterrole={READER}"), format!("--serviceaccount=default:{account}"));
             operator.test_bed.kubectl(&["create", "clusterrolebinding", &format!("ui-{account}"), &role, &who])?;
         }
-        // Not before the role counts: a refusal would be good for a minute.
+        // Waits until the role is effective, because a rejection would be cached for a minute.
         for account in ["reader", "revoked"] {
             let who = format!("--as=system:serviceaccount:default:{account}");
             until_allowed(operator, &["get", "/ui", &who]).await?;
         }
         let answer = self.until(EXPLAIN, Some(&self.tokens.reader), 200).await?;
-        let told: Value = serde_json::from_str(&answer.body).context("the explanation is no JSON")?;
+        let told: Value = serde_json::from_str(&answer.body).context("the explanation is not JSON")?;
         ensure!(told.pointer("/verdict/standing").is_some(), "{told}");
         let page = self.client.get("/", Some(&self.tokens.reader)).await?;
         ensure!(page.status == 200 && page.body.contains("<title>Millwright</title>"), "{page:?}");
@@ -153,17 +155,17 @@ impl WebView {
     async fn refuses(&self) -> anyhow::Result<()> {
         let foreign = foreign(&self.tokens.reader)?;
         for path in ["/events", EXPLAIN] {
-            for (whose, token, status) in [
-                ("none", None, 401),
-                ("a foreign one", Some(foreign.as_str()), 401),
-                ("one for others", Some(&self.tokens.for_others), 401),
-                ("one without the right", Some(&self.tokens.stranger), 403),
+            for (kind, token, status) in [
+                ("no token", None, 401),
+                ("an invalid token", Some(foreign.as_str()), 401),
+                ("a token for another audience", Some(&self.tokens.for_others), 401),
+                ("a token without permission", Some(&self.tokens.stranger), 403),
             ] {
                 let answer = self.client.get(path, token).await?;
-                ensure!(answer.status == status, "{path} with {whose} was answered with {answer:?}");
+                ensure!(answer.status == status, "{path} with {kind} returned {answer:?}");
                 let bearer = answer.header("www-authenticate") == Some("Bearer");
-                ensure!(bearer == (status == 401), "{path} with {whose} was answered with {answer:?}");
-                ensure!(!answer.body.contains("machine"), "{path} with {whose} told something: {answer:?}");
+                ensure!(bearer == (status == 401), "{path} with {kind} returned {answer:?}");
+                ensure!(!answer.body.contains("machine"), "{path} with {kind} returned data: {answer:?}");
             }
         }
         Ok(())
@@ -172,13 +174,13 @@ impl WebView {
     async fn needs_trust(&self) -> anyhow::Result<()> {
         let others = Https::trusting(&Authority::new("others")?, self.port)?;
         let answer = others.get("/", Some(&self.tokens.reader)).await;
-        let complaint = answer.err().context("it got the page")?;
+        let complaint = answer.err().context("the client received the page")?;
         ensure!(format!("{complaint:#}").contains("invalid peer certificate"), "{complaint:#}");
         let mut open = TcpStream::connect(("127.0.0.1", self.port)).await?;
         open.write_all(b"GET / HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").await?;
         let mut answer = Vec::new();
-        timeout(PATIENCE, open.read_to_end(&mut answer)).await.context("nothing ends a request in the open")??;
-        ensure!(!answer.starts_with(b"HTTP"), "it answered in the open: {}", String::from_utf8_lossy(&answer));
+        timeout(TIMEOUT, open.read_to_end(&mut answer)).await.context("a request without TLS does not end")??;
+        ensure!(!answer.starts_with(b"HTTP"), "the web view responded without TLS: {}", String::from_utf8_lossy(&answer));
         Ok(())
     }
 
@@ -190,12 +192,12 @@ impl WebView {
     }
 
     async fn is_revoked(&mut self) -> anyhow::Result<()> {
-        let (mut loses, mut keeps) = self.listening.take().context("nobody listened")?;
-        ensure!(loses.end_within(GOOD_FOR).await?, "the events go on");
-        ensure!(!keeps.end_within(Duration::from_secs(2)).await?, "they ended for somebody who kept the right, too");
+        let (mut loses, mut keeps) = self.listening.take().context("no client is connected")?;
+        ensure!(loses.end_within(REVIEW_TTL).await?, "the event stream does not end");
+        ensure!(!keeps.end_within(Duration::from_secs(2)).await?, "the event stream of a user with access ended");
         for path in ["/events", EXPLAIN] {
             let answer = self.client.get(path, Some(&self.tokens.revoked)).await?;
-            ensure!(answer.status == 403, "{path} was answered with {answer:?}");
+            ensure!(answer.status == 403, "{path} returned {answer:?}");
         }
         Ok(())
     }
@@ -205,12 +207,12 @@ impl WebView {
         let said = operator.test_bed.said(NAME)?;
         let Tokens { reader, revoked, stranger, for_others } = &self.tokens;
         let told = [reader, revoked, stranger, for_others].into_iter().any(|token| said.contains(token.as_str()));
-        ensure!(!told, "a token is in its log");
+        ensure!(!told, "a token is in the log");
         Ok(())
     }
 }
 
-/// Applies what kustomize makes of a folder, with everything in the namespace of the pool.
+/// Applies the output of kustomize for a folder, with all objects in the namespace of the pool.
 fn apply_here(operator: &Operator<'_>, folder: &str) -> anyhow::Result<()> {
     let bed = operator.test_bed;
     let made = bed.kubectl(&["kustomize", &root().join(folder).to_string_lossy()])?;
@@ -220,16 +222,16 @@ fn apply_here(operator: &Operator<'_>, folder: &str) -> anyhow::Result<()> {
 }
 
 async fn until_allowed(operator: &Operator<'_>, wanted: &[&str]) -> anyhow::Result<()> {
-    let end = Instant::now() + PATIENCE;
-    // It says no by failing.
+    let end = Instant::now() + TIMEOUT;
+    // `kubectl auth can-i` fails if the answer is no.
     while operator.test_bed.kubectl(&[&["auth", "can-i"], wanted].concat()).is_err() {
-        ensure!(Instant::now() < end, "{wanted:?} is never allowed");
+        ensure!(Instant::now() < end, "{wanted:?} was not allowed in time");
         sleep(Duration::from_millis(200)).await;
     }
     Ok(())
 }
 
-/// The same kubeconfig for the holder of a token.
+/// Returns the kubeconfig with a token instead of a client certificate.
 fn with_token(kubeconfig: &str, token: &str) -> String {
     let certificate = |line: &&str| line.trim_start().starts_with("client-certificate-data:");
     let key = |line: &&str| line.trim_start().starts_with("client-key-data:");
@@ -238,8 +240,8 @@ fn with_token(kubeconfig: &str, token: &str) -> String {
     lines.map(line).collect()
 }
 
-/// The same claims, signed by nobody that the API server knows.
+/// Returns the token with the same claims and an invalid signature.
 fn foreign(token: &str) -> anyhow::Result<String> {
-    let (claims, signature) = token.rsplit_once('.').context("a token has three parts")?;
+    let (claims, signature) = token.rsplit_once('.').context("the token does not have three parts")?;
     Ok(format!("{claims}.{}", signature.chars().rev().collect::<String>()))
 }

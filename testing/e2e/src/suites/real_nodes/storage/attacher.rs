@@ -1,4 +1,4 @@
-//! What the side-car `external-attacher` does: a volume that is to be attached is said to be, and one that is to be detached is let go.
+//! The side-car `external-attacher`: attaches volumes of new VolumeAttachments, and detaches those of deleted ones.
 
 use anyhow::ensure;
 use serde_json::{Value, json};
@@ -9,10 +9,10 @@ use super::plugin::DRIVER;
 use crate::web::Proxy;
 
 const ALL: &str = "/apis/storage.k8s.io/v1/volumeattachments";
-/// As the side-car names it.
+/// The finalizer of the side-car.
 const FINALIZER: &str = "external-attacher/hostpath-csi-k8s-io";
 
-/// Looks once, and does what is to be done.
+/// Handles all VolumeAttachments once.
 pub(super) async fn work(api: &Proxy, events: &Events) -> anyhow::Result<()> {
     let list: Value = serde_json::from_str(&api.get(ALL).await?.body)?;
     let ours = list.get("items").and_then(Value::as_array).into_iter().flatten();
@@ -24,7 +24,7 @@ pub(super) async fn work(api: &Proxy, events: &Events) -> anyhow::Result<()> {
         match asked(attachment) {
             Some(Action::Attach) => {
                 change(api, &path, &json!({ "metadata": { "finalizers": [FINALIZER] } })).await?;
-                // Noted first: as soon as it is said, a kubelet uses the volume.
+                // Recorded before the write, because the kubelet uses the volume as soon as it is attached.
                 events.note(Event::Attached { volume, node });
                 change(api, &format!("{path}/status"), &json!({ "status": { "attached": true } })).await?;
             }
@@ -38,7 +38,7 @@ pub(super) async fn work(api: &Proxy, events: &Events) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Something to do for an attachment.
+/// Action for a VolumeAttachment.
 #[derive(Debug, PartialEq, Eq)]
 enum Action {
     Attach,
@@ -57,8 +57,8 @@ fn asked(attachment: &Value) -> Option<Action> {
 
 async fn change(api: &Proxy, path: &str, object: &Value) -> anyhow::Result<()> {
     let answer = api.send("PATCH", path, object).await?;
-    // Whoever asked for it may have taken it back.
-    ensure!(answer.is_well() || answer.status == 404, "failed to change {path}: {}", answer.message());
+    // The VolumeAttachment may have been deleted.
+    ensure!(answer.is_well() || answer.status == 404, "failed to patch {path}: {}", answer.message());
     Ok(())
 }
 
@@ -72,7 +72,7 @@ mod tests {
     #[case::attached(json!({ "finalizers": [FINALIZER] }), true, None)]
     #[case::to_be_detached(json!({ "finalizers": [FINALIZER], "deletionTimestamp": "t" }), true, Some(Action::Detach))]
     #[case::detached(json!({ "finalizers": ["other"], "deletionTimestamp": "t" }), true, None)]
-    fn an_attachment_asks(#[case] metadata: Value, #[case] attached: bool, #[case] expected: Option<Action>) {
+    fn the_action_for_an_attachment_is_selected(#[case] metadata: Value, #[case] attached: bool, #[case] expected: Option<Action>) {
         assert_eq!(asked(&json!({ "metadata": metadata, "status": { "attached": attached } })), expected);
     }
 }

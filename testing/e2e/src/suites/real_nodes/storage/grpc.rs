@@ -1,4 +1,4 @@
-//! How a kubelet's calls reach the plug-in: gRPC on a unix socket.
+//! gRPC on a unix socket for the kubelet's calls to the plug-in.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -19,7 +19,7 @@ use tonic_prost::ProstCodec;
 
 use super::plugin::Plugin;
 
-/// Answers until it is dropped.
+/// Serves until it is dropped.
 pub(super) async fn serve(listener: UnixListener, plugin: Arc<Plugin>) {
     let mut callers = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
@@ -30,7 +30,7 @@ pub(super) async fn serve(listener: UnixListener, plugin: Arc<Plugin>) {
 
 async fn attend(stream: UnixStream, plugin: Arc<Plugin>) {
     let service = service_fn(move |request| respond(request, plugin.clone()));
-    // A kubelet that was killed hangs up.
+    // A killed kubelet closes the connection.
     let _ = http2::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
 }
 
@@ -41,7 +41,7 @@ async fn respond(request: Request<Incoming>, plugin: Arc<Plugin>) -> Result<Resp
         "/csi.v1.Node/NodeGetInfo" => unary(request, |(): ()| Ok(plugin.node())).await,
         "/csi.v1.Node/NodePublishVolume" => unary(request, |asked| plugin.publish(asked)).await,
         "/csi.v1.Node/NodeUnpublishVolume" => unary(request, |asked| plugin.unpublish(asked)).await,
-        // No capabilities, and nothing to say of a registration.
+        // No capabilities, and an empty response to the registration status.
         "/csi.v1.Node/NodeGetCapabilities" | "/pluginregistration.Registration/NotifyRegistrationStatus" => {
             unary(request, |(): ()| Ok(())).await
         }
@@ -49,7 +49,7 @@ async fn respond(request: Request<Incoming>, plugin: Arc<Plugin>) -> Result<Resp
     })
 }
 
-/// One message in and one out. No message, `()`, skips the fields that it is sent.
+/// Handles a unary call. The message `()` ignores all fields.
 async fn unary<Asked, Answer>(
     request: Request<Incoming>,
     answer: impl Fn(Asked) -> Result<Answer, Status>,
@@ -75,7 +75,7 @@ mod tests {
     use super::super::plugin::{DRIVER, PluginInfo, Publish};
     use super::*;
 
-    /// Calls the plug-in of a machine that does not exist, as a kubelet does.
+    /// Calls the plug-in of a machine that does not exist.
     async fn call<Asked, Answer>(method: &'static str, asked: Asked) -> Result<Answer, Status>
     where
         Asked: Message + 'static,
@@ -99,14 +99,14 @@ mod tests {
 
     /// Shows HST-30.
     #[tokio::test]
-    async fn a_kubelet_learns_over_the_socket_which_driver_the_plug_in_is() {
+    async fn registration_info_contains_the_name_of_the_driver() {
         let info: PluginInfo = call("/pluginregistration.Registration/GetInfo", ()).await.unwrap();
         assert_eq!((info.kind.as_str(), info.name.as_str()), ("CSIPlugin", DRIVER));
     }
 
     /// Shows HST-30.
     #[tokio::test]
-    async fn a_volume_that_cannot_be_mounted_is_told_to_the_kubelet() {
+    async fn a_mount_error_is_returned_to_the_kubelet() {
         let asked = Publish { volume: "store".to_owned(), target: "/target".to_owned() };
         let refused = call::<_, ()>("/csi.v1.Node/NodePublishVolume", asked).await.unwrap_err();
         assert_eq!(refused.code(), Code::Internal);
@@ -115,7 +115,7 @@ mod tests {
 
     /// Shows HST-30.
     #[tokio::test]
-    async fn a_call_that_the_plug_in_does_not_serve_is_unimplemented() {
+    async fn an_unsupported_call_returns_unimplemented() {
         let refused = call::<_, ()>("/csi.v1.Node/NodeStageVolume", ()).await.unwrap_err();
         assert_eq!(refused.code(), Code::Unimplemented);
     }

@@ -1,7 +1,8 @@
 //! A StatefulSet with a volume of a CSI driver, which moves from machine to machine with its data.
 //!
-//! The kubelets, the attach/detach controller and the StatefulSet controller are real. The CSI driver is the suite: its part on nodes ([`plugin`]) and its
-//! attacher ([`attacher`]). Volumes are directories of the host that every machine has, made beforehand, so nothing has to provision them.
+//! The kubelets, the attach/detach controller and the StatefulSet controller are real. The suite is the CSI driver: its
+//! node plug-in ([`plugin`]) and its attacher ([`attacher`]). Volumes are existing directories of the host that every
+//! machine mounts, so no provisioner is needed.
 
 mod attacher;
 mod events;
@@ -30,16 +31,16 @@ use events::Events;
 use plugin::Plugin;
 pub(super) use plugin::{DRIVER, SHARED};
 
-/// The name of everything here, and of the volume.
+/// Name of all objects and of the volume.
 const STORE: &str = "store";
-/// Where the pod serves what is on its volume.
+/// Port on which the pod serves the content of its volume.
 const PORT: u16 = 8081;
-const GLANCE: Duration = Duration::from_millis(200);
-/// Writes down on which node it runs, below what was written before, and serves that.
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// Appends the name of its Node to the file on the volume, and serves it.
 const SERVE: &str =
     "echo \"$NODE\" >>/data/index.html; sync; trap 'exit 0' TERM; httpd -p 8081 -h /data; while :; do sleep 0.2; done";
 
-/// The CSI driver, until this value is stopped.
+/// The CSI driver; it runs until it is stopped.
 pub(super) struct Storage {
     events: Events,
     enough: Arc<AtomicBool>,
@@ -47,7 +48,7 @@ pub(super) struct Storage {
 }
 
 impl Storage {
-    /// In a thread of its own, because the cases of a suite wait for kubectl without looking up.
+    /// Starts it on a separate thread, because the cases of a suite block in kubectl.
     pub(super) fn start(api: Proxy, homes: Homes) -> Self {
         let (events, enough) = (Events::default(), Arc::new(AtomicBool::new(false)));
         let (noted, ended) = (events.clone(), enough.clone());
@@ -58,47 +59,47 @@ impl Storage {
         Self { events, enough, thread }
     }
 
-    /// Ends it, and tells what went wrong with it.
+    /// Stops it, and returns its error.
     pub(super) fn stop(self) -> anyhow::Result<()> {
         self.enough.store(true, Ordering::Relaxed);
         self.thread.join().map_err(|_| anyhow!("the CSI driver panicked"))?
     }
 
-    /// The pod's volume is attached, and the pod writes to it.
+    /// Waits until the pod's volume is attached and the pod has written to it.
     pub(super) async fn begins(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let disk = cluster.disks().join(STORE);
-        fs::create_dir_all(&disk).with_context(|| format!("failed to make {}", disk.display()))?;
+        fs::create_dir_all(&disk).with_context(|| format!("failed to create {}", disk.display()))?;
         cluster.test_bed()?.apply(STORE, &objects())?;
         let lines = self.served(cluster).await?;
         ensure!(lines.len() == 1, "the first pod serves {lines:?}");
         Ok(())
     }
 
-    /// The pod runs on another machine than it began on, and has all that was written on each before it.
-    #[allow(clippy::print_stdout, reason = "a suite tells what it measured")]
+    /// Checks that the pod runs on another machine than at first, and has the data of every run.
+    #[allow(clippy::print_stdout, reason = "a suite prints its measurements")]
     pub(super) async fn moved(&self, cluster: &Cluster) -> anyhow::Result<()> {
         let lines = self.served(cluster).await?;
         let nodes = events::nodes_of(&self.events.all()).map_err(|broken| anyhow!("the volume was {broken}"))?;
         println!("        the volume was used on {nodes:?}");
-        ensure!(lines == nodes, "the pod's data is {lines:?}, and it ran on {nodes:?}");
-        ensure!(nodes.len() > 1, "the pod is where it began");
+        ensure!(lines == nodes, "the pod's data is {lines:?}, but it ran on {nodes:?}");
+        ensure!(nodes.len() > 1, "the pod has not moved");
         Ok(())
     }
 
-    /// The pod goes, and its volume is off every node.
+    /// Deletes the pod and waits until its volume is detached from every Node.
     pub(super) async fn ends(&self, cluster: &Cluster) -> anyhow::Result<()> {
         cluster.test_bed()?.kubectl(&["delete", "statefulset", STORE, "--wait=false"])?;
         cluster
             .until(|| {
                 let left = cluster.list("volumeattachments")?.len();
-                ensure!(left == 0, "{left} volumes are attached");
+                ensure!(left == 0, "{left} volumes are still attached");
                 Ok(())
             })
             .await?;
         events::nodes_of(&self.events.all()).map(drop).map_err(|broken| anyhow!("the volume was {broken}"))
     }
 
-    /// What the pod serves, line by line, as soon as it is ready.
+    /// Returns the lines that the pod serves, as soon as it is ready.
     async fn served(&self, cluster: &Cluster) -> anyhow::Result<Vec<String>> {
         let address = cluster.until(|| cluster.store()).await.with_context(|| format!("{:?}", self.events.all()))?;
         let said = client::get(address, PORT).await?;
@@ -122,7 +123,7 @@ async fn work_until(ended: &AtomicBool, api: &Proxy, homes: &Homes, events: &Eve
             }
         }
         attacher::work(api, events).await?;
-        tokio::time::sleep(GLANCE).await;
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
     Ok(())
 }
@@ -166,15 +167,15 @@ fn objects() -> Value {
 }
 
 impl Cluster {
-    /// A directory that every machine of provider `host` has.
+    /// Returns a directory that every machine of provider `host` mounts.
     pub(super) fn disks(&self) -> PathBuf {
         self.state.with_file_name("disks")
     }
 
-    /// Where the pod with the volume serves.
+    /// Returns the address of the pod with the volume.
     fn store(&self) -> anyhow::Result<Ipv4Addr> {
         let pods = self.list("pods")?;
-        let pod = pods.iter().find(|pod| text(pod, "/metadata/labels/app") == STORE).context("there is no pod")?;
+        let pod = pods.iter().find(|pod| text(pod, "/metadata/labels/app") == STORE).context("the pod does not exist")?;
         let leaves = pod.pointer("/metadata/deletionTimestamp").is_some();
         ensure!(is_ready(pod) && !leaves, "the pod with the volume is {}", text(pod, "/status/phase"));
         text(pod, "/status/podIP").parse().context("the pod has no address")

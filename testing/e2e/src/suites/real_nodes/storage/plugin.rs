@@ -1,7 +1,8 @@
-//! The part of a CSI driver that is on each node, and its registration: `NodePublishVolume` binds a directory that all machines share.
+//! The node plug-in of a CSI driver and its registration: `NodePublishVolume` bind-mounts a directory that all machines
+//! share.
 //!
-//! The suite serves it from outside, on a socket in the directory in which a machine's kubelet looks for plug-ins. So no image and no program is needed in
-//! the machine.
+//! The suite serves it from outside of the machine, on a socket in the plug-in directory of the machine's kubelet. So
+//! the machine needs no image and no program for it.
 
 use prost::Message;
 use tonic::Status;
@@ -9,16 +10,17 @@ use tonic::Status;
 use super::super::homes::Homes;
 use super::events::{Event, Events};
 
-/// Its name. The driver of provider `host` knows volumes of it.
+/// Name of the driver. Provider `host` supports its volumes.
 pub(in super::super) const DRIVER: &str = "hostpath.csi.k8s.io";
-/// Where a machine has the shared directory, which is read-only there, as everything that a class mounts.
+/// Path of the shared directory in a machine. It is read-only there, as all mounts of a class.
 pub(in super::super) const SHARED: &str = "/disks";
 
-/// The socket, for its kubelet. The kubelet has its path in `:authority`, where hyper takes no `%` but before an `@`.
+/// Path of the socket for the kubelet. The kubelet sends the path as `:authority`, in which hyper accepts no `%` except
+/// before an `@`.
 const SOCKET: &str = "/var/lib/kubelet/plugins_registry/csi@hostpath.sock";
 
 const PUBLISH: &str = "set -e; mkdir -p \"$2\"; mount --bind \"$1\" \"$2\"; mount -o remount,bind,rw \"$2\"";
-/// What is not mounted any more is no error; a directory on which something is mounted cannot be removed.
+/// A missing mount is no error; a directory with a mount cannot be removed.
 const UNPUBLISH: &str = "umount \"$1\" 2>/dev/null; [ ! -d \"$1\" ] || rmdir \"$1\"";
 
 #[derive(Clone, PartialEq, Message)]
@@ -63,14 +65,14 @@ pub(super) struct Plugin {
 }
 
 impl Plugin {
-    /// The path of a machine's socket for the suite, if the machine's kubelet looks for it already.
+    /// Returns the path of a machine's socket on the host, if the machine's kubelet already watches the directory.
     pub(super) fn socket(homes: &Homes, machine: &str) -> Option<String> {
         let path = format!("/proc/{}/root{SOCKET}", homes.init_of(machine).ok()?);
         let folder = std::path::Path::new(&path).parent()?.is_dir();
         folder.then_some(path)
     }
 
-    /// How it registers.
+    /// Returns the registration info.
     pub(super) fn info() -> PluginInfo {
         PluginInfo {
             kind: "CSIPlugin".to_owned(),

@@ -1,6 +1,6 @@
-//! What drains waited for: budgets that allowed no eviction, and volumes on their way.
+//! Measures what drains waited for: PodDisruptionBudgets without allowed disruptions, and volumes.
 //!
-//! The reasons of the controllers' own decisions say it. Each lasts until the next decision about the same machine.
+//! The reasons come from the decisions of the controllers. A reason lasts until the next decision for the same Machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,79 +11,79 @@ use jiff::{SignedDuration, Timestamp};
 use parking_lot::Mutex;
 use runtime::{Clock, Key};
 
-/// Whoever listens to decisions for it. Clones are the same.
+/// Collects the reasons of decisions. Clones share the state.
 #[derive(Clone)]
-pub(crate) struct HoldUps {
+pub(crate) struct Delays {
     clock: Clock,
-    inside: Arc<Mutex<Inside>>,
+    state: Arc<Mutex<State>>,
 }
 
 #[derive(Default)]
-struct Inside {
-    /// What each machine waits for, and since when.
+struct State {
+    /// By Machine: start of the current wait, and its obstacles.
     waiting: BTreeMap<String, (Timestamp, BTreeSet<String>)>,
-    /// What was waited for: how long in all, and by whom.
+    /// By obstacle: total wait, and the Machines that waited.
     waited: BTreeMap<String, (SignedDuration, BTreeSet<String>)>,
-    /// The last reason of each machine that did not end.
+    /// Last reason by object, for objects that did not finish.
     reasons: BTreeMap<String, String>,
 }
 
-impl HoldUps {
+impl Delays {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, inside: Arc::default() }
+        Self { clock, state: Arc::default() }
     }
 
-    /// What was waited for, the longest first.
+    /// Returns the obstacles, longest total wait first: name, duration, number of Machines.
     pub(crate) fn waited(&self) -> Vec<(String, SignedDuration, usize)> {
-        let inside = self.inside.lock();
+        let state = self.state.lock();
         let mut all: Vec<_> =
-            inside.waited.iter().map(|(what, (time, who))| (what.clone(), *time, who.len())).collect();
+            state.waited.iter().map(|(what, (time, machines))| (what.clone(), *time, machines.len())).collect();
         all.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
         all
     }
 
-    /// Why a machine, set or deployment stood where it did when it was last looked at.
+    /// Returns the reason of the last decision for a Machine, MachineSet or MachineDeployment.
     pub(crate) fn reason(&self, name: &str) -> Option<String> {
-        self.inside.lock().reasons.get(name).cloned()
+        self.state.lock().reasons.get(name).cloned()
     }
 
-    fn note(&self, name: &str, because: &str) {
+    fn record(&self, name: &str, because: &str) {
         let now = self.clock.now();
-        let mut inside = self.inside.lock();
-        if let Some((since, what)) = inside.waiting.remove(name) {
+        let mut state = self.state.lock();
+        if let Some((since, what)) = state.waiting.remove(name) {
             for one in what {
-                let (time, who) = inside.waited.entry(one).or_default();
+                let (time, machines) = state.waited.entry(one).or_default();
                 *time = time.saturating_add(now.duration_since(since));
-                who.insert(name.to_owned());
+                machines.insert(name.to_owned());
             }
         }
         let what = obstacles(because);
         if !what.is_empty() {
-            inside.waiting.insert(name.to_owned(), (now, what));
+            state.waiting.insert(name.to_owned(), (now, what));
         }
-        inside.reasons.insert(name.to_owned(), because.to_owned());
+        state.reasons.insert(name.to_owned(), because.to_owned());
     }
 }
 
-impl Listen for HoldUps {
+impl Listen for Delays {
     fn decided(&self, decision: &Decision) {
         if decision.about == Subject::Machine {
-            self.note(&decision.key.name, &decision.because);
+            self.record(&decision.key.name, &decision.because);
         } else {
-            self.inside.lock().reasons.insert(decision.key.name.to_string(), decision.because.clone());
+            self.state.lock().reasons.insert(decision.key.name.to_string(), decision.because.clone());
         }
     }
 
     fn deleted(&self, machine: &Key) {
-        self.note(&machine.name, "");
-        self.inside.lock().reasons.remove(&*machine.name);
+        self.record(&machine.name, "");
+        self.state.lock().reasons.remove(&*machine.name);
     }
 }
 
-/// The budgets and volumes that a drain says it waits for.
+/// Returns the PodDisruptionBudgets and volumes named in a drain reason.
 fn obstacles(because: &str) -> BTreeSet<String> {
-    let Some((_, said)) = because.split_once(" left. ") else { return BTreeSet::new() };
-    let obstacles = said.split("; ").filter_map(|part| part.split_once(": ")).map(|(_, obstacle)| obstacle);
+    let Some((_, reasons)) = because.split_once(" left. ") else { return BTreeSet::new() };
+    let obstacles = reasons.split("; ").filter_map(|part| part.split_once(": ")).map(|(_, obstacle)| obstacle);
     obstacles
         .filter_map(|obstacle| {
             let obstacle = obstacle.strip_prefix("waiting for ").unwrap_or(obstacle);
@@ -107,7 +107,7 @@ mod tests {
     use planner::drain::{Blocker, Obstacle, progress};
     use rstest::rstest;
 
-    fn told(obstacle: Obstacle) -> Vec<String> {
+    fn obstacles_of(obstacle: Obstacle) -> Vec<String> {
         obstacles(&progress(&[Blocker { obstacle, pod: "apps/db-0".into() }])).into_iter().collect()
     }
 
@@ -118,24 +118,24 @@ mod tests {
     #[case(Obstacle::Detaching(vec!["pv-1".into(), "pv-2".into()]), &["volume pv-1, pv-2"])]
     #[case(Obstacle::StuckVolumes(vec!["pv-1".into()]), &["volume pv-1"])]
     #[case(Obstacle::Terminating, &[])]
-    fn what_a_drain_waits_for_is_read_from_its_reason(#[case] obstacle: Obstacle, #[case] expected: &[&str]) {
-        assert_eq!(told(obstacle), expected);
+    fn obstacles_are_read_from_the_reason_of_a_drain(#[case] obstacle: Obstacle, #[case] expected: &[&str]) {
+        assert_eq!(obstacles_of(obstacle), expected);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_wait_lasts_until_the_next_decision_about_the_machine() {
-        let hold_ups = HoldUps::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
+    async fn wait_lasts_until_the_next_decision_for_the_machine() {
+        let delays = Delays::new(Clock::starting_at("2026-01-01T00:00:00Z".parse().unwrap()));
         let budget = progress(&[Blocker {
             obstacle: Obstacle::Budget { budget: "a/b".into(), needed: 1, healthy: 1 },
             pod: "a/p".into(),
         }]);
         for machine in ["m", "n"] {
-            hold_ups.note(machine, &budget);
+            delays.record(machine, &budget);
             tokio::time::sleep(std::time::Duration::from_secs(30)).await;
-            hold_ups.note(machine, "something else");
+            delays.record(machine, "something else");
             tokio::time::sleep(std::time::Duration::from_secs(30)).await;
         }
         let expected = [("PodDisruptionBudget a/b".to_owned(), SignedDuration::from_secs(60), 2)];
-        assert_eq!(hold_ups.waited(), expected);
+        assert_eq!(delays.waited(), expected);
     }
 }

@@ -1,28 +1,27 @@
-//! When the requests of an account leave.
+//! Delays the requests of an account.
 //!
-//! [`Pressure`] decides, and is data. Here is what surrounds it: the clock that it is asked with, the wait for a turn, and the report
-//! of each change to whoever keeps the metrics.
+//! [`Pressure`] decides as pure data. This module adds the clock, the delay and the metrics.
 
 use driver::{Call, CloudPressure, DriverError};
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::pressure::{Held, Place, Pressure};
+use crate::pressure::{Blocked, ClassInZone, Pressure};
 
-/// What a driver has learned of its accounts and zones, and when it began. None of it is missed after a restart.
-pub struct Turns {
+/// Rate limits and blocked zones of a driver, with the start of its clock. They are learned again after a restart.
+pub struct RateLimiter {
     pressure: Mutex<Pressure>,
     begun: Instant,
 }
 
-impl Default for Turns {
+impl Default for RateLimiter {
     fn default() -> Self {
         Self { pressure: Mutex::default(), begun: Instant::now() }
     }
 }
 
-impl Turns {
-    /// Waits until a request of this account may leave, within the limits of the call.
+impl RateLimiter {
+    /// Waits until a request of this account may be sent, within the limits of the call.
     pub async fn wait(&self, call: &Call, account: &str) -> Result<(), DriverError> {
         let turn = self.pressure.lock().admit(account, self.begun.elapsed());
         call.bound(async {
@@ -32,7 +31,7 @@ impl Turns {
         .await
     }
 
-    /// The account asks too often: the answer is the rate that it has from now on.
+    /// Lowers the rate of the account and returns the new rate.
     pub fn throttled(&self, call: &Call, account: &str) -> f64 {
         let mut pressure = self.pressure.lock();
         pressure.throttled(account, self.begun.elapsed());
@@ -41,7 +40,7 @@ impl Turns {
         rate.unwrap_or_default()
     }
 
-    /// The account was answered, and may ask a little more often if it was throttled before.
+    /// Raises the rate of the account if it was throttled before.
     pub fn answered(&self, call: &Call, account: &str) {
         let mut pressure = self.pressure.lock();
         if pressure.rate(account).is_some() {
@@ -50,19 +49,19 @@ impl Turns {
         }
     }
 
-    /// Whether creates of this class are held back in this zone, and why.
-    pub fn held(&self, place: &Place) -> Option<Held> {
-        self.pressure.lock().held(place, self.begun.elapsed()).cloned()
+    /// Returns the block of this class in this zone, if there is one.
+    pub fn blocked(&self, place: &ClassInZone) -> Option<Blocked> {
+        self.pressure.lock().blocked(place, self.begun.elapsed()).cloned()
     }
 
-    /// The zone had no room for a VM of this class.
-    pub fn refused(&self, call: &Call, place: Place, reason: &str) {
+    /// Blocks the class in a zone without capacity.
+    pub fn block(&self, call: &Call, place: ClassInZone, reason: &str) {
         call.report_pressure(&CloudPressure::NoCapacity(place.zone.clone()));
-        self.pressure.lock().refused(place, reason, self.begun.elapsed());
+        self.pressure.lock().block(place, reason, self.begun.elapsed());
     }
 
-    /// A VM of this class was made in this zone.
-    pub fn made(&self, place: &Place) {
-        self.pressure.lock().made(place);
+    /// Unblocks the class after a VM was created in the zone.
+    pub fn unblock(&self, place: &ClassInZone) {
+        self.pressure.lock().unblock(place);
     }
 }

@@ -27,7 +27,7 @@ fn vanished_objects_are_forgotten_after_a_restore() {
     let mut suspected = vanishing();
     assert!(suspected.forgotten_before().is_empty(), "no restore is suspected yet");
     suspected.suspect();
-    assert_eq!(said(suspected.forgotten_before()), ["a Forgotten 90", "b Forgotten 95"]);
+    assert_eq!(texts(suspected.forgotten_before()), ["a Forgotten 90", "b Forgotten 95"]);
     let mut later = vanishing();
     later.passed(&Version::new("130"));
     later.suspect();

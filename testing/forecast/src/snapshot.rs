@@ -1,77 +1,78 @@
-//! What is read of a cluster: lists, and nothing else.
+//! Reads the objects of a cluster. Only lists are requested.
 
 use http::Request;
 use kube::Client;
 use runtime::client::{ApiError, ErrorClass};
 use serde_json::{Value, json};
 
-/// Objects of a cluster, as JSON, each with its kind.
+/// Objects of a cluster as JSON, with `apiVersion` and `kind`.
 #[derive(Clone, Debug, Default)]
-pub struct Seen {
+pub struct Snapshot {
     /// The namespace of the machines.
     pub namespace: String,
-    /// All of them.
+    /// Objects of all kinds.
     pub objects: Vec<Value>,
-    /// What could not be read, a sentence each: the answer goes without it.
+    /// Kinds that could not be read, one sentence each. The result does without them.
     pub not_read: Vec<String>,
 }
 
-/// A list that the answer cannot go without.
+/// A required list failed.
 #[derive(Debug)]
 pub struct ReadError {
-    /// What was to be listed.
+    /// The resource.
     pub resource: &'static str,
-    /// What the API server said.
+    /// The error.
     pub why: kube::Error,
 }
 
-/// Which cluster a kind is read from.
+/// Cluster of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Location {
     /// The namespace of the machines.
     Control,
-    /// The whole cluster that nodes join.
+    /// The target cluster, all namespaces.
     Target,
 }
 
-const KINDS: [(Place, &str, &str, &str); 12] = [
-    (Place::Control, "machine.sapcloud.io/v1alpha1", "MachineDeployment", "machinedeployments"),
-    (Place::Control, "machine.sapcloud.io/v1alpha1", "MachineSet", "machinesets"),
-    (Place::Control, "machine.sapcloud.io/v1alpha1", "Machine", "machines"),
-    (Place::Control, "machine.sapcloud.io/v1alpha1", "MachineClass", "machineclasses"),
-    (Place::Target, "v1", "Node", "nodes"),
-    (Place::Target, "v1", "Pod", "pods"),
-    (Place::Target, "policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
-    (Place::Target, "apps/v1", "ReplicaSet", "replicasets"),
-    (Place::Target, "apps/v1", "StatefulSet", "statefulsets"),
-    (Place::Target, "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
-    (Place::Target, "v1", "PersistentVolume", "persistentvolumes"),
-    (Place::Target, "storage.k8s.io/v1", "VolumeAttachment", "volumeattachments"),
+const KINDS: [(Location, &str, &str, &str); 12] = [
+    (Location::Control, "machine.sapcloud.io/v1alpha1", "MachineDeployment", "machinedeployments"),
+    (Location::Control, "machine.sapcloud.io/v1alpha1", "MachineSet", "machinesets"),
+    (Location::Control, "machine.sapcloud.io/v1alpha1", "Machine", "machines"),
+    (Location::Control, "machine.sapcloud.io/v1alpha1", "MachineClass", "machineclasses"),
+    (Location::Target, "v1", "Node", "nodes"),
+    (Location::Target, "v1", "Pod", "pods"),
+    (Location::Target, "policy/v1", "PodDisruptionBudget", "poddisruptionbudgets"),
+    (Location::Target, "apps/v1", "ReplicaSet", "replicasets"),
+    (Location::Target, "apps/v1", "StatefulSet", "statefulsets"),
+    (Location::Target, "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
+    (Location::Target, "v1", "PersistentVolume", "persistentvolumes"),
+    (Location::Target, "storage.k8s.io/v1", "VolumeAttachment", "volumeattachments"),
 ];
 
-/// How many objects are asked for at a time.
+/// Number of objects per page of a list.
 const PAGE: usize = 500;
 
-/// Reads everything that a forecast looks at. What may not be listed of the cluster that nodes join is left out and named.
-pub async fn read(control: &Client, target: Option<&Client>, namespace: &str) -> Result<Seen, ReadError> {
-    let mut seen = Seen { namespace: namespace.to_owned(), ..Seen::default() };
-    for (place, api_version, kind, plural) in KINDS {
-        let (client, within) = match (place, target) {
-            (Place::Control, _) => (control, format!("/namespaces/{namespace}")),
-            (Place::Target, Some(target)) => (target, String::new()),
-            (Place::Target, None) => continue,
+/// Lists all kinds. A list that is forbidden in the target cluster is skipped and reported.
+pub async fn read(control: &Client, target: Option<&Client>, namespace: &str) -> Result<Snapshot, ReadError> {
+    let mut snapshot = Snapshot { namespace: namespace.to_owned(), ..Snapshot::default() };
+    for (location, api_version, kind, plural) in KINDS {
+        let (client, within) = match (location, target) {
+            (Location::Control, _) => (control, format!("/namespaces/{namespace}")),
+            (Location::Target, Some(target)) => (target, String::new()),
+            (Location::Target, None) => continue,
         };
         let root = if api_version.contains('/') { "apis" } else { "api" };
         match list(client, &format!("/{root}/{api_version}{within}/{plural}")).await {
-            Ok(items) => seen.objects.extend(items.into_iter().map(|item| of_kind(item, api_version, kind))),
-            Err(why) if place == Place::Target && ApiError::of(&why).class == ErrorClass::Forbidden => {
-                seen.not_read
-                    .push(format!("you may not list {plural} in the whole cluster, so there are none in the copy"));
+            Ok(items) => snapshot.objects.extend(items.into_iter().map(|item| of_kind(item, api_version, kind))),
+            Err(why) if location == Location::Target && ApiError::of(&why).class == ErrorClass::Forbidden => {
+                snapshot
+                    .not_read
+                    .push(format!("missing permission to list {plural} in the target cluster; the copy contains none"));
             }
             Err(why) => return Err(ReadError { resource: plural, why }),
         }
     }
-    Ok(seen)
+    Ok(snapshot)
 }
 
 async fn list(client: &Client, path: &str) -> kube::Result<Vec<Value>> {
@@ -90,7 +91,7 @@ async fn list(client: &Client, path: &str) -> kube::Result<Vec<Value>> {
     }
 }
 
-/// Items of a list do not say what they are.
+/// Adds `apiVersion` and `kind`, which items of a list do not have.
 fn of_kind(mut item: Value, api_version: &str, kind: &str) -> Value {
     if let Some(fields) = item.as_object_mut() {
         fields.insert("apiVersion".to_owned(), json!(api_version));
@@ -102,13 +103,13 @@ fn of_kind(mut item: Value, api_version: &str, kind: &str) -> Value {
     item
 }
 
-impl Seen {
-    /// The objects of a kind.
+impl Snapshot {
+    /// Returns the objects of a kind.
     pub(crate) fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Value> {
         self.objects.iter().filter(move |object| text(object, "/kind") == kind)
     }
 
-    /// The node of a machine: the one that its label names.
+    /// Returns the Node that the label `node` of a Machine names.
     pub(crate) fn node_of(&self, machine: &Value) -> Option<&Value> {
         let name = machine.pointer("/metadata/labels/node").and_then(Value::as_str)?;
         self.of("Node").find(|node| name_of(node) == name)

@@ -1,8 +1,9 @@
-//! Objects as the copy needs them.
+//! Adapts objects for the copy.
 //!
-//! Classes are of the virtual cloud, with the times that were seen and nodes as the class has them; Secrets are made up, because none is read. Each machine that has
-//! a VM gets one there, and its node is called as the machine is: that is how this cloud names them. Nodes of nobody take no more pods, because no
-//! kubelet would start them; the pods that they have stay, and count for their budgets.
+//! MachineClasses get the virtual cloud as provider, with the measured times and the properties of their Nodes. Secrets
+//! are placeholders, because no Secret is read. Each Machine with a VM gets a VM in the virtual cloud, and its Node
+//! gets the name of the Machine, as in this cloud. Nodes without a Machine are cordoned, because no kubelet runs on
+//! them in the copy. Their pods stay and count for PodDisruptionBudgets.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,20 +11,24 @@ use std::time::Duration;
 use driver_virtual::{CSI_DRIVER, Join, PROVIDER, Spec, Taint, node_life::ATTACHER_FINALIZER};
 use serde_json::{Map, Value, json};
 
-use crate::seen::{Seen, name_of, namespace_of, text};
+use crate::snapshot::{Snapshot, name_of, namespace_of, text};
 use crate::times::Times;
 
-/// The names of nodes in the copy, by the names that they have: the machines'.
-pub(crate) fn node_names(seen: &Seen) -> BTreeMap<String, String> {
-    let named = seen.of("Machine").filter_map(|machine| Some((name_of(seen.node_of(machine)?), name_of(machine))));
+/// Maps the names of Nodes to the names in the copy: those of their Machines.
+pub(crate) fn node_names(snapshot: &Snapshot) -> BTreeMap<String, String> {
+    let named =
+        snapshot.of("Machine").filter_map(|machine| Some((name_of(snapshot.node_of(machine)?), name_of(machine))));
     named.map(|(node, machine)| (node.to_owned(), machine.to_owned())).collect()
 }
 
-/// What the VM of a new machine of a class looks like: as the nodes of the class do, else as any.
-pub(crate) fn spec_of(seen: &Seen, class: &str, times: &Times) -> Spec {
+/// Returns the spec of the VM of a new Machine: like a Node of the same MachineClass, else like any Node.
+pub(crate) fn spec_of(snapshot: &Snapshot, class: &str, times: &Times) -> Spec {
     let of_class = |machine: &&Value| text(machine, "/spec/class/name") == class;
-    let sample =
-        seen.of("Machine").filter(of_class).chain(seen.of("Machine")).find_map(|machine| seen.node_of(machine));
+    let sample = snapshot
+        .of("Machine")
+        .filter(of_class)
+        .chain(snapshot.of("Machine"))
+        .find_map(|machine| snapshot.node_of(machine));
     let mut spec = sample.map(like).unwrap_or_default();
     let boot = times.boot_of(class).takes;
     (spec.boot_latency, spec.join) = (boot, Join::After(Duration::ZERO));
@@ -31,7 +36,7 @@ pub(crate) fn spec_of(seen: &Seen, class: &str, times: &Times) -> Spec {
     spec
 }
 
-/// The VM of a node that is there already.
+/// Returns the spec of the VM of an existing Node.
 pub(crate) fn spec_of_node(node: &Value, times: &Times) -> Spec {
     Spec { boot_latency: Duration::ZERO, delete_latency: times.delete.takes, ..like(node) }
 }
@@ -46,13 +51,13 @@ fn like(node: &Value) -> Spec {
             .collect()
     };
     let mut labels = strings("/metadata/labels");
-    let mut taken = |key: &str| labels.remove(key);
+    let mut take = |key: &str| labels.remove(key);
     let fallback = Spec::default();
-    let region = taken("topology.kubernetes.io/region").unwrap_or(fallback.region);
-    let zone = taken("topology.kubernetes.io/zone").unwrap_or(fallback.zone);
-    let instance_type = taken("node.kubernetes.io/instance-type").unwrap_or(fallback.instance_type);
-    for own in ["kubernetes.io/hostname", "node.gardener.cloud/machine-name"] {
-        taken(own);
+    let region = take("topology.kubernetes.io/region").unwrap_or(fallback.region);
+    let zone = take("topology.kubernetes.io/zone").unwrap_or(fallback.zone);
+    let instance_type = take("node.kubernetes.io/instance-type").unwrap_or(fallback.instance_type);
+    for key in ["kubernetes.io/hostname", "node.gardener.cloud/machine-name"] {
+        take(key);
     }
     let capacity = Some(strings("/status/allocatable")).filter(|found| !found.is_empty());
     Spec {
@@ -66,11 +71,11 @@ fn like(node: &Value) -> Spec {
     }
 }
 
-/// Those that a node registers with; what controllers put there comes and goes.
+/// Returns the taints that a Node registers with. Taints set by controllers are skipped.
 fn taints(node: &Value) -> Vec<Taint> {
     let all = node.pointer("/spec/taints").and_then(Value::as_array).into_iter().flatten();
-    let lasting = all.filter(|taint| !text(taint, "/key").starts_with("node.kubernetes.io/"));
-    lasting
+    let permanent = all.filter(|taint| !text(taint, "/key").starts_with("node.kubernetes.io/"));
+    permanent
         .filter(|taint| text(taint, "/key") != "ToBeDeletedByClusterAutoscaler")
         .filter_map(|taint| serde_json::from_value(without(taint, &["timeAdded"])).ok())
         .collect()
@@ -78,13 +83,13 @@ fn taints(node: &Value) -> Vec<Taint> {
 
 fn without(value: &Value, fields: &[&str]) -> Value {
     let mut value = value.clone();
-    if let Some(inside) = value.as_object_mut() {
-        inside.retain(|key, _| !fields.contains(&key.as_str()));
+    if let Some(object) = value.as_object_mut() {
+        object.retain(|key, _| !fields.contains(&key.as_str()));
     }
     value
 }
 
-/// A class of the virtual cloud in place of this one.
+/// Returns the MachineClass with the virtual cloud as provider.
 pub(crate) fn class(object: &Value, spec: &Spec) -> Value {
     let mut class = object.clone();
     let seconds = |duration: Duration| format!("{}ms", duration.as_millis());
@@ -108,22 +113,23 @@ pub(crate) fn class(object: &Value, spec: &Spec) -> Value {
     class
 }
 
-/// Secrets in place of those that a class names.
+/// Returns placeholders for the Secrets of a MachineClass.
 pub(crate) fn secrets(class: &Value, namespace: &str) -> Vec<Value> {
     let named = ["/secretRef", "/credentialsSecretRef"].into_iter().filter_map(|path| class.pointer(path));
     named
         .map(|reference| {
-            let place = Some(text(reference, "/namespace")).filter(|place| !place.is_empty()).unwrap_or(namespace);
+            let namespace =
+                Some(text(reference, "/namespace")).filter(|namespace| !namespace.is_empty()).unwrap_or(namespace);
             json!({
                 "apiVersion": "v1", "kind": "Secret",
-                "metadata": { "name": text(reference, "/name"), "namespace": place },
-                "stringData": { "userData": "made up" },
+                "metadata": { "name": text(reference, "/name"), "namespace": namespace },
+                "stringData": { "userData": "placeholder" },
             })
         })
         .collect()
 }
 
-/// Everything else, with nodes under their new names. `vm` is what the copy's cloud calls the VM of a machine.
+/// Returns a copy of any other object with Nodes renamed. `vm` returns the provider ID of a Machine in the copy.
 pub(crate) fn object(object: &Value, nodes: &BTreeMap<String, String>, vm: impl Fn(&str) -> Option<String>) -> Value {
     let mut copy = object.clone();
     let renamed = |name: &str| nodes.get(name).cloned();
@@ -153,7 +159,7 @@ pub(crate) fn object(object: &Value, nodes: &BTreeMap<String, String>, vm: impl 
         }
         "ReplicaSet" | "StatefulSet" => {
             if let Some(template) = copy.pointer_mut("/spec/template/spec").and_then(Value::as_object_mut) {
-                // What these name is not in the copy.
+                // The copy does not contain these objects.
                 template.retain(|key, _| {
                     !["priorityClassName", "serviceAccountName", "serviceAccount"].contains(&key.as_str())
                 });
@@ -174,22 +180,22 @@ pub(crate) fn object(object: &Value, nodes: &BTreeMap<String, String>, vm: impl 
     copy
 }
 
-/// Sets a field, with the objects around it.
+/// Sets a field and creates its parent objects.
 fn set(object: &mut Value, path: &[&str], value: Value) {
     let Some((last, parents)) = path.split_last() else { return };
-    let mut place = object;
+    let mut parent_fields = object;
     for parent in parents {
-        let Some(fields) = place.as_object_mut() else { return };
-        place = fields.entry(*parent).or_insert_with(|| Value::Object(Map::new()));
+        let Some(fields) = parent_fields.as_object_mut() else { return };
+        parent_fields = fields.entry(*parent).or_insert_with(|| Value::Object(Map::new()));
     }
-    if let Some(fields) = place.as_object_mut() {
+    if let Some(fields) = parent_fields.as_object_mut() {
         fields.insert((*last).to_owned(), value);
     }
 }
 
-/// The namespaces that the copy needs beside those of every server.
-pub(crate) fn namespaces(seen: &Seen) -> Vec<Value> {
-    let mut names: Vec<&str> = seen.objects.iter().map(namespace_of).chain([seen.namespace.as_str()]).collect();
+/// Returns the Namespaces of the objects, as objects to create.
+pub(crate) fn namespaces(snapshot: &Snapshot) -> Vec<Value> {
+    let mut names: Vec<&str> = snapshot.objects.iter().map(namespace_of).chain([snapshot.namespace.as_str()]).collect();
     names.sort_unstable();
     names.dedup();
     let missing = names.into_iter().filter(|name| !name.is_empty());

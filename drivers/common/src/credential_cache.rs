@@ -1,7 +1,7 @@
-//! What expires and is fetched again: keys of a role, tokens.
+//! Caches values that expire: keys of a role, tokens.
 //!
-//! It is kept until a margin before its end and fetched again then, by one call while the others wait. If a fetch fails while the old one is
-//! still good, the old one is used.
+//! A value is renewed a margin before it expires, by one call while the others wait. If the renewal fails while the old
+//! value is valid, the old value is used.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,33 +11,33 @@ use driver::{Call, DriverError};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-/// More than that in one process are none that anybody waits for.
+/// Maximum number of cached values.
 const MOST: usize = 1000;
 
-/// Something, and when it ends.
+/// A value and its expiration time.
 #[derive(Clone, Debug)]
 pub struct Temporary<T> {
-    /// What expires.
+    /// The value.
     pub value: T,
-    /// When.
+    /// The expiration time.
     pub expires: Timestamp,
 }
 
 type Slot<T> = Arc<tokio::sync::Mutex<Option<Temporary<T>>>>;
 
-/// What is at hand, by name.
-pub struct Renewed<T> {
+/// Cached values by name.
+pub struct CredentialCache<T> {
     slots: Mutex<BTreeMap<String, Slot<T>>>,
     margin: Duration,
 }
 
-impl<T: Clone> Renewed<T> {
-    /// Nothing yet. What ends within `margin` is fetched again.
+impl<T: Clone> CredentialCache<T> {
+    /// Creates an empty cache. A value that expires within `margin` is renewed.
     pub fn new(margin: Duration) -> Self {
         Self { slots: Mutex::default(), margin }
     }
 
-    /// What is kept under this name, fetched again if it is about to end.
+    /// Returns the value with this name, renewed if it is about to expire.
     pub async fn get(
         &self,
         call: &Call,
@@ -48,7 +48,8 @@ impl<T: Clone> Renewed<T> {
         self.get_unless(call, now, name, |_| false, fetch).await
     }
 
-    /// The same, but not what is known to be of no more use before its end. Of many who found that out together, one fetches another.
+    /// Like [`Self::get`], but also renews a value for which `stale` returns true. Of several concurrent calls one
+    /// renews it.
     pub async fn get_unless(
         &self,
         call: &Call,
@@ -73,14 +74,14 @@ impl<T: Clone> Renewed<T> {
                 Ok(value)
             }
             (Err(error), Some(old)) if old.expires > now => {
-                tracing::warn!(code = %error.code(), message = error.message(), expires = %old.expires, "failed to renew credentials; the old ones are used until they expire");
+                tracing::warn!(code = %error.code(), message = error.message(), expires = %old.expires, "failed to renew credentials; using the old ones until they expire");
                 Ok(old.value.clone())
             }
             (Err(error), _) => Err(error),
         }
     }
 
-    /// Forgets what is kept under this name: whatever was wrong with it, the next call fetches another.
+    /// Drops the value with this name. The next call fetches a new one.
     pub fn forget(&self, name: &str) {
         self.slots.lock().remove(name);
     }
@@ -105,9 +106,9 @@ mod tests {
 
     /// Shows OST-5.
     #[tokio::test(start_paused = true)]
-    async fn what_is_kept_is_fetched_again_before_its_end_and_when_it_is_known_to_be_stale() {
+    async fn value_is_renewed_before_expiry_and_when_stale() {
         let (kept, call, now) =
-            (Renewed::new(Duration::from_secs(10)), Call::default(), Timestamp::from_second(100).unwrap());
+            (CredentialCache::new(Duration::from_secs(10)), Call::default(), Timestamp::from_second(100).unwrap());
         assert_eq!(kept.get(&call, now, "a", async { Ok(until("one", 200)) }).await.unwrap(), "one");
         assert_eq!(kept.get(&call, now, "a", async { Ok(until("two", 200)) }).await.unwrap(), "one");
         assert_eq!(
@@ -123,9 +124,9 @@ mod tests {
 
     /// Shows OST-5.
     #[tokio::test(start_paused = true)]
-    async fn a_fetch_that_fails_leaves_the_old_one_unless_it_is_stale() {
+    async fn failed_renewal_keeps_the_old_value_unless_it_is_stale() {
         let (kept, call, now) =
-            (Renewed::new(Duration::from_secs(10)), Call::default(), Timestamp::from_second(100).unwrap());
+            (CredentialCache::new(Duration::from_secs(10)), Call::default(), Timestamp::from_second(100).unwrap());
         kept.get(&call, now, "a", async { Ok(until("one", 105)) }).await.unwrap();
         let down = || async { Err(DriverError::new(Code::Unavailable, "down")) };
         assert_eq!(kept.get(&call, now, "a", down()).await.unwrap(), "one");
