@@ -81,17 +81,17 @@ pub fn of(snapshot: &Snapshot, kind: Explained, name: &str) -> Result<Explanatio
     match kind {
         Explained::Machine => match snapshot.machines.look_up(name) {
             Presence::Present(machine) => Ok(of_machine(snapshot, machine)),
-            Presence::Undecodable(_) => Ok(unreadable(snapshot, kind, &snapshot.machines.unreadable, name)),
+            Presence::Undecodable(()) => Ok(unreadable(snapshot, kind, &snapshot.machines.unreadable, name)),
             Presence::Absent => Err(missing()),
         },
         Explained::MachineSet => match snapshot.sets.look_up(name) {
             Presence::Present(set) => Ok(of_set(snapshot, set)),
-            Presence::Undecodable(_) => Ok(unreadable(snapshot, kind, &snapshot.sets.unreadable, name)),
+            Presence::Undecodable(()) => Ok(unreadable(snapshot, kind, &snapshot.sets.unreadable, name)),
             Presence::Absent => Err(missing()),
         },
         Explained::MachineDeployment => match snapshot.deployments.look_up(name) {
             Presence::Present(deployment) => Ok(of_deployment(snapshot, deployment)),
-            Presence::Undecodable(_) => Ok(unreadable(snapshot, kind, &snapshot.deployments.unreadable, name)),
+            Presence::Undecodable(()) => Ok(unreadable(snapshot, kind, &snapshot.deployments.unreadable, name)),
             Presence::Absent => Err(missing()),
         },
     }
@@ -150,7 +150,7 @@ fn of_machine(snapshot: &Snapshot, seen: &Arc<Machine>) -> Explanation {
     let class = &seen.spec.class.name;
     facts.push(match snapshot.classes.look_up(class) {
         Presence::Present(_) => format!("class: {class}"),
-        Presence::Undecodable(_) => format!("class: {class} (cannot be decoded)"),
+        Presence::Undecodable(()) => format!("class: {class} (cannot be decoded)"),
         Presence::Absent if snapshot.classes.refused.is_some() => format!("class: {class} (unknown)"),
         Presence::Absent => format!("class: {class} (does not exist)"),
     });

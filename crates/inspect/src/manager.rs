@@ -96,7 +96,7 @@ pub(crate) fn deployment(snapshot: &Snapshot, deployment: &Arc<MachineDeployment
         .map(|name| {
             let found = match snapshot.machines.look_up(&name) {
                 Presence::Present(machine) => Named::Found(machine),
-                Presence::Undecodable(_) => Named::Undecodable,
+                Presence::Undecodable(()) => Named::Undecodable,
                 // The list came from the API server, so an absent Machine does not exist.
                 Presence::Absent => Named::NotFound,
             };

@@ -271,7 +271,7 @@ fn node_leaf(snapshot: &Snapshot, seen: &Machine) -> Option<NodeLeaf> {
                 _ => "not ready",
             },
         },
-        Presence::Undecodable(_) => NodeLeaf { name: named?, state: "cannot be decoded" },
+        Presence::Undecodable(()) => NodeLeaf { name: named?, state: "cannot be decoded" },
         Presence::Absent if refused => NodeLeaf { name: named?, state: "unknown" },
         Presence::Absent => NodeLeaf { name: named?, state: "not registered" },
     })

@@ -94,7 +94,10 @@ impl fmt::Display for Lack {
             Self::Memory { asked, free, budget } => {
                 let mib = |bytes: &u64| bytes >> 20;
                 let (asked, free, budget) = (mib(asked), mib(free), mib(budget));
-                write!(f, "the machine requests {asked}Mi of memory, but only {free}Mi of the host's {budget}Mi are free")
+                write!(
+                    f,
+                    "the machine requests {asked}Mi of memory, but only {free}Mi of the host's {budget}Mi are free"
+                )
             }
         }
     }

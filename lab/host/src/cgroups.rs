@@ -4,7 +4,6 @@
 //! have controllers must not contain processes. So the processes of a machine first join its cgroup, which becomes the
 //! root of its cgroup namespace, and then a child named `init`. The kubelet can then delegate the controllers. Before a
 //! machine is started again, this is undone.
-//! `init`; the kubelet finds the cgroup above free and hands its controllers on. Before a machine starts again that is undone.
 
 use std::fs;
 use std::io;

@@ -73,7 +73,9 @@ impl<'a> Machine<'a> {
             tracing::debug!(machine = self.name, ?step, "creating machine");
             self.carry_out(step, Some(wanted)).await?;
         }
-        self.files.read_record()?.ok_or_else(|| DriverError::new(Code::Aborted, "the record of the machine was removed concurrently"))
+        self.files
+            .read_record()?
+            .ok_or_else(|| DriverError::new(Code::Aborted, "the record of the machine was removed concurrently"))
     }
 
     /// Continues from the current state until nothing is left.
@@ -126,14 +128,17 @@ impl<'a> Machine<'a> {
     async fn reserve(&self, wanted: &Wanted<'_>) -> Result<(), DriverError> {
         let Wanted { spec, uid, user_data } = wanted;
         if !spec.root_image.join("bin/sh").exists() {
-            let message =
-                format!("providerSpec.rootImage: {} is not a root image, because it has no bin/sh", spec.root_image.display());
+            let message = format!(
+                "providerSpec.rootImage: {} is not a root image, because it has no bin/sh",
+                spec.root_image.display()
+            );
             return Err(DriverError::new(Code::FailedPrecondition, message));
         }
         if !link::has_bridge(&self.lock, &spec.bridge).await? {
             let bridge = &spec.bridge;
-            let message =
-                format!("providerSpec.bridge: the host has no bridge {bridge}. Create it: ip link add {bridge} type bridge");
+            let message = format!(
+                "providerSpec.bridge: the host has no bridge {bridge}. Create it: ip link add {bridge} type bridge"
+            );
             return Err(DriverError::new(Code::FailedPrecondition, message));
         }
         let record = reserve(spec, uid, &self.scope.others(self.name)?, of_this_host())?;
@@ -145,7 +150,11 @@ impl<'a> Machine<'a> {
         // The permissions of the upper directory apply to the root of the overlay, which all users in the machine must
         // be able to traverse.
         let upper = home.join("upper");
-        HostError::on(&upper, "set the permissions of", fs::set_permissions(&upper, fs::Permissions::from_mode(0o755)))?;
+        HostError::on(
+            &upper,
+            "set the permissions of",
+            fs::set_permissions(&upper, fs::Permissions::from_mode(0o755)),
+        )?;
         HostError::on(&self.files.user_data(), "write", write(&self.files.user_data(), user_data))?;
         HostError::on(&self.files.record(), "write", write_json(&self.files.record(), &record))?;
         Ok(())
@@ -219,7 +228,11 @@ impl<'a> Machine<'a> {
         while self.running() != Running::Nothing {
             if begin.elapsed() > TIMEOUT {
                 let said = format!(": processes {:?} do not exit", self.cgroups.processes());
-                return Err(HostError::TimedOut { what: "the machine's processes have exited", timeout: TIMEOUT, said });
+                return Err(HostError::TimedOut {
+                    what: "the machine's processes have exited",
+                    timeout: TIMEOUT,
+                    said,
+                });
             }
             self.cgroups.kill(Path::new(PROC))?;
             sleep(POLL_INTERVAL).await;

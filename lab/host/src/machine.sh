@@ -1,11 +1,11 @@
-# A machine, from a shell on the host to its init. Each part ends by becoming the next; what they need is in the environment (MW_*).
+# Starts a machine, from a shell on the host to its init. Each part executes the next one; the parameters are in the environment (MW_*).
 #
-# join:  joins the machine's cgroups before anything else, so that whatever comes of this process is known to be the machine's. Standard
-#        input is the lock of the state directory: it is let go only now.
-# enter: has a cgroup namespace whose root is the machine's cgroup, and makes the others.
-# init:  is the first process of the machine. Makes its root, waits for its link and moves into the root, with pivot_root, because a
-#        process that only changed its root with chroot can be led out of it again.
-# boot:  is still the first process, now of a system that knows no other root. Runs the user data, then adopts and reaps.
+# join:  joins the machine's cgroups first, so that all processes started from here are found as the machine's. Standard
+#        input is the lock of the state directory: it is released here.
+# enter: has a cgroup namespace with the machine's cgroup as its root, and creates the other namespaces.
+# init:  is the first process of the machine. Mounts its root, waits for its link and moves into the root, with pivot_root, because a
+#        process that only changed its root with chroot can escape from it.
+# boot:  is still the first process, without access to another root. Runs the user data, then reaps orphaned processes.
 set -eu
 
 case $1 in
@@ -36,7 +36,7 @@ init)
   mount -t sysfs sysfs sys
   mount -t tmpfs -o mode=0755 run run
   mount -t tmpfs -o mode=1777 tmp tmp
-  # Version 1 has a hierarchy for each controller, each in a directory of its own; version 2 has one, in the same place.
+  # Version 1 has a hierarchy for each controller, each in a separate directory; version 2 has one.
   if [ "${MW_CGROUP_MOUNTS%%|*}" = cgroup ]; then mount -t tmpfs -o mode=0755 cgroup sys/fs/cgroup; fi
   for mount in $MW_CGROUP_MOUNTS; do
     type=${mount%%|*} rest=${mount#*|}
@@ -88,7 +88,7 @@ boot)
   export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root
   umount -l /.host
   rmdir /.host
-  # Volumes that a kubelet mounts have to show in containers.
+  # Mounts of the kubelet's volumes must propagate to containers.
   mount --make-rshared /
   /run/user-data </dev/null >/var/log/user-data.log 2>&1 &
   # From here on nothing is written to the host.

@@ -89,7 +89,8 @@ impl Driver for HostDriver {
             // An incomplete machine is not found, so that it is created again, but it is listed. A machine that has
             // exited still exists, like a VM that is powered off.
             let record = if was_made(&files) { files.read_record()? } else { None };
-            let record = record.ok_or_else(|| DriverError::not_found(format!("machine {name:?} does not exist on the host")))?;
+            let record =
+                record.ok_or_else(|| DriverError::not_found(format!("machine {name:?} does not exist on the host")))?;
             Ok(found(scope, name, &record))
         };
         call.measure("machine_get", call.bound(work)).await

@@ -111,7 +111,11 @@ fn prefix_length(object: &Object<'_>, addresses: Pool, faults: &mut Faults) -> u
         Ok(length) if (8..=addresses.prefix_length).contains(&length) => length,
         _ => {
             let most = addresses.prefix_length;
-            faults.invalid(object.path("prefixLength"), length, format!("must be from 8 to {most}, the prefix length of addresses"));
+            faults.invalid(
+                object.path("prefixLength"),
+                length,
+                format!("must be from 8 to {most}, the prefix length of addresses"),
+            );
             addresses.prefix_length
         }
     }

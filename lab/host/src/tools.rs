@@ -18,6 +18,7 @@ const NEEDED: [Needed; 8] = [
 /// Checks the privileges and programs that machines require.
 pub(crate) fn check(settings: &Settings) -> Result<(), DriverError> {
     let is_root = rustix::process::geteuid().is_root();
-    let lacks = (!is_root).then_some("the driver of provider \"host\" creates namespaces and mounts, which requires root");
+    let lacks =
+        (!is_root).then_some("the driver of provider \"host\" creates namespaces and mounts, which requires root");
     lab_host_common::tools::check(lacks, &NEEDED, |program| settings.has(program))
 }

@@ -28,10 +28,8 @@ const FIELD_MANAGER: &str = "machine-controller-manager-provider-local";
 /// Key of the Secret with the kubeconfig for the cluster of the pods.
 const KUBECONFIG: &str = "kubeconfig";
 
-const POLL: Poll = Poll {
-    pauses: Exponential::new(Duration::from_secs(5), Duration::from_secs(5)),
-    timeout: Duration::from_mins(10),
-};
+const POLL: Poll =
+    Poll { pauses: Exponential::new(Duration::from_secs(5), Duration::from_secs(5)), timeout: Duration::from_mins(10) };
 
 /// Clients for the clusters in which pods can be created.
 pub trait Clusters: Send + Sync + 'static {
@@ -198,8 +196,9 @@ impl Driver for LocalDriver {
                 || 0.0,
                 || async {
                     let left = pods.get_opt(&name).await;
-                    let left = left
-                        .map_err(|error| failed(Code::DeadlineExceeded, "check whether the machine's pod is deleted", error))?;
+                    let left = left.map_err(|error| {
+                        failed(Code::DeadlineExceeded, "check whether the machine's pod is deleted", error)
+                    })?;
                     Ok(left.is_none().then_some(()))
                 },
             )
@@ -207,8 +206,7 @@ impl Driver for LocalDriver {
         match waited {
             Waited::Done(()) => Ok(Deleted::default()),
             Waited::TimedOut => {
-                let message =
-                    format!("pod {name:?} still exists {} s after its deletion", POLL.timeout.as_secs());
+                let message = format!("pod {name:?} still exists {} s after its deletion", POLL.timeout.as_secs());
                 Err(DriverError::new(Code::DeadlineExceeded, message))
             }
         }
@@ -229,8 +227,10 @@ impl Driver for LocalDriver {
 
     async fn list(&self, call: &Call, request: &ClassRequest) -> Result<Owners, DriverError> {
         let spec = Spec::decode(&request.class, Faults::default())?;
-        let place =
-            ClassInZone { client: self.client(&request.secret)?, namespace: spec.namespace(None, &request.class).to_owned() };
+        let place = ClassInZone {
+            client: self.client(&request.secret)?,
+            namespace: spec.namespace(None, &request.class).to_owned(),
+        };
         let work = async {
             let pods = place.api::<Pod>().list(&ListParams::default().labels(names::SELECTOR)).await;
             let pods = pods.map_err(|error| failed(Code::Internal, "list the pods of machines", error))?;

@@ -1,5 +1,5 @@
-# The first process of the namespaces that a control plane and its machines live in. It stays, and reaps what machines leave.
-# Arguments: the first two numbers of the machines' network, those of the pods', and what to run.
+# The first process of the namespaces of a control plane and its machines. It keeps running and reaps orphaned processes.
+# Arguments: the first two numbers of the machines' network, those of the pods' network, and the program to run.
 set -eu
 machines=$1 pods=$2
 shift 2

@@ -1,4 +1,4 @@
-# Whether this host can have machines of provider `host`: a bridge, a cgroup of its own, an overlay. It runs in namespaces of all six kinds, and its
+# Checks whether this host supports machines of provider `host`: a bridge, a cgroup, an overlay. It runs in namespaces of all six kinds, and its
 # last line says what is missing.
 set -e
 ip link add mwprobe type bridge

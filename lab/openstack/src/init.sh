@@ -1,8 +1,8 @@
-# The first process of a lab's namespaces: writes down its process id as others see it, puts an overlay on the root that was installed, and becomes the script in it
-# that starts all services. Arguments: the layers of the root that was installed, the lab's folder, the ports.
+# The first process of a lab's namespaces: records its process id in the outer namespace, mounts an overlay on the installed root, and executes the script in it
+# that starts all services. Arguments: the layers of the installed root, the lab's folder, the ports.
 set -eu
 root=$2/root
-# Of the process that opens it, which is this shell, in the namespace of the /proc that is mounted, which is still our starter's.
+# The id of the process that opens it, which is this shell, in the PID namespace of the mounted /proc, which is still that of the caller.
 read -r pid _ </proc/self/stat
 echo "$pid" >"$2/pid"
 mount -t overlay overlay -o "lowerdir=$1,upperdir=$2/upper,workdir=$2/work" "$root"

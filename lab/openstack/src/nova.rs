@@ -11,7 +11,7 @@ use control_plane::scripted::{Recipe, Scripted};
 use tokio::time::{Instant, sleep};
 
 use crate::installation::InstallError;
-use crate::lab::{ERROR_LINES, LabError, TIMEOUT, PAUSE, on};
+use crate::lab::{ERROR_LINES, LabError, PAUSE, TIMEOUT, on};
 
 /// The script that installs it, and its inputs. The script that runs it is not an input.
 const FILES: [&str; 2] = ["build.sh", "requirements.txt"];

@@ -36,7 +36,7 @@ pub struct Settings {
 pub enum Boot {
     /// It boots.
     Running,
-    /// It stays paused until qemu is told to continue, for tests of the driver.
+    /// It stays paused until qemu receives `cont`, for tests of the driver.
     Paused,
 }
 

@@ -140,9 +140,10 @@ impl Authority {
         // attribute.
         let mut attributes = [DnType::OrganizationName, DnType::CustomDnType(ORGANIZATION.to_vec())].into_iter();
         for group in &user.groups {
-            let attribute = attributes
-                .next()
-                .ok_or_else(|| AuthorityError::TooManyGroups { subject: user.name.clone(), count: user.groups.len() })?;
+            let attribute = attributes.next().ok_or_else(|| AuthorityError::TooManyGroups {
+                subject: user.name.clone(),
+                count: user.groups.len(),
+            })?;
             name.push(attribute, group.as_str());
         }
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];

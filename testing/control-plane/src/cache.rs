@@ -31,10 +31,7 @@ pub enum CacheError {
 
 impl Cache {
     /// Returns the cache of the user of this process.
-    #[allow(
-        clippy::disallowed_methods,
-        reason = "a test tool; only this function selects the cache"
-    )]
+    #[allow(clippy::disallowed_methods, reason = "a test tool; only this function selects the cache")]
     pub fn of_this_user() -> Result<Self, CacheError> {
         Self::under(std::env::var_os("XDG_CACHE_HOME"), std::env::var_os("HOME"))
     }

@@ -95,7 +95,9 @@ pub enum CompileError {
         wanted: String,
     },
     /// The installed Go is too old and may not download a newer one.
-    #[error("failed to use the installed Go: {found}. The control plane needs Go {wanted} or newer from https://go.dev/dl")]
+    #[error(
+        "failed to use the installed Go: {found}. The control plane needs Go {wanted} or newer from https://go.dev/dl"
+    )]
     GoTooOld {
         /// The output of Go.
         found: String,

@@ -1,7 +1,7 @@
-# Runs a program for as long as somebody holds the other end of our standard input, which is a pipe that nobody writes to.
-# When the starter lets go of it, or dies in whatever way, the read below ends and the program is killed. We live in a
-# process group of our own, so that what kills the starter's group does not kill us before we have done so. A program that
-# leads a group is killed with all of it.
+# Runs a program as long as the other end of standard input is open, which is a pipe without data.
+# When the parent process closes it or exits for any reason, the read below ends and the program is killed. This script has a
+# separate process group, so that a signal to the parent's group does not kill it first. A program that
+# leads a process group is killed with the whole group.
 exec 3<&0 </dev/null
 "$@" 3<&- &
 program=$!

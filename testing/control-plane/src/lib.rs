@@ -4,8 +4,6 @@
 //! etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kubectl from the Go modules that
 //! `hack/control-plane/go.mod` pins, keeps them in the user's cache, and starts them on loopback: with new
 //! certificates, with RBAC, and any number in parallel.
-//! `hack/control-plane/go.mod` pins, keeps them in the user's cache, and starts them on loopback: certificates made on the
-//! fly, RBAC on, as many side by side as a test run wants.
 //!
 //! The programs never outlive their parent process, even if it is killed: see [`guard`].
 //!

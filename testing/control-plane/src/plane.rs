@@ -388,7 +388,8 @@ mod tests {
         options.timeout = Duration::ZERO;
         let error = ControlPlane::start(options.clone()).await.unwrap_err().to_string();
         assert!(
-            error.starts_with("timed out after 0ns waiting for etcd: /readyz returned failed to send a request to 127."),
+            error
+                .starts_with("timed out after 0ns waiting for etcd: /readyz returned failed to send a request to 127."),
             "{error}"
         );
         assert_nothing_is_left(&options);

@@ -1,5 +1,5 @@
-# Removes a folder once nobody holds the other end of our standard input. The programs that write there are being killed at
-# the same moment by their own guards, so a removal can meet a file that was just made: try again, for ten seconds at most.
+# Removes a folder when the other end of standard input is closed. The programs that write there are killed at
+# the same moment by their own guards, so a new file may appear during the removal: retry for at most ten seconds.
 read -r _
 tries=0
 while [ "$tries" -lt 100 ]; do

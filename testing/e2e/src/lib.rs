@@ -3,15 +3,15 @@
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `suites` | the suites by name, alone or side by side, and what they found |
-//! | `rbac`, `counts`, `crash_table` | suites that are chores of their own |
-//! | `size` | how large the shipped program is, and what it keeps resident |
-//! | `moto` | installs moto, the EC2 that AWS is tested on |
-//! | `openstack` | installs and starts the OpenStack that its driver is tested on |
-//! | `control_plane` | starts and keeps a control plane for a person |
+//! | `suites` | the suites by name, one by one or in parallel, and their results |
+//! | `rbac`, `counts`, `crash_table` | suites that are also xtask commands |
+//! | `size` | size and resident memory of the shipped program |
+//! | `moto` | installs moto, the EC2 for tests of AWS |
+//! | `openstack` | installs and starts OpenStack for tests of its driver |
+//! | `control_plane` | starts a control plane for manual tests |
 //! | `helm` | compiles helm |
-//! | `held` | what a person leaves running: who holds it, under which name |
-//! | `test_bed`, `web`, `workspace` | processes, HTTP and cargo, as the suites need them |
+//! | `held` | instances that run in the background, by name |
+//! | `test_bed`, `web`, `workspace` | processes, HTTP and cargo for the suites |
 
 pub mod control_plane;
 pub mod counts;

@@ -1,6 +1,7 @@
 //! Pages from constants and their doc comments.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use anyhow::ensure;
 
@@ -89,13 +90,13 @@ impl File {
             let names = code(&constant.values);
             let doc = self.plain(&constant.doc);
             if constant.begins {
-                text.push_str(&format!("\n{heading} {names}\n\n{doc}\n"));
+                let _ = writeln!(text, "\n{heading} {names}\n\n{doc}");
                 in_table = false;
             } else {
                 if !in_table {
                     text.push_str("\n| value | meaning |\n| --- | --- |\n");
                 }
-                text.push_str(&format!("| {names} | {} |\n", cell(&doc)));
+                let _ = writeln!(text, "| {names} | {} |", cell(&doc));
                 in_table = true;
             }
         }
@@ -108,14 +109,14 @@ impl File {
         for module in self.modules.iter().filter(|module| !module.constants.is_empty()) {
             let doc = self.plain(&module.doc);
             let (title, rest) = doc.split_once(". ").unwrap_or((doc.trim_end_matches('.'), ""));
-            text.push_str(&format!("\n## {title}\n\n"));
+            let _ = writeln!(text, "\n## {title}\n");
             if !rest.is_empty() {
-                text.push_str(&format!("{rest}\n\n"));
+                let _ = writeln!(text, "{rest}\n");
             }
             text.push_str("| value | meaning |\n| --- | --- |\n");
             for constant in &module.constants {
                 let doc = self.plain(&constant.doc);
-                text.push_str(&format!("| {} | {} |\n", code(&constant.values), cell(&doc)));
+                let _ = writeln!(text, "| {} | {} |", code(&constant.values), cell(&doc));
             }
         }
         text
@@ -129,7 +130,7 @@ impl File {
             let Some((target, after)) = after.split_once("`]") else { break };
             let name = target.rsplit("::").next().unwrap_or(target);
             text.push_str(before);
-            text.push_str(&format!("`{}`", self.values.get(name).map_or(name, String::as_str)));
+            let _ = write!(text, "`{}`", self.values.get(name).map_or(name, String::as_str));
             rest = match after.strip_prefix('(').and_then(|link| link.split_once(')')) {
                 Some((_, behind)) => behind,
                 None => after,
@@ -156,7 +157,7 @@ pub(super) fn codes(source: &str) -> anyhow::Result<String> {
         if let Some(comment) = line.strip_prefix("///") {
             append(&mut doc, comment);
         } else if let Some(name) = line.strip_suffix(',').filter(|name| name.chars().all(char::is_alphanumeric)) {
-            text.push_str(&format!("| `{name}` | {number} | {} |\n", cell(&std::mem::take(&mut doc))));
+            let _ = writeln!(text, "| `{name}` | {number} | {} |", cell(&std::mem::take(&mut doc)));
             number += 1;
         }
     }

@@ -1,5 +1,6 @@
 //! The page of fields, from the CRDs.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -37,7 +38,7 @@ fn section(crd: &Value) -> Option<String> {
     let mut text =
         format!("\n## {kind}\n\n{}\n\n| field | type | description |\n| --- | --- | --- |\n", description(schema));
     for (path, schema) in rows {
-        text.push_str(&format!("| `{path}` | {} | {} |\n", type_of(schema), cell(&description(schema))));
+        let _ = writeln!(text, "| `{path}` | {} | {} |", type_of(schema), cell(&description(schema)));
     }
     Some(text)
 }

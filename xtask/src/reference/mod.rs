@@ -6,6 +6,7 @@
 mod constants;
 mod fields;
 
+use std::fmt::Write as _;
 use std::fs;
 
 use anyhow::{Context, bail};
@@ -84,7 +85,7 @@ pub(crate) fn write(mode: Mode) -> anyhow::Result<()> {
         for name in page.sources {
             let file = constants::parse(&source(&format!("{NAMES}/{name}"))?);
             if page.sources.len() > 1 {
-                text.push_str(&format!("\n## {}\n", file.title()));
+                let _ = write!(text, "\n## {}\n", file.title());
             }
             text.push_str(&match page.form {
                 Form::Keys => file.keys(if page.sources.len() > 1 { "###" } else { "##" }),

@@ -167,13 +167,13 @@ macro_rules! line {
 fn log(decision: &Decision, visibility: Visibility) {
     match (visibility, &decision.outcome) {
         (Visibility::Logged { suppressed }, Ending::Done | Ending::InProgress) => {
-            line!(info, decision, suppressed, "decided")
+            line!(info, decision, suppressed, "decided");
         }
         (Visibility::Logged { suppressed }, Ending::Postponed(_)) => {
-            line!(info, decision, suppressed, "not done; retrying")
+            line!(info, decision, suppressed, "not done; retrying");
         }
         (Visibility::Logged { suppressed }, Ending::Failed(_)) => {
-            line!(warn, decision, suppressed, "not done; retrying")
+            line!(warn, decision, suppressed, "not done; retrying");
         }
         (Visibility::Debug, _) if decision.steps.is_empty() => line!(debug, decision, None::<u64>, "nothing to do"),
         (Visibility::Debug, Ending::Done | Ending::InProgress) => line!(debug, decision, None::<u64>, "decided again"),

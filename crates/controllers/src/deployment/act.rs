@@ -237,8 +237,8 @@ impl<'a> Executor<'a> {
     }
 }
 
-async fn write_node(nodes: &Writer<NodeView>, step: &String, write: &NodeWrite) -> Result<(), WriteError> {
-    let written = nodes.hold(Guard::of_node(write), step).await?.write(write).await?;
+async fn write_node(nodes: &Writer<NodeView>, step: &str, write: &NodeWrite) -> Result<(), WriteError> {
+    let written = nodes.hold(Guard::of_node(write), &step).await?.write(write).await?;
     // If a webhook reverts the write, no event follows, and the marks of a completed rollout would stay.
     written.map_or(Ok(()), |written| written.kept().map(drop))
 }

@@ -136,7 +136,7 @@ fn class(found: &mut Findings<'_>, object: &str, path: &str, spec: &MachineSpec)
     }
     let classes = &found.input.snapshot.classes;
     match (classes.look_up(name), found.input.references) {
-        (Presence::Present(_) | Presence::Undecodable(_), _) => {}
+        (Presence::Present(_) | Presence::Undecodable(()), _) => {}
         (Presence::Absent, References::Known) if classes.refused.is_none() => {
             let fix = format!("create MachineClass {name:?}, or set another one");
             found.add(

@@ -65,7 +65,7 @@ fn rollout_in_progress_is_worded_as_in_kubectl(#[case] change: Value, #[case] me
         }
     });
     match progress(&deployment) {
-        Progress::Waiting(text) => assert!(text.contains(said), "{text}"),
+        Progress::Waiting(text) => assert!(text.contains(message), "{text}"),
         other => panic!("{other:?}"),
     }
 }
@@ -117,7 +117,7 @@ fn undo_requests_the_previous_revision_from_the_manager() {
     for to in [0, 1] {
         let Change::Patch { body, message } = undone(to, |_| ()) else { panic!("refused") };
         assert_eq!(body, json!({ "spec": { "rollbackTo": { "revision": 1 } } }));
-        assert_eq!(said, "machinedeployment.machine.sapcloud.io/pool rolled back to revision 1");
+        assert_eq!(message, "machinedeployment.machine.sapcloud.io/pool rolled back to revision 1");
     }
 }
 

@@ -156,18 +156,18 @@ fn start(options: &Up, layout: &Layout) -> anyhow::Result<Child> {
 
 /// Prints the progress of the inner process until it is ready or has ended.
 async fn follow(layout: &Layout, inner: &mut Child, printer: &mut ProgressPrinter) -> anyhow::Result<()> {
-    let mut printed = 0;
+    let mut position = 0;
     loop {
         let ended = inner.try_wait().context("failed to wait for the inner process")?;
         let lines = layout.progress_lines()?;
-        for line in lines.get(printed..).unwrap_or_default() {
+        for line in lines.get(position..).unwrap_or_default() {
             if line == READY {
                 printer.end();
                 return Ok(());
             }
             printer.print(line);
         }
-        printed = lines.len();
+        position = lines.len();
         ensure!(
             ended.is_none(),
             "failed to start the cluster. The last lines of its log:\n{}",

@@ -140,7 +140,7 @@ async fn controller_waits_for_its_driver() {
     assert!(printed.contains(&fixture.endpoint()) && printed.contains("start it"), "{printed}");
     let _cloud = fixture.cloud();
     controller.wait_for_line(&["connected to the driver"]);
-    controller.wait_for_line(&["beginning to work"]);
+    controller.wait_for_line(&["started component"]);
     assert!(controller.terminate().success());
 }
 

@@ -145,8 +145,8 @@ async fn dev_injects_quota_and_driver_errors() {
     until_running(&machines, 2).await;
     let all = machines.list(&kube::api::ListParams::default()).await.unwrap().items;
     assert_eq!(all.len(), 4, "{all:#?}");
-    program.wait_for_line(&["reason: the call to create its VM failed with Unavailable"]);
-    program.wait_for_line(&["reason: the call to create its VM failed with ResourceExhausted"]);
+    program.wait_for_line(&["reason: the driver call to create the VM failed with Unavailable"]);
+    program.wait_for_line(&["reason: the driver call to create the VM failed with ResourceExhausted"]);
     let class = Api::<MachineClass>::namespaced(client, "default").get("small").await.unwrap();
     assert_eq!(class.provider_spec["bootLatency"], "100ms");
     assert_eq!(program.interrupt().code(), Some(0));

@@ -98,7 +98,7 @@ async fn driver_that_creates_duplicates_fails() {
     assert_eq!(report["passed"], false);
     let (result, why) = result_of(&report, "RepeatedCreateMakesOneVm");
     assert_eq!(result, "broken");
-    assert!(why.contains("was made as"), "{why}");
+    assert!(why.contains("when created and"), "{why}");
 }
 
 /// Shows REM-12.

@@ -62,7 +62,11 @@ fn every_command_works_on_dev() {
 
 /// Returns the name of a Machine.
 fn check_status(user: &User) -> String {
-    user.run_expecting("status", 0, &["✓ 2 machines Running", "2 machines: 2 healthy, 0 in progress, 0 need attention."]);
+    user.run_expecting(
+        "status",
+        0,
+        &["✓ 2 machines Running", "2 machines: 2 healthy, 0 in progress, 0 need attention."],
+    );
     user.run_expecting("status pool --unfold -o yaml", 0, &["machineDeployments:", "phase: Running"]);
     user.run_expecting("status unknown", 1, &["there is no MachineDeployment \"unknown\" in namespace \"default\""]);
     user.run_expecting("status --sideways", 2, &["--sideways"]);
@@ -90,7 +94,7 @@ fn check_rollout(user: &User) {
     user.run_expecting("rollout restart pool", 0, &["machinedeployment.machine.sapcloud.io/pool restarted\n"]);
     user.run_expecting("rollout status pool --timeout=1ms", 1, &["timed out"]);
     // The Leases of dev show that a controller runs.
-    let moving = user.run_expecting("status", 0, &["… machinedeployment/pool", "rollout ["]);
+    let moving = user.run_expecting("status", 0, &["… machinedeployment/pool", "rollout      ["]);
     assert!(!moving.contains('✗'), "{moving}");
     user.run_expecting("rollout status machinedeployment/pool --timeout=60s", 0, &[done]);
     user.run_expecting("rollout history pool", 0, &["\n1 ", "\n2 (current)"]);

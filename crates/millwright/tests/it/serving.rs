@@ -88,12 +88,12 @@ async fn second_replica_waits_until_the_first_is_gone() {
         "--leader-elect-retry-period=500ms",
     ];
     let mut first = Program::start(&arguments);
-    first.wait_for_line(&["beginning to work", "machine controller"]);
+    first.wait_for_line(&["started component", "machine controller"]);
     let leader = holder(&server);
     let mut second = Program::start(&arguments);
     second.wait_for_line(&["lease"]);
     assert_eq!(holder(&server), leader);
     first.kill();
-    second.wait_for_line(&["beginning to work", "machine controller"]);
+    second.wait_for_line(&["started component", "machine controller"]);
     assert_ne!(holder(&server), leader);
 }

@@ -132,7 +132,7 @@ async fn insecure_kubeconfig_logs_one_warning() {
     });
     let path = written(&folder, &careless.collect::<String>());
     let mut program = start(&path);
-    program.wait_for_line(&["all caches are up to date"]);
+    program.wait_for_line(&["started component"]);
     let warnings: Vec<&String> =
         program.lines_so_far().iter().filter(|line| line.contains("insecure-skip-tls-verify")).collect();
     let [warning] = warnings.as_slice() else { panic!("{:#?}", program.lines_so_far()) };
@@ -166,6 +166,6 @@ async fn process_waits_for_missing_crds() {
     for definition in api::crd::definitions() {
         server.insert(&definition).unwrap();
     }
-    program.wait_for_line(&["all caches are up to date"]);
+    program.wait_for_line(&["started component"]);
     assert!(program.terminate().success());
 }

@@ -106,7 +106,7 @@ fn watched_status_is_redrawn_on_a_terminal() {
         eprintln!("skipped: there is no `script` (util-linux), so there is no terminal");
         return;
     };
-    let frames = shown.matches("3 machines: 3 fine").count();
+    let frames = shown.matches("3 machines: 3 healthy").count();
     assert!(frames >= 2, "drawn {frames} times in five seconds: {shown}");
     assert!(shown.contains("\x1b[") && !shown.contains("\x1b[?1049"), "{shown}");
 }
@@ -119,7 +119,7 @@ fn no_color_removes_only_the_colours() {
     let status = format!("status --kubeconfig {}", pool.kubeconfig().display());
     let on = |environment: &[(&str, &str)]| -> Option<String> {
         let mut program = Program::start_on_a_terminal(120, &status, environment)?;
-        program.wait_for_line(&["3 machines: 3 fine"]);
+        program.wait_for_line(&["3 machines: 3 healthy"]);
         let printed: Vec<_> = program.lines_so_far().iter().map(|line| without_times(line)).collect();
         Some(printed.join("\n"))
     };

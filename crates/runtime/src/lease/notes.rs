@@ -71,7 +71,7 @@ impl Notes {
                     annotations.get_or_insert_default().insert((*name).to_owned(), text);
                 }
                 Note::Set(text) => {
-                    tracing::error!(name, bytes = text.len(), "skipped annotation of the lease: text is too long")
+                    tracing::error!(name, bytes = text.len(), "skipped annotation of the lease: text is too long");
                 }
                 Note::Remove => {
                     annotations.as_mut().and_then(|annotations| annotations.remove(*name));

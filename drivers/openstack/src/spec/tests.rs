@@ -106,7 +106,7 @@ fn fault_of_an_openstack_spec_is_named(#[case] changes: Value, #[case] fault: &s
 fn invalid_wrapper_is_rejected_by_every_call(#[case] spec: Value, #[case] fault: &str) {
     let lookup = Spec::for_lookup(&spec, Faults::default()).unwrap_err();
     assert_eq!(lookup.code(), Code::InvalidArgument);
-    assert!(lookup.message().contains(fault) && told(&spec).contains(fault), "{looking}");
+    assert!(lookup.message().contains(fault) && told(&spec).contains(fault), "{lookup}");
 }
 
 /// Shows OST-2, OPR-20.

@@ -134,9 +134,7 @@ async fn a_machine_is_created_and_deleted_with_cgroups_v2() {
         fields.filter(|fields| fields[2] == kind).map(|fields| fields[1].to_owned()).collect()
     };
     if points("cgroup2").is_empty() {
-        println!(
-            "skipped: a_machine_is_created_and_deleted_with_cgroups_v2: this host has no hierarchy of version 2"
-        );
+        println!("skipped: a_machine_is_created_and_deleted_with_cgroups_v2: this host has no hierarchy of version 2");
         return;
     }
     for point in points("cgroup") {

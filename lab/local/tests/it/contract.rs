@@ -62,6 +62,7 @@ async fn the_local_driver_satisfies_the_contract() {
     .await;
     assert!(report.passed(), "{report}");
     // A name identifies one pod, a namespace has no quota here, and there is no initialization.
-    let moot = [Case::SeveralVmsAreOutOfRange, Case::ExhaustedQuotaIsResourceExhausted, Case::UninitializedVmIsReturned];
+    let moot =
+        [Case::SeveralVmsAreOutOfRange, Case::ExhaustedQuotaIsResourceExhausted, Case::UninitializedVmIsReturned];
     assert_eq!(report.skipped(), moot, "{report}");
 }

@@ -86,7 +86,7 @@ impl<'a> MachineRun<'a> {
             .test_bed
             .said("cloud")?
             .lines()
-            .filter(|line| line.contains("a VM is asked for") && line.split_whitespace().any(|word| word == node))
+            .filter(|line| line.contains("creating VM") && line.split_whitespace().any(|word| word == node))
             .count();
         ensure!(made == 1, "the cloud created {made} VMs for the machine");
         Ok(())

@@ -57,7 +57,9 @@ fn by<'a>(who: &str, identities: &[String], said: &'a [Said]) -> impl Iterator<I
 
 fn repeated(said: &Said) -> Option<String> {
     let lines = said.text.lines();
-    let mut lacks: Vec<&str> = lines.filter_map(|line| line.find("may n").or_else(|| line.find("no permission to")).and_then(|at| line.get(at..))).collect();
+    let mut lacks: Vec<&str> = lines
+        .filter_map(|line| line.find("may n").or_else(|| line.find("no permission to")).and_then(|at| line.get(at..)))
+        .collect();
     lacks.sort_unstable();
     let twice = lacks.windows(2).find(|pair| pair.first() == pair.last());
     twice.and_then(<[&str]>::first).map(|line| format!("{} logged more than once: {line}", said.command))
@@ -86,10 +88,7 @@ mod tests {
         let cases = [
             (denied("patch", "machines", "cut", 3), PATCH),
             (denied("patch", "nodes", "", 1), "WARN may not patch nodes; using get"),
-            (
-                denied("create", "events", "default", 1),
-                "WARN no permission to write Events; dropping them",
-            ),
+            (denied("create", "events", "default", 1), "WARN no permission to write Events; dropping them"),
         ];
         for (denied, log) in cases {
             assert_eq!(complaint_about(&denied, log), "", "{denied:?}");

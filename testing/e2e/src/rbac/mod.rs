@@ -93,9 +93,7 @@ async fn try_all(plane: &ControlPlane, kubectl: &Path, audit: &Audit, args: &Cho
         let role_report = report.case(trial.sentence, stand.judge(&trial)).await;
         if let (Which::Shipped, Some(role_report)) = (which, role_report) {
             report
-                .case("the check detects a missing and an unused rule", async {
-                    notices(&stand, &trial, &role_report)
-                })
+                .case("the check detects a missing and an unused rule", async { notices(&stand, &trial, &role_report) })
                 .await;
         }
     }
@@ -106,7 +104,9 @@ impl Which {
     fn trial(self) -> Trial {
         match self {
             Self::Shipped => Trial::shipped("two-processes", "the shipped roles are exactly sufficient"),
-            Self::OneProcess => Trial::shipped("one-process", "the shipped roles are sufficient for one identity").if_enough(),
+            Self::OneProcess => {
+                Trial::shipped("one-process", "the shipped roles are sufficient for one identity").if_enough()
+            }
             Self::Reference => Trial::of_reference(
                 "reference-shipped",
                 "the roles of MCM are sufficient",

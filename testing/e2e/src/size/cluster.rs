@@ -134,7 +134,11 @@ impl Cluster {
             if fleet.pointer("/status/availableReplicas").and_then(Value::as_u64) == Some(u64::from(machines)) {
                 return Ok(());
             }
-            ensure!(Instant::now() < deadline, "{machines} Machines were not available within {TIMEOUT:?}: {:?}", fleet.get("status"));
+            ensure!(
+                Instant::now() < deadline,
+                "{machines} Machines were not available within {TIMEOUT:?}: {:?}",
+                fleet.get("status")
+            );
             sleep(Duration::from_secs(1)).await;
         }
     }

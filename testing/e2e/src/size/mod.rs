@@ -61,7 +61,8 @@ pub fn run(args: &ChoreArgs) -> anyhow::Result<()> {
         Some(program) => program.clone(),
         None => build()?,
     };
-    let size = fs::metadata(&program).with_context(|| format!("failed to get metadata of {}", program.display()))?.len();
+    let size =
+        fs::metadata(&program).with_context(|| format!("failed to get metadata of {}", program.display()))?.len();
     let mut budgets = Budgets::read()?;
     let mut figures = vec![Figure::bytes("binary", "production binary", size)];
     if !args.binary_only {

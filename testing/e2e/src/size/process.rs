@@ -12,7 +12,8 @@ pub(super) struct Controller(pub(super) Process);
 impl Controller {
     /// Returns its resident memory in bytes.
     pub(super) fn resident(&self) -> anyhow::Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.0.id())).context("the controller has exited")?;
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.0.id())).context("the controller has exited")?;
         resident(&status).context("failed to read the resident memory of the controller. See its log")
     }
 }

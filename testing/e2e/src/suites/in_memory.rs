@@ -22,7 +22,6 @@ pub(crate) fn run(package: &str, suite: &str, picked: &[&str]) -> anyhow::Result
 
 /// Returns the sum over all test programs, each of which prints a last line `test result: ok. 12 passed; 0 failed; 0
 /// ignored; 0 measured; 0 filtered out; finished in 0.42s`.
-/// `test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.42s`.
 fn count(said: &str) -> Tally {
     let mut tally = Tally::default();
     for line in said.lines().filter_map(|line| line.strip_prefix("test result: ")) {

@@ -161,7 +161,11 @@ mod tests {
     #[case::an_exclusive_suite_waits(&[Nobody], &[Any], None)]
     #[case::an_exclusive_suite_starts_if_no_other_runs(&[Nobody, Any], &[], Some(0))]
     #[case::an_exclusive_suite_runs_alone(&[Any], &[Nobody], None)]
-    fn the_next_suite_is_selected(#[case] waiting: &[Parallelism], #[case] playing: &[Parallelism], #[case] begins: Option<usize>) {
+    fn the_next_suite_is_selected(
+        #[case] waiting: &[Parallelism],
+        #[case] playing: &[Parallelism],
+        #[case] begins: Option<usize>,
+    ) {
         assert_eq!(first(waiting, playing, 2), begins);
     }
 

@@ -50,7 +50,10 @@ impl Recording {
         let nodes = self.nodes.words(str::to_owned)?;
         ensure!(!nodes.is_empty(), "no Node was recorded");
         for (node, words) in nodes {
-            ensure!(words.starts_with(&JOIN_CONDITIONS.map(str::to_owned)), "Node {node} reported {words:?} instead of {JOIN_CONDITIONS:?} first");
+            ensure!(
+                words.starts_with(&JOIN_CONDITIONS.map(str::to_owned)),
+                "Node {node} reported {words:?} instead of {JOIN_CONDITIONS:?} first"
+            );
         }
         Ok(())
     }

@@ -3,7 +3,6 @@
 //! `--manager` and `--machine-controller` are shell commands, for example of MCM and a provider of it. In a command,
 //! `{kubeconfig}`, `{namespace}`, `{port}` and `{driver}` (the endpoint of the virtual cloud) are replaced by the
 //! suite:
-//! `{kubeconfig}`, `{namespace}`, `{port}` and `{driver}` (the endpoint of the virtual cloud) stand for what only the suite knows:
 //!
 //! ```text
 //! cargo xtask e2e mixed --manager 'machine-controller-manager --target-kubeconfig={kubeconfig} --namespace={namespace} --port={port}'
@@ -24,7 +23,7 @@ use tokio::time::{Duration, Instant, sleep};
 
 use super::fixture::with_a_cloud;
 use super::report::Report;
-use super::runner::{Lock, TIMEOUT, Role, Runner, Timing, is_running};
+use super::runner::{Lock, Role, Runner, TIMEOUT, Timing, is_running};
 use crate::test_bed::TestBed;
 
 const POOL: usize = 6;
@@ -146,7 +145,10 @@ async fn until_rolled(runner: &Runner<'_>, class: &str, machines: usize) -> anyh
         }
         if begin.elapsed() > TIMEOUT {
             let said: Vec<_> = all.iter().map(|machine| machine.pointer("/status/lastOperation")).collect();
-            bail!("timed out after {} s waiting until {machines} Machines are rolled to {class}: {said:?}", TIMEOUT.as_secs());
+            bail!(
+                "timed out after {} s waiting until {machines} Machines are rolled to {class}: {said:?}",
+                TIMEOUT.as_secs()
+            );
         }
         sleep(Duration::from_millis(300)).await;
     }

@@ -55,7 +55,12 @@ async fn play(test_bed: &TestBed<'_>, report: &mut Report) -> anyhow::Result<()>
     sleep(Duration::from_millis(400)).await;
     controller.kill()?;
     let controller = start_controller(test_bed, KILLS + 1)?;
-    report.case("after another kill, all ten machines are deleted", until(test_bed, "all machines are deleted", <[Value]>::is_empty)).await;
+    report
+        .case(
+            "after another kill, all ten machines are deleted",
+            until(test_bed, "all machines are deleted", <[Value]>::is_empty),
+        )
+        .await;
     report.case("the controller stops on SIGTERM and releases its lease", async { controller.terminate() }).await;
     let cleanly = async {
         let nodes = test_bed.kubectl(&["get", "nodes", "--output=name"])?;

@@ -44,7 +44,9 @@ pub async fn run(suite_program: SuiteProgram, suite: &str, arguments: &[&str]) -
     let report = remove_report(suite)?;
     let path = report.to_string_lossy();
     cargo(&["build", "--quiet", "--package", suite_program.package()])?;
-    let ended = run_guarded(&this_program()?.with_file_name(suite_program.file()), &[arguments, &["--report", &path]].concat()).await;
+    let ended =
+        run_guarded(&this_program()?.with_file_name(suite_program.file()), &[arguments, &["--report", &path]].concat())
+            .await;
     read_result(&report, suite, ended)
 }
 

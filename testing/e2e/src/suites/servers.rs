@@ -2,11 +2,11 @@
 //!
 //! | scenario | the leader |
 //! | --- | --- |
-//! | `killed` | is killed: it says nothing any more |
-//! | `stopped` | stands still while another takes over, and then goes on where it was |
-//! | `cut-off` | works on, but no longer reaches the API server; what it had sent arrives when another leads |
-//! | `retired` | is asked to end |
-//! | `held-up` | is asked to end while the cloud still works for it |
+//! | `killed` | is killed |
+//! | `stopped` | is stopped (SIGSTOP) while another takes over, and then continues |
+//! | `cut-off` | continues without a connection to the API server; its requests arrive when another leads |
+//! | `retired` | receives SIGTERM |
+//! | `held-up` | receives SIGTERM during a driver call |
 //!
 //! At the end of each scenario, the VMs that the cloud has created are counted. Most of the time is spent waiting for
 //! leases to expire, so three groups of scenarios run in parallel, each scenario in a separate namespace.
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::fixture::with_a_cloud;
 use super::report::Report;
 use super::runner::api_proxy::ApiProxy;
-use super::runner::{Held, Lock, TIMEOUT, Replica, Role, Runner, Timing, now};
+use super::runner::{Held, Lock, Replica, Role, Runner, TIMEOUT, Timing, now};
 use crate::test_bed::TestBed;
 
 const SUITE: &str = "servers";
@@ -44,7 +44,11 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
 
 async fn play(test_bed: &TestBed<'_>, report: &mut Report) -> anyhow::Result<()> {
     let (mut second, mut third) = (Report::of(SUITE), Report::of(SUITE));
-    tokio::join!(kill_scenarios(test_bed, report), lease_loss_scenarios(test_bed, &mut second), shutdown_scenarios(test_bed, &mut third));
+    tokio::join!(
+        kill_scenarios(test_bed, report),
+        lease_loss_scenarios(test_bed, &mut second),
+        shutdown_scenarios(test_bed, &mut third)
+    );
     report.absorb(second);
     report.absorb(third);
     Ok(())
@@ -66,33 +70,13 @@ async fn kill_scenarios(test_bed: &TestBed<'_>, report: &mut Report) {
 }
 
 async fn lease_loss_scenarios(test_bed: &TestBed<'_>, report: &mut Report) {
-    report
-        .case(
-            "leaders that were stopped during a takeover exit with 255",
-            stopped(test_bed),
-        )
-        .await;
-    report
-        .case(
-            "leaders without a connection to the API server exit with 255",
-            cut_off(test_bed),
-        )
-        .await;
-    report
-        .case(
-            "under MCM's names, each component uses its own Lease",
-            components_apart(test_bed),
-        )
-        .await;
+    report.case("leaders that were stopped during a takeover exit with 255", stopped(test_bed)).await;
+    report.case("leaders without a connection to the API server exit with 255", cut_off(test_bed)).await;
+    report.case("under MCM's names, each component uses its own Lease", components_apart(test_bed)).await;
 }
 
 async fn shutdown_scenarios(test_bed: &TestBed<'_>, report: &mut Report) {
-    report
-        .case(
-            "a leader waits 5 s for open driver calls after SIGTERM",
-            held_up(test_bed),
-        )
-        .await;
+    report.case("a leader waits 5 s for open driver calls after SIGTERM", held_up(test_bed)).await;
     report.case("leaders release their Leases after SIGTERM", retired(test_bed)).await;
     report.case("in one process, both components use their own Leases", components_together(test_bed)).await;
 }

@@ -30,7 +30,8 @@ pub(crate) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
         report.case("a pod is bound to a Node that became ready", async { schedule(&plane) }).await;
         report.case("etcd keeps its data after a kill", revive_etcd(&mut plane)).await;
         report.case("etcd can be restored from an older copy", restore_etcd(&mut plane)).await;
-        let second = report.case("a second control plane is isolated from the first one", beside(&plane, &binaries)).await;
+        let second =
+            report.case("a second control plane is isolated from the first one", beside(&plane, &binaries)).await;
         let homes: Vec<PathBuf> =
             [Some(&plane), second.as_ref()].into_iter().flatten().map(|p| p.layout().home.clone()).collect();
         let stopping = async {
@@ -94,7 +95,10 @@ async fn rbac(plane: &ControlPlane) -> anyhow::Result<()> {
     };
     let refused = list()?;
     let complaint = String::from_utf8_lossy(&refused.stderr).into_owned();
-    ensure!(complaint.contains("User \"jane\" cannot list resource \"nodes\""), "unexpected error for jane: {complaint}");
+    ensure!(
+        complaint.contains("User \"jane\" cannot list resource \"nodes\""),
+        "unexpected error for jane: {complaint}"
+    );
     kubectl(plane, &["create", "clusterrole", "see-nodes", "--verb=list", "--resource=nodes"], None)?;
     let binding = ["create", "clusterrolebinding", "see-nodes", "--clusterrole=see-nodes", "--group=operators"];
     kubectl(plane, &binding, None)?;
@@ -148,7 +152,11 @@ async fn restore_etcd(plane: &mut ControlPlane) -> anyhow::Result<()> {
 
 async fn beside(first: &ControlPlane, binaries: &Binaries) -> anyhow::Result<ControlPlane> {
     let second = ControlPlane::start(Options::new(binaries.clone()).api_server_only()).await?;
-    ensure!(first.kubeconfig().server() != second.kubeconfig().server(), "both have the address {}", first.kubeconfig().server());
+    ensure!(
+        first.kubeconfig().server() != second.kubeconfig().server(),
+        "both have the address {}",
+        first.kubeconfig().server()
+    );
     let nodes = json_of(&second, &["get", "nodes", "-o", "json"])?;
     ensure!(*at(&nodes, "/items") == json!([]), "the second control plane contains {}", at(&nodes, "/items"));
     let trespass = format!("--server={}", first.kubeconfig().server());
@@ -224,7 +232,8 @@ fn xtask(arguments: &[&str]) -> anyhow::Result<Command> {
 
 fn json_of(plane: &ControlPlane, arguments: &[&str]) -> anyhow::Result<Value> {
     let text = kubectl(plane, arguments, None)?;
-    serde_json::from_str(&text).with_context(|| format!("failed to parse the output of kubectl {}", arguments.join(" ")))
+    serde_json::from_str(&text)
+        .with_context(|| format!("failed to parse the output of kubectl {}", arguments.join(" ")))
 }
 
 /// Returns a field by its path; null if it does not exist.

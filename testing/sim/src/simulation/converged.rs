@@ -122,10 +122,10 @@ impl Environment {
         // A rollout waits for a create whose response was lost, as long as its Machine may still be created, and keeps
         // the autoscaler from its Nodes until then. Preserved Machines keep the autoscaler from their Nodes, and a
         // failed one from all Nodes of its pool.
-        let preserves = machines.iter().chain(&nodes).any(|object| has_annotation(object, annotations::PRESERVE));
+        let is_preserving = machines.iter().chain(&nodes).any(|object| has_annotation(object, annotations::PRESERVE));
         let has_scale_down_disabled =
             |node: &&Arc<Value>| has_annotation(node, annotations::SCALE_DOWN_DISABLED_BY_MCM) && has_machine(node);
-        if let Some(node) = nodes.iter().find(has_scale_down_disabled).filter(|_| !preserves) {
+        if let Some(node) = nodes.iter().find(has_scale_down_disabled).filter(|_| !is_preserving) {
             return Err(format!("node {} has scale-down disabled for a rollout", name(node)));
         }
         let nodes: BTreeSet<String> = nodes.iter().map(name).collect();

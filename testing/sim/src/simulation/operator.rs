@@ -17,7 +17,7 @@ impl Environment {
     pub(super) async fn apply(&self, change: Change) {
         match change {
             Change::Scale { pool, replicas } => {
-                self.patch_pool(pool, json!({ "spec": { "replicas": replicas } })).await
+                self.patch_pool(pool, json!({ "spec": { "replicas": replicas } })).await;
             }
             Change::ScaleBy { pool, by } => {
                 let object = self.server.object(DEPLOYMENTS, NAMESPACE, &pool_name(pool));

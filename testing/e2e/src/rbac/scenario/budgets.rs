@@ -47,21 +47,25 @@ impl Scenario<'_> {
     /// If the status text is overwritten, the controller writes it again, and repeated Events are patched.
     async fn report_repeatedly(&self) -> anyhow::Result<()> {
         for _ in 0..2 {
-            self.cluster.until("the status names the PodDisruptionBudget", async || Ok(self.held().await?.is_some())).await?;
+            self.cluster
+                .until("the status names the PodDisruptionBudget", async || Ok(self.held().await?.is_some()))
+                .await?;
             let machine = self.held().await?.context("no Machine is blocked")?;
             let change = json!({ "status": { "lastOperation": { "description": "nothing" } } });
             self.cluster.patch("machines", &format!("{}/status", name(&machine)), &change).await?;
         }
-        self.cluster.until("the status names the PodDisruptionBudget again", async || Ok(self.held().await?.is_some())).await
+        self.cluster
+            .until("the status names the PodDisruptionBudget again", async || Ok(self.held().await?.is_some()))
+            .await
     }
 
     /// Returns the Machine whose status names a PodDisruptionBudget.
     async fn held(&self) -> anyhow::Result<Option<Value>> {
         let fleet = self.cluster.of("machines", "fleet").await?;
-        Ok(fleet.into_iter().find(|m| text(m, "/status/lastOperation/description").contains("PodDisruptionBudget")))
+        Ok(fleet.into_iter().find(|m| text(m, "/status/lastOperation/description").to_lowercase().contains("budget")))
     }
 
-    /// A Machine is deleted by force while a volume is still attached.
+    /// A Machine is deleted with force-deletion while a volume is still attached.
     pub(super) async fn force(&self) -> anyhow::Result<()> {
         let (cluster, late) = (&self.cluster, self.cluster.named("late"));
         cluster.until_settled("late", "slow", 1).await?;
@@ -79,7 +83,9 @@ impl Scenario<'_> {
         cluster.until("the volume is attached", async || self.has_disk(&node).await).await?;
         cluster.patch("machines", &late, &labelled("force-deletion", "True")).await?;
         cluster.delete("machines", &late).await?;
-        cluster.until("the VolumeAttachment is being deleted", async || Ok(!self.has_live_attachment(&node).await?)).await?;
+        cluster
+            .until("the VolumeAttachment is being deleted", async || Ok(!self.has_live_attachment(&node).await?))
+            .await?;
         cluster.patch("pods", "held", &json!({ "metadata": { "finalizers": null } })).await?;
         cluster.until("Machine late is deleted", async || Ok(cluster.of("machines", "late").await?.is_empty())).await
     }

@@ -94,7 +94,9 @@ impl Scenario<'_> {
         }
         // A MachineClass gets its finalizer when a Machine that uses it is observed. That must happen before the class
         // is deleted.
-        cluster.until("the MachineClasses of all Machines have finalizers", async || self.are_classes_held().await).await?;
+        cluster
+            .until("the MachineClasses of all Machines have finalizers", async || self.are_classes_held().await)
+            .await?;
         for plural in used.iter().chain(&["pods", "persistentvolumeclaims", "persistentvolumes"]) {
             cluster.delete_all(plural).await?;
         }

@@ -83,7 +83,9 @@ impl Scenario<'_> {
         let mut args = annotated("node.machine.sapcloud.io/trigger-deletion-by-mcm", name(&chosen));
         merge(&mut args, of_size(1));
         cluster.patch("machinedeployments", "crowd", &args).await?;
-        cluster.until("the named Machine is deleted", async || Ok(!self.is_there("machines", name(&chosen)).await?)).await?;
+        cluster
+            .until("the named Machine is deleted", async || Ok(!self.is_there("machines", name(&chosen)).await?))
+            .await?;
         cluster.until_settled("crowd", "small", 1).await
     }
 

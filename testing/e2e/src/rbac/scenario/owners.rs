@@ -17,7 +17,9 @@ impl Scenario<'_> {
             .await?;
         cluster.make(vec![deployment("solo", 1, Strategy::Rolling)]).await?;
         cluster
-            .until("the MachineSet has an owner", async || Ok(cluster.of("machinesets", "solo").await?.iter().any(is_owned)))
+            .until("the MachineSet has an owner", async || {
+                Ok(cluster.of("machinesets", "solo").await?.iter().any(is_owned))
+            })
             .await
     }
 
@@ -39,9 +41,13 @@ impl Scenario<'_> {
         cluster.make(vec![deployment("spare", 1, Strategy::Rolling)]).await?;
         let sets = async || cluster.list("machinesets").await;
         let is_spare = |set: &&Value| name(set) == "spare";
-        cluster.until("the MachineSet has an owner", async || Ok(sets().await?.iter().filter(is_spare).all(is_owned))).await?;
+        cluster
+            .until("the MachineSet has an owner", async || Ok(sets().await?.iter().filter(is_spare).all(is_owned)))
+            .await?;
         cluster.patch("machinesets", "spare", &labelled("name", "free")).await?;
-        cluster.until("the MachineSet has no owner", async || Ok(!sets().await?.iter().filter(is_spare).any(is_owned))).await?;
+        cluster
+            .until("the MachineSet has no owner", async || Ok(!sets().await?.iter().filter(is_spare).any(is_owned)))
+            .await?;
         cluster.delete("machinesets", "spare").await
     }
 

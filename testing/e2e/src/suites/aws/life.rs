@@ -46,16 +46,9 @@ pub(super) async fn play(setting: &Setting<'_>, moto: &Moto, subnet: &str, repor
 
     report.case("a pool of three has three instances", pool.sized(3)).await;
     report.case("scaled to five and to four, it has as many instances", pool.resized(&[5, 4])).await;
-    report
-        .case("after a rollout it has four instances of the other type", pool.rolled("other", "m5.xlarge", 4))
-        .await;
+    report.case("after a rollout it has four instances of the other type", pool.rolled("other", "m5.xlarge", 4)).await;
     report.case("an instance terminated by another client is replaced", replaced(pool, 4)).await;
-    report
-        .case(
-            "only an orphan instance with a name is deleted",
-            orphan_collected(pool, 4),
-        )
-        .await;
+    report.case("only an orphan instance with a name is deleted", orphan_collected(pool, 4)).await;
     report.case("an idle pool only lists instances for orphan scans", at_rest(proxy)).await;
     report.case("a deleted pool leaves no instance, Machine or Node", deleted(pool)).await;
     let ended = async {

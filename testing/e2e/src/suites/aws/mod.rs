@@ -2,8 +2,8 @@
 //!
 //! | file | what it shows |
 //! | --- | --- |
-//! | `life` | a pool is made, scaled, rolled, repaired and deleted, an orphan is collected; instances are counted at EC2 after every step |
-//! | `kill_table` | the machine controller or its driver is killed at every call to EC2, and no instance is doubled or left |
+//! | `life` | a pool is created, scaled, rolled, repaired and deleted; an orphan VM is deleted; instances are counted at EC2 after every step |
+//! | `kill_table` | the machine controller or its driver is killed at every call to EC2, and no instance is duplicated or left |
 //!
 //! moto is a Python program that is downloaded once. If that is not possible, the suite is skipped with a reason.
 

@@ -41,7 +41,9 @@ pub(super) async fn run(binaries: Binaries) -> anyhow::Result<Report> {
     report.case("the page logs no errors", no_complaint(&browser)).await;
     let Stage { dev, .. } = stage;
     dev.kill()?;
-    report.case("the page reports a lost connection", browser.until("document.querySelector('.connection.lost')")).await;
+    report
+        .case("the page reports a lost connection", browser.until("document.querySelector('.connection.lost')"))
+        .await;
     browser.close().await?;
     Ok(report)
 }
@@ -52,9 +54,7 @@ async fn play(stage: &Stage, browser: &Browser, report: &mut Report) {
     report.case("a click opens an explanation", explains(stage, browser)).await;
     report.case("the page can be used with the keyboard alone", keyboard(browser)).await;
     report.case("all elements have labels for screen readers", screen_reader(browser)).await;
-    report
-        .case("a thousand machines are displayed without delay", a_thousand(stage, browser))
-        .await;
+    report.case("a thousand machines are displayed without delay", a_thousand(stage, browser)).await;
 }
 
 /// `millwright dev`, and a kubectl for it.

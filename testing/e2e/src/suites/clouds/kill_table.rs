@@ -252,7 +252,12 @@ struct Life<'a, Cloud, K> {
 }
 
 impl<'a, Cloud, K: Killed> Life<'a, Cloud, K> {
-    fn begin(setting: &'a Setting<'a, Cloud>, cloud: &'a K, born: Parameters<'a>, proxy: &'a Proxy) -> anyhow::Result<Self> {
+    fn begin(
+        setting: &'a Setting<'a, Cloud>,
+        cloud: &'a K,
+        born: Parameters<'a>,
+        proxy: &'a Proxy,
+    ) -> anyhow::Result<Self> {
         let Parameters { lane, name, victim } = born;
         setting.test_bed.apply(name, &cloud.objects(lane, name, &proxy.endpoint(), machine(name)))?;
         let log = format!("{name}-beside");
@@ -261,7 +266,8 @@ impl<'a, Cloud, K: Killed> Life<'a, Cloud, K> {
             Victim::Driver => Some(setting.start_machine_controller(&log, name, name, &[])?),
             Victim::Controller => Some(setting.start_driver(name, &log, &proxy.endpoint())?),
         };
-        let mut life = Self { setting, cloud, name, proxy, victim, victim_process: None, _survivor: survivor, deaths: 0 };
+        let mut life =
+            Self { setting, cloud, name, proxy, victim, victim_process: None, _survivor: survivor, deaths: 0 };
         life.start()?;
         Ok(life)
     }

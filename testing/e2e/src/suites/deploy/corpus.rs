@@ -81,9 +81,9 @@ fn read_case(plural: &'static str, base: &Value, case: &Value) -> anyhow::Result
     let verdict = match text("verdict").context("no verdict")? {
         "valid" => Admission::Valid,
         "schema" => Admission::Schema,
-        "invalid" | "unwise" | "unreadable" => {
-            Admission::Unusable(Some(because.context("the field because is missing")?.to_owned()).filter(|text| text != "any"))
-        }
+        "invalid" | "unwise" | "unreadable" => Admission::Unusable(
+            Some(because.context("the field because is missing")?.to_owned()).filter(|text| text != "any"),
+        ),
         other => bail!("unknown verdict {other}"),
     };
     Ok(Case { plural, sentence: text("case").context("no name")?.to_owned(), object, verdict })

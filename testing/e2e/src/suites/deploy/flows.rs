@@ -36,7 +36,10 @@ pub(super) async fn assigned(proxy: &Proxy) -> anyhow::Result<()> {
             if given == uid {
                 break;
             }
-            ensure!(Instant::now() < deadline, "the request of {account} for {path} has FlowSchema {given} instead of {flow}");
+            ensure!(
+                Instant::now() < deadline,
+                "the request of {account} for {path} has FlowSchema {given} instead of {flow}"
+            );
             sleep(Duration::from_millis(200)).await;
         }
     }

@@ -34,9 +34,7 @@ async fn play(plane: &ControlPlane, images: &Images, report: &mut Report) -> any
     let resolver = names.resolver(NAMESPACE);
     let around = |host: &str| Surroundings { server: (host.to_owned(), port.clone()), resolver: resolver.clone() };
     let lives = pool::runs_in_image(plane, images.clone(), around("127.0.0.1"));
-    report
-        .case("a pool runs with the API server found by address", lives)
-        .await;
+    report.case("a pool runs with the API server found by address", lives).await;
     let before = names.answered();
     let lives = async {
         pool::runs_in_image(plane, images.clone(), around("kubernetes.default.svc")).await?;
@@ -50,7 +48,10 @@ async fn play(plane: &ControlPlane, images: &Images, report: &mut Report) -> any
 /// Returns the port of the API server.
 fn port(plane: &ControlPlane) -> anyhow::Result<String> {
     let kubeconfig = pods::kubeconfig(plane, &Value::Null)?;
-    let server = kubeconfig.pointer("/clusters/0/cluster/server").and_then(Value::as_str).context("the kubeconfig has no server")?;
+    let server = kubeconfig
+        .pointer("/clusters/0/cluster/server")
+        .and_then(Value::as_str)
+        .context("the kubeconfig has no server")?;
     Ok(server.rsplit(':').next().unwrap_or_default().trim_end_matches('/').to_owned())
 }
 

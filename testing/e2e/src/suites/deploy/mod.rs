@@ -109,12 +109,7 @@ async fn play(plane: &ControlPlane, binaries: &Binaries, report: &mut Report) ->
     report.case("moving a MachineClass in use results in a warning", relocated).await;
     report.case("leases, Events and machines use separate FlowSchemas", flows::assigned(&proxy)).await;
     let traced = traces::received(plane);
-    report
-        .case(
-            "traces of each machine are complete and without secrets",
-            traced,
-        )
-        .await;
+    report.case("traces of each machine are complete and without secrets", traced).await;
     Ok(())
 }
 
@@ -202,8 +197,10 @@ async fn agree(plane: &ControlPlane, proxy: &Proxy, mode: Mode) -> anyhow::Resul
     let all = corpus::read()?;
     for plural in corpus::plurals() {
         // The API server applies a binding after a delay.
-        let first =
-            all.iter().find(|case| case.plural() == plural && case.is_rejected_by_policy()).context("the corpus has no invalid object")?;
+        let first = all
+            .iter()
+            .find(|case| case.plural() == plural && case.is_rejected_by_policy())
+            .context("the corpus has no invalid object")?;
         let deadline = Instant::now() + TIMEOUT;
         while let Err(error) = first.judge(proxy, mode).await {
             if Instant::now() > deadline {

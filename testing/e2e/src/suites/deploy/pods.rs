@@ -200,8 +200,8 @@ impl Pod {
             let mut pid = fs::read_to_string(&process.pid).context("the process did not start")?;
             if process.cell {
                 let parent = pid.trim();
-                pid =
-                    fs::read_to_string(format!("/proc/{parent}/task/{parent}/children")).context("the container has no process")?;
+                pid = fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"))
+                    .context("the container has no process")?;
             }
             let asked = Command::new("kill").args(["-TERM", pid.trim()]).status().context("failed to start kill")?;
             ensure!(asked.success(), "failed to send SIGTERM to {}", self.name);

@@ -1,8 +1,6 @@
 //! Permissions of the service accounts for Secrets in kube-system: sends the cases of
 //! `crates/api/tests/corpus/tokens.yaml` to the policy of `deploy/rbac/target`. All users have the role cluster-admin,
 //! so every rejection comes from the policy.
-//! `deploy/rbac/target` brings along. Roles are not asked here: all who appear may do anything to Secrets, so whoever is refused is refused by
-//! the policy.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -125,7 +125,10 @@ fn whole(spans: &[&Span], machine: &Value, expected: &ExpectedTrace) -> anyhow::
     let names: Vec<&str> = stages.iter().map(|stage| stage.name.as_str()).collect();
     ensure!(names == expected.stages, "the stages are {names:?}");
     let (first, last) = (stages.first().context("no stage")?, stages.last().context("no stage")?);
-    ensure!(first.start_time_unix_nano == root.start_time_unix_nano, "the first stage does not start with the root span");
+    ensure!(
+        first.start_time_unix_nano == root.start_time_unix_nano,
+        "the first stage does not start with the root span"
+    );
     ensure!(last.end_time_unix_nano == root.end_time_unix_nano, "the last stage does not end with the root span");
     let gapless = stages.windows(2).all(|pair| match pair {
         [before, after] => before.end_time_unix_nano == after.start_time_unix_nano,

@@ -100,7 +100,12 @@ async fn compare(case: &Case, plane: &ControlPlane, ours: &Ours) -> anyhow::Resu
             Shown::Ending => real.ending == own.ending,
         };
         if !same {
-            differences.push(format!("{}\n--- kube-apiserver\n{}\n--- fake API server\n{}", step.command, real.told(), own.told()));
+            differences.push(format!(
+                "{}\n--- kube-apiserver\n{}\n--- fake API server\n{}",
+                step.command,
+                real.told(),
+                own.told()
+            ));
         }
     }
     ensure!(differences.is_empty(), "{}", differences.join("\n"));

@@ -95,7 +95,12 @@ impl Cloud<'_> {
 
     /// Deletes a server without the driver.
     pub(super) async fn delete(&self, id: &str) -> anyhow::Result<()> {
-        self.0.client(TENANT).text(&["server", "delete", "--wait", id]).await.map(drop).context("failed to delete a server")
+        self.0
+            .client(TENANT)
+            .text(&["server", "delete", "--wait", id])
+            .await
+            .map(drop)
+            .context("failed to delete a server")
     }
 
     /// Sets the maximum number of servers.

@@ -36,7 +36,8 @@ pub(super) async fn killed() -> anyhow::Result<()> {
     let home = target.parent().context("the holder printed no target")?;
     // Processes do not name their lab, but all of them are in its PID namespace, whose init writes its id to a file.
     let init = fs::read_to_string(home.join("pid")).context("failed to read the id of the lab's init")?;
-    let namespace = fs::read_link(format!("/proc/{}/ns/pid", init.trim())).context("failed to read the lab's namespace")?;
+    let namespace =
+        fs::read_link(format!("/proc/{}/ns/pid", init.trim())).context("failed to read the lab's namespace")?;
     let services = inhabitants(&namespace).len();
     ensure!(target.is_file() && services > 10, "only {services} processes are running");
     holder.kill().context("failed to kill the holder")?;

@@ -67,18 +67,9 @@ pub(super) async fn play(
     report
         .case("after a rollout it has three servers of the other flavor", pool.rolled("other", OTHER_FLAVOR, 3))
         .await;
-    report
-        .case("a server deleted by another client is replaced", pool.replaced(3))
-        .await;
-    report
-        .case(
-            "an orphan server is deleted, a foreign one is not",
-            pool.orphan_collected(3),
-        )
-        .await;
-    report
-        .case("exceeded quota is reported, and resolved by more quota", pool.over_quota(3))
-        .await;
+    report.case("a server deleted by another client is replaced", pool.replaced(3)).await;
+    report.case("an orphan server is deleted, a foreign one is not", pool.orphan_collected(3)).await;
+    report.case("exceeded quota is reported, and resolved by more quota", pool.over_quota(3)).await;
     report.case("the pool grows after an outage of Nova", pool.without_nova(4)).await;
     report.case("a revoked token is replaced", pool.token_revoked(3)).await;
     report.case("lost responses result in no duplicates", pool.answers_lost(4)).await;
@@ -111,7 +102,10 @@ impl Pool<'_> {
         self.kubectl(&["patch", "machinedeployment", self.namespace, "--type=merge", "--patch", &patch])?;
         let of_class = |machine: &Value| machine.pointer("/spec/class/name").and_then(Value::as_str) == Some(class);
         let counted = self.settled(size, of_class).await?;
-        ensure!(counted.servers.iter().all(|server| server.flavor == flavor), "not all servers have flavor {flavor}: {counted:?}");
+        ensure!(
+            counted.servers.iter().all(|server| server.flavor == flavor),
+            "not all servers have flavor {flavor}: {counted:?}"
+        );
         Ok(())
     }
 

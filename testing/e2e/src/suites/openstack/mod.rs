@@ -3,12 +3,12 @@
 //!
 //! | file | what it shows |
 //! | --- | --- |
-//! | `life` | a pool is made, scaled, rolled, repaired and deleted, an orphan is collected, quota, Nova and tokens go away and come back; servers, ports and volumes are counted by OpenStack's own client after every step |
-//! | `kill_table` | the machine controller is killed at every call to any service, and no server, port or volume is doubled or left |
-//! | `rights` | an application credential with the access rules that are shipped is enough, and one without a rule of them is not |
+//! | `life` | a pool is created, scaled, rolled, repaired and deleted; an orphan VM is deleted; quota, Nova and tokens fail and recover; servers, ports and volumes are counted by OpenStack's own client after every step |
+//! | `kill_table` | the machine controller is killed at every call to any service, and no server, port or volume is duplicated or left |
+//! | `rights` | an application credential with the shipped access rules is sufficient, and one without one of them is not |
 //! | `newer` | the driver's own tests pass on a newer Nova |
-//! | `lab_node::servers` | servers are machines with real kubelets in them |
-//! | `end` | an OpenStack whose holder is killed leaves nothing on the host |
+//! | `lab_node::servers` | servers are machines with real kubelets |
+//! | `end` | an OpenStack with a killed holder leaves nothing on the host |
 //!
 //! It is installed once. If that is not possible, the suite is skipped with a reason.
 

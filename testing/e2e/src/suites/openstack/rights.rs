@@ -68,7 +68,8 @@ async fn credential(setting: &Setting<'_>, name: &str, rules: &[Value]) -> anyho
     let words = [&["application", "credential", "create", "--access-rules", &inside], &both[..], &[name]].concat();
     let made = lab.client(TENANT).json(&words).await?;
     let said = |key: &str| made.get(key).and_then(Value::as_str).map(str::to_owned);
-    let (id, secret) = said("id").or(said("ID")).zip(said("secret").or(said("Secret"))).context("no credential was created")?;
+    let (id, secret) =
+        said("id").or(said("ID")).zip(said("secret").or(said("Secret"))).context("no credential was created")?;
     Ok(json!({ "applicationCredentialID": id, "applicationCredentialSecret": secret }))
 }
 

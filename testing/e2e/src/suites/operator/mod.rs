@@ -44,7 +44,7 @@ async fn play(test_bed: &TestBed<'_>, audit: &Audit, report: &mut Report, kubect
     let port = free_port()?;
     let flags = ["--profiling", &format!("--port={port}")];
     let controller = test_bed.start_controller("controller", "cloud", &flags, &[])?;
-    report.case("status shows a running pool, folded", operator.until(&["status"], "2 machines: 2 fine")).await;
+    report.case("status shows a running pool, folded", operator.until(&["status"], "2 machines: 2 healthy")).await;
     report.case("check reports missing permissions of the controllers", async { rights::play(&operator) }).await;
     let view = Box::pin(web_view::begin(&operator, report)).await;
     report.case("kubectl millwright is the same program", async { operator.as_plugin() }).await;
@@ -57,7 +57,7 @@ async fn play(test_bed: &TestBed<'_>, audit: &Audit, report: &mut Report, kubect
     report.case("status reports the missing permission", async { operator.stranger() }).await;
     planned::play(&operator, audit, report).await?;
     test_bed.kubectl(&["delete", "machinedeployments", "--all", "--wait=false"])?;
-    report.case("status reports an empty namespace", operator.until(&["status"], "No machine deployments")).await;
+    report.case("status reports an empty namespace", operator.until(&["status"], "No MachineDeployments")).await;
     Box::pin(web_view::end(view, &operator, report)).await;
     report.case("explain reports that there is no leader", operator.without_a_leader(controller)).await;
     Ok(())
@@ -136,7 +136,8 @@ impl<'a> Operator<'a> {
         let (machine, address) = (self.machine()?, format!("--leader=127.0.0.1:{port}"));
         let told = self.says(&["explain", &machine, &address])?;
         ensure!(
-            told.contains("Leader reports  no driver call for this Machine is in progress") && told.contains("decided "),
+            told.contains("Leader reports  no driver call for this Machine is in progress")
+                && told.contains("decided "),
             "{told}"
         );
         let told = self.says(&["explain", &machine])?;
@@ -162,7 +163,10 @@ impl<'a> Operator<'a> {
         self.says(&["rollout", "pause", "pool"])?;
         let again = self.run(&["rollout", "pause", "pool"])?;
         ensure!(again.status.code() == Some(1), "a second pause exited with {}", again.status);
-        ensure!(self.says(&["explain", "machinedeployment/pool"])?.contains("the MachineDeployment is paused"), "explain does not report the pause");
+        ensure!(
+            self.says(&["explain", "machinedeployment/pool"])?.contains("the MachineDeployment is paused"),
+            "explain does not report the pause"
+        );
         self.says(&["rollout", "resume", "pool"])?;
         Ok(())
     }

@@ -71,7 +71,10 @@ fn only_read(log: &str) -> anyhow::Result<()> {
     let verbs: Vec<String> =
         entries.filter(|entry| text(entry, "/user/username") == PLANNER).map(|entry| text(&entry, "/verb")).collect();
     ensure!(verbs.len() >= 5, "the audit log contains only {} requests of the plan", verbs.len());
-    ensure!(verbs.iter().all(|verb| verb == "list" || verb == "get"), "the plan sent other requests than reads: {verbs:?}");
+    ensure!(
+        verbs.iter().all(|verb| verb == "list" || verb == "get"),
+        "the plan sent other requests than reads: {verbs:?}"
+    );
     Ok(())
 }
 

@@ -9,10 +9,10 @@ use serde_json::Value;
 use tokio::time::sleep;
 
 use super::super::report::Report;
-use super::load::LoadClient;
 use super::autoscaler;
 use super::cluster::{Cluster, Lease, text};
 use super::leftovers;
+use super::load::LoadClient;
 use super::memory;
 use super::pods_as_machines;
 use super::storage::Storage;
@@ -25,64 +25,28 @@ const AVAILABLE: usize = 5;
 pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Result<()> {
     let before = leftovers::list(&cluster.pool)?;
     cluster.apply_pool("small", 3)?;
-    let boots = report.case(
-        "three machines join while the controllers are killed",
-        killed_while_booting(cluster),
-    );
+    let boots = report.case("three machines join while the controllers are killed", killed_while_booting(cluster));
     let Some(controllers) = boots.await else { return Ok(()) };
     report.case("each machine's processes use less than 250 MB", async { memory::of_each_machine(cluster) }).await;
     report.case("six pods run on the machines and serve HTTP", serve(cluster)).await;
-    report
-        .case("all processes together use less than 4 GB", async { memory::of_all(cluster) })
-        .await;
+    report.case("all processes together use less than 4 GB", async { memory::of_all(cluster) }).await;
     pods_as_machines::play(cluster, report).await?;
     let storage = Storage::start(cluster.proxy().await?, cluster.host());
-    let stored = report
-        .case("the volume of a StatefulSet is attached and writable", storage.begins(cluster))
-        .await;
-    report
-        .case(
-            "no request fails during a rollout with a budget",
-            roll(cluster),
-        )
-        .await;
-    report
-        .case(
-            "no request fails during an in-place update with a budget",
-            update_in_place(cluster),
-        )
-        .await;
+    let stored = report.case("the volume of a StatefulSet is attached and writable", storage.begins(cluster)).await;
+    report.case("no request fails during a rollout with a budget", roll(cluster)).await;
+    report.case("no request fails during an in-place update with a budget", update_in_place(cluster)).await;
     if stored.is_some() {
-        report
-            .case(
-                "the StatefulSet has moved with its data",
-                storage.moved(cluster),
-            )
-            .await;
+        report.case("the StatefulSet has moved with its data", storage.moved(cluster)).await;
         report.case("the volume of a deleted StatefulSet is detached", storage.ends(cluster)).await;
     }
     storage.stop()?;
-    report
-        .case("a machine that is frozen for a short time is kept", comes_back(cluster, Cluster::freeze))
-        .await;
-    report
-        .case("a machine without network for a short time is kept", comes_back(cluster, Cluster::cut))
-        .await;
+    report.case("a machine that is frozen for a short time is kept", comes_back(cluster, Cluster::freeze)).await;
+    report.case("a machine without network for a short time is kept", comes_back(cluster, Cluster::cut)).await;
     report.case("only a machine with a dead kubelet is replaced", replaced(cluster)).await;
-    report
-        .case(
-            "a pending pod runs after the autoscaler has scaled up",
-            autoscaler::grows(cluster, MACHINES),
-        )
-        .await;
-    report
-        .case("only the machine named by the autoscaler is deleted", autoscaler::shrinks(cluster, MACHINES))
-        .await;
+    report.case("a pending pod runs after the autoscaler has scaled up", autoscaler::grows(cluster, MACHINES)).await;
+    report.case("only the machine named by the autoscaler is deleted", autoscaler::shrinks(cluster, MACHINES)).await;
     let gone = report
-        .case(
-            "a pool is scaled to zero while the controllers are killed",
-            killed_while_ending(cluster, controllers),
-        )
+        .case("a pool is scaled to zero while the controllers are killed", killed_while_ending(cluster, controllers))
         .await;
     if let Some(controllers) = gone {
         report.case("the controllers stop on SIGTERM", async { controllers.terminate() }).await;

@@ -5,7 +5,6 @@
 //! PID namespace ends, the kernel kills all processes in it. The folder and empty cgroups remain, and a sweeper outside
 //! removes them.
 
-mod load;
 mod autoscaler;
 mod client;
 mod cluster;
@@ -14,6 +13,7 @@ mod full;
 mod homes;
 mod in_place;
 mod leftovers;
+mod load;
 mod memory;
 mod pods_as_machines;
 mod qemu;
@@ -35,7 +35,7 @@ use lab_node::namespaces;
 use lab_node::network::OF_SUITES;
 
 use super::ChoreArgs;
-use super::program::{this_program, run_guarded, read_result, remove_report};
+use super::program::{read_result, remove_report, run_guarded, this_program};
 use super::report::Report;
 use super::tally::Tally;
 use crate::workspace::cargo;
@@ -90,8 +90,10 @@ pub(super) async fn outer(suite: &str, reported_as: &str, full: bool) -> anyhow:
     // Cgroups are not hidden by namespaces, so machines are named after this process.
     let pool = format!("rn{}", std::process::id());
     let before = leftovers::list(&pool)?;
-    let folder =
-        tempfile::Builder::new().prefix(&format!("millwright-{pool}-")).tempdir().context("failed to create a folder")?;
+    let folder = tempfile::Builder::new()
+        .prefix(&format!("millwright-{pool}-"))
+        .tempdir()
+        .context("failed to create a folder")?;
     let folder_sweeper = Sweeper::start(folder.path())?;
     let cgroup_sweeper = leftovers::CgroupSweeper::start(&pool)?;
     let home = folder.keep();

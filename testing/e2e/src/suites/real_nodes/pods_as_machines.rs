@@ -112,7 +112,10 @@ impl Expected {
         let secret = find(cluster, "secrets", self.namespace, &format!("{name}-userdata"))?;
         let owner = text(&secret, "/metadata/ownerReferences/0/kind");
         ensure!(owner == self.owner, "the owner of the user data of {} is a {owner:?}", self.machine);
-        ensure!(find(cluster, "services", self.namespace, &name).is_ok() == self.service, "the Service of {name} is not as expected");
+        ensure!(
+            find(cluster, "services", self.namespace, &name).is_ok() == self.service,
+            "the Service of {name} is not as expected"
+        );
         Ok(())
     }
 }

@@ -18,31 +18,18 @@ pub(super) async fn play(cluster: &Cluster, report: &mut Report) -> anyhow::Resu
     let recording = Recording::start(&bed)?;
     let controllers = cluster.start_controllers("controllers", Lease::Long)?;
     cluster.apply_pool("small", 1)?;
-    let joined =
-        report.case("a machine boots and joins with its bootstrap token", joins(cluster)).await;
+    let joined = report.case("a machine boots and joins with its bootstrap token", joins(cluster)).await;
     let Some(machine) = joined else { return Ok(()) };
-    report
-        .case(
-            "its Node has limited permissions, and the token is deleted",
-            rights(cluster, &machine),
-        )
-        .await;
+    report.case("its Node has limited permissions, and the token is deleted", rights(cluster, &machine)).await;
     report.case("a pod runs on it and serves HTTP", pod_answers(cluster)).await;
-    report
-        .case(
-            "scaling to zero drains and deletes the machine",
-            goes(cluster),
-        )
-        .await;
+    report.case("scaling to zero drains and deletes the machine", goes(cluster)).await;
     let words = async {
         recording.nodes_joined()?;
         recording.pods_came_and_went().await
     };
     report.case("real kubelets report the same as simulated ones", words).await;
     report.case("the controllers stop on SIGTERM", async { controllers.terminate() }).await;
-    report
-        .case("no mount, link, cgroup, process or file remains", async { cluster.leaves_nothing(&before) })
-        .await;
+    report.case("no mount, link, cgroup, process or file remains", async { cluster.leaves_nothing(&before) }).await;
     Ok(())
 }
 

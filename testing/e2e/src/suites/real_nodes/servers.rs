@@ -14,7 +14,7 @@ use driver::{Call, Driver as _, MachineRequest};
 use lab_host::{HostDriver, Settings};
 use lab_node::boot::Boot;
 use lab_node::network::OF_SUITES;
-use lab_openstack::machines::{Machines, Server, NovaCall};
+use lab_openstack::machines::{Machines, NovaCall, Server};
 use lab_openstack::{Lab, TENANT};
 use serde_json::{Value, json};
 
@@ -74,28 +74,14 @@ async fn play(cluster: &Cluster, lab: &Lab, report: &mut Report) -> anyhow::Resu
     let before = leftovers::list(&cluster.pool)?;
     let controllers = cluster.start_controllers("controllers", Lease::Long)?;
     cluster.apply_pool("small", 1)?;
-    let joined = report
-        .case(
-            "a server is created through OpenStack's API and joins",
-            joins(cluster, lab),
-        )
-        .await;
+    let joined = report.case("a server is created through OpenStack's API and joins", joins(cluster, lab)).await;
     if joined.is_none() {
         return Ok(());
     }
     report.case("a pod runs on it and serves HTTP", answers(cluster)).await;
-    report
-        .case(
-            "scaling to zero drains and deletes the server",
-            goes(cluster, lab),
-        )
-        .await;
+    report.case("scaling to zero drains and deletes the server", goes(cluster, lab)).await;
     report.case("the controllers stop on SIGTERM", async { controllers.terminate() }).await;
-    report
-        .case("no mount, link, cgroup, process or file remains", async {
-            cluster.leaves_nothing(&before)
-        })
-        .await;
+    report.case("no mount, link, cgroup, process or file remains", async { cluster.leaves_nothing(&before) }).await;
     Ok(())
 }
 
@@ -126,7 +112,11 @@ async fn joins(cluster: &Cluster, lab: &Lab) -> anyhow::Result<()> {
     ensure!(address == ADDRESS, "the Node has address {address} instead of {ADDRESS}");
     let listed = cluster.list("machines")?;
     let id = text(listed.first().unwrap_or(&Value::Null), "/spec/providerID").to_owned();
-    ensure!(id.ends_with(text(server, "/ID")), "the Machine has provider ID {id}, the server has id {}", text(server, "/ID"));
+    ensure!(
+        id.ends_with(text(server, "/ID")),
+        "the Machine has provider ID {id}, the server has id {}",
+        text(server, "/ID")
+    );
     Ok(())
 }
 

@@ -28,10 +28,8 @@ struct Laptop {
 }
 
 /// The cases with a virtual machine.
-pub(super) const VIRTUAL: [&str; 2] = [
-    "`millwright up --provider=qemu` runs a Deployment",
-    "`millwright down` removes everything of qemu",
-];
+pub(super) const VIRTUAL: [&str; 2] =
+    ["`millwright up --provider=qemu` runs a Deployment", "`millwright down` removes everything of qemu"];
 
 pub(super) async fn play(folder: &Path, has_virtual_machines: bool, report: &mut Report) -> anyhow::Result<()> {
     let binaries = Binaries::find(&Cache::of_this_user()?, &Recipe::of_this_repository()?)?;
@@ -51,9 +49,7 @@ pub(super) async fn play(folder: &Path, has_virtual_machines: bool, report: &mut
     }
     report.case("`millwright up` runs a Deployment with logs and exec", laptop.runs()).await;
     report.case("`millwright down` removes everything", laptop.down(&before)).await;
-    report
-        .case("`millwright down` removes everything of a killed `up`", laptop.killed(&before))
-        .await;
+    report.case("`millwright down` removes everything of a killed `up`", laptop.killed(&before)).await;
     Ok(())
 }
 

@@ -72,9 +72,6 @@ impl Cluster {
         let web = pods.iter().filter(|pod| text(pod, "/metadata/labels/app") == "web");
         let ready: Vec<&Value> = web.filter(|pod| is_ready(pod)).collect();
         ensure!(ready.len() == count, "{} pods are ready instead of {count}", ready.len());
-        ready
-            .iter()
-            .map(|pod| text(pod, "/status/podIP").parse().context("a ready pod has no address"))
-            .collect()
+        ready.iter().map(|pod| text(pod, "/status/podIP").parse().context("a ready pod has no address")).collect()
     }
 }

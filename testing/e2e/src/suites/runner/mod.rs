@@ -297,7 +297,7 @@ impl<'a> Runner<'a> {
     pub(super) fn machines_with_a_vm_of_their_own(&self) -> anyhow::Result<usize> {
         let prefix = format!("{}-", self.scenario);
         let said = self.test_bed.said("cloud")?;
-        let asked = said.lines().filter(|line| line.contains("a VM is asked for"));
+        let asked = said.lines().filter(|line| line.contains("creating VM"));
         let mut names: Vec<&str> = asked
             .filter_map(|line| line.split_whitespace().find_map(|word| word.strip_prefix("node=")))
             .filter(|name| name.starts_with(&prefix))

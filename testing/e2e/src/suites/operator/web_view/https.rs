@@ -69,7 +69,10 @@ impl Https {
             stream.write_all(request.as_bytes()).await?;
             anyhow::Ok(stream)
         };
-        timeout(TIMEOUT, asked).await.context("the web view does not respond")?.context("failed to send a request to the web view")
+        timeout(TIMEOUT, asked)
+            .await
+            .context("the web view does not respond")?
+            .context("failed to send a request to the web view")
     }
 }
 

@@ -54,9 +54,7 @@ pub(super) async fn begin(operator: &Operator<'_>, report: &mut Report) -> Optio
     let mut view = report.case(without, without_rights(operator)).await?;
     let shown = "users with access see the page, events and explanations";
     report.case(shown, view.is_shown(operator)).await;
-    report
-        .case("requests without a valid token or permission are rejected", view.refuses())
-        .await;
+    report.case("requests without a valid token or permission are rejected", view.refuses()).await;
     report.case("clients without TLS or the CA get no response", view.needs_trust()).await;
     report.case("access of a connected user is revoked", view.revoke(operator)).await;
     Some(view)
@@ -180,7 +178,11 @@ impl WebView {
         open.write_all(b"GET / HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n").await?;
         let mut answer = Vec::new();
         timeout(TIMEOUT, open.read_to_end(&mut answer)).await.context("a request without TLS does not end")??;
-        ensure!(!answer.starts_with(b"HTTP"), "the web view responded without TLS: {}", String::from_utf8_lossy(&answer));
+        ensure!(
+            !answer.starts_with(b"HTTP"),
+            "the web view responded without TLS: {}",
+            String::from_utf8_lossy(&answer)
+        );
         Ok(())
     }
 

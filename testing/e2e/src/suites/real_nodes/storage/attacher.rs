@@ -72,7 +72,11 @@ mod tests {
     #[case::attached(json!({ "finalizers": [FINALIZER] }), true, None)]
     #[case::to_be_detached(json!({ "finalizers": [FINALIZER], "deletionTimestamp": "t" }), true, Some(Action::Detach))]
     #[case::detached(json!({ "finalizers": ["other"], "deletionTimestamp": "t" }), true, None)]
-    fn the_action_for_an_attachment_is_selected(#[case] metadata: Value, #[case] attached: bool, #[case] expected: Option<Action>) {
+    fn the_action_for_an_attachment_is_selected(
+        #[case] metadata: Value,
+        #[case] attached: bool,
+        #[case] expected: Option<Action>,
+    ) {
         assert_eq!(asked(&json!({ "metadata": metadata, "status": { "attached": attached } })), expected);
     }
 }

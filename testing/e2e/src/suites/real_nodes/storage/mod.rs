@@ -175,7 +175,8 @@ impl Cluster {
     /// Returns the address of the pod with the volume.
     fn store(&self) -> anyhow::Result<Ipv4Addr> {
         let pods = self.list("pods")?;
-        let pod = pods.iter().find(|pod| text(pod, "/metadata/labels/app") == STORE).context("the pod does not exist")?;
+        let pod =
+            pods.iter().find(|pod| text(pod, "/metadata/labels/app") == STORE).context("the pod does not exist")?;
         let leaves = pod.pointer("/metadata/deletionTimestamp").is_some();
         ensure!(is_ready(pod) && !leaves, "the pod with the volume is {}", text(pod, "/status/phase"));
         text(pod, "/status/podIP").parse().context("the pod has no address")
