@@ -99,7 +99,7 @@ mod tests {
             ("untagged", tags(&[])),
         ];
         let listed = list(&cluster_tags, "Name", vms.iter().map(|(id, tags)| (ProviderId::from(*id), tags)));
-        assert_eq!(listed.owners, Owners::from([("ours".into(), "m-1".into())]));
+        assert_eq!(listed.owners, Owners::from([("of this cluster".into(), "m-1".into())]));
         assert_eq!(listed.nameless, ["nameless", "empty name"]);
     }
 }

@@ -174,7 +174,7 @@ impl Failure {
             None => "at the cluster scope".to_owned(),
         };
         let (verb, group) = (verb.as_str(), &resource.group);
-        let why = format!("User \"somebody\" cannot {verb} resource {what:?} in API group {group:?} {place}");
+        let why = format!("User \"user\" cannot {verb} resource {what:?} in API group {group:?} {place}");
         Self::forbidden(resource, call.name.as_deref().unwrap_or_default(), &why, &[])
     }
 

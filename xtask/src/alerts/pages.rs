@@ -51,7 +51,7 @@ fn every_metric_that_an_alert_asks_for_is_in_the_code() {
         for metric in metrics_in(expression) {
             assert!(
                 code.contains(&format!("\"{metric}\"")),
-                "{} asks for {metric}, which nobody exports",
+                "{} queries {metric}, which is not exported",
                 rule["alert"]
             );
         }

@@ -33,7 +33,7 @@ pub(super) fn complaints<'a>(ids: impl Iterator<Item = &'a str>) -> Vec<String> 
     let mut complaints: Vec<String> = times
         .iter()
         .filter(|(_, times)| **times > 1)
-        .map(|(id, times)| format!("{id} is told {times} times"))
+        .map(|(id, times)| format!("{id} is listed {times} times"))
         .collect();
     for Series { prefix, last } in REQUIRED {
         let missing = (1..=*last).map(|n| format!("{prefix}{n}")).filter(|id| !times.contains_key(id.as_str()));
@@ -69,6 +69,6 @@ mod tests {
         ids.extend(["MC-W78".into(), "MD-D29".into()]);
         let mut said = complaints(ids.iter().map(String::as_str));
         said.sort_unstable();
-        assert_eq!(said, ["DR-Q7 is missing", "MC-W78 is told 2 times", "MD-D29 does not exist: MD-D ends at 28"]);
+        assert_eq!(said, ["DR-Q7 is missing", "MC-W78 is listed 2 times", "MD-D29 does not exist: MD-D ends at 28"]);
     }
 }

@@ -118,7 +118,7 @@ mod tests {
     #[test]
     fn a_row_that_cannot_be_understood_is_an_error_and_not_skipped() {
         assert!(page("| DR-Q1 | it drains | `a_test` |").is_err());
-        assert!(page("| DR-Q1 | it drains | mended | `a_test` |").is_err());
+        assert!(page("| DR-Q1 | it drains | fixed | `a_test` |").is_err());
         assert!(page("| DR-Q1 |  | kept | `a_test` |").is_err());
     }
 }

@@ -138,11 +138,11 @@ const POOLS: Dashboard = Dashboard {
 const ROLLOUTS: Dashboard = Dashboard {
     name: "rollouts",
     title: "Roll-outs",
-    about: "How far each roll-out has come, and whether it stands still.",
+    about: "Progress of each rollout, and whether it is stuck.",
     panels: &[
         panel(
             "Machines of the current template",
-            "A roll-out has ended when all machines are of the current template.",
+            "A rollout is complete when all Machines have the current template.",
             Unit::Count,
             &[
                 (
@@ -154,7 +154,7 @@ const ROLLOUTS: Dashboard = Dashboard {
         ),
         panel(
             "Machines above what is wanted",
-            "Held to maxSurge.",
+            "Limited by maxSurge.",
             Unit::Count,
             &[
                 (
@@ -169,7 +169,7 @@ const ROLLOUTS: Dashboard = Dashboard {
         ),
         panel(
             "Machines that are unavailable",
-            "A roll-out adds no more than maxUnavailable; machines that fail by themselves come on top.",
+            "A rollout adds at most maxUnavailable. Machines that fail by themselves are counted in addition.",
             Unit::Count,
             &[
                 (
@@ -193,13 +193,13 @@ const ROLLOUTS: Dashboard = Dashboard {
         ),
         panel(
             "Paused",
-            "1 while somebody has paused the deployment: its template is not rolled out.",
+            "1 while the MachineDeployment is paused: its template is not rolled out.",
             Unit::Count,
             &[(r#"mcm_machine_deployment_info_spec_paused{namespace=~"$namespace"}"#, "{{namespace}}/{{name}}")],
         ),
         panel(
             "Machines of each set",
-            "The old sets go down while the new one comes up.",
+            "The old MachineSets are scaled down while the new one is scaled up.",
             Unit::Count,
             &[(r#"mcm_machine_set_status_replicas{namespace=~"$namespace"} > 0"#, "{{namespace}}/{{name}}")],
         ),
@@ -259,7 +259,7 @@ const DRAINS: Dashboard = Dashboard {
 const CLOUD: Dashboard = Dashboard {
     name: "cloud",
     title: "Cloud",
-    about: "What is asked of the cloud, how it answers, and whom it keeps waiting.",
+    about: "Driver calls: requests, results and queues.",
     panels: &[
         panel(
             "Driver calls, slowest of a hundred",
@@ -355,7 +355,7 @@ const MILLWRIGHT: Dashboard = Dashboard {
         ),
         panel(
             "Frozen",
-            "1 while nothing is made and no machine is marked Failed, because an API server is not seen.",
+            "1 while no VM is created and no Machine is marked Failed, because an API server is unreachable.",
             Unit::Count,
             &[(r#"max by (namespace) (mcm_machine_controller_frozen{namespace=~"$namespace"})"#, "{{namespace}}")],
         ),

@@ -19,7 +19,7 @@ fn every_metric_that_a_dashboard_asks_for_is_on_the_page_of_metrics() {
     let documented: BTreeSet<&str> = page.split('`').skip(1).step_by(2).collect();
     for query in DASHBOARDS.iter().flat_map(Dashboard::queries) {
         for metric in metrics_in(query) {
-            assert!(documented.contains(&*metric), "{query} asks for {metric}, which nobody exports");
+            assert!(documented.contains(&*metric), "{query} queries {metric}, which is not exported");
         }
     }
 }

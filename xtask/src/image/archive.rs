@@ -36,7 +36,7 @@ impl Image {
         let entrypoint = config.pointer("/config/Entrypoint").and_then(Value::as_array).into_iter().flatten();
         let user = text("/config/User").context("the image names no user")?;
         let plain = user.chars().all(|letter| letter.is_ascii_digit() || letter == ':');
-        ensure!(plain && !user.starts_with('0'), "{user} is no number, or everybody's superior");
+        ensure!(plain && !user.starts_with('0'), "{user} is not a numeric user id other than root");
         Ok(Self {
             root: files,
             entrypoint: entrypoint.filter_map(Value::as_str).map(str::to_owned).collect(),

@@ -137,7 +137,7 @@ async fn a_budget_that_is_spent_refuses_with_its_numbers(s: Fixture) -> CaseResu
     let message = "The disruption budget b needs 1 healthy pods and has 1 currently";
     let causes = json!({"causes": [{"reason": "DisruptionBudget", "message": message}]});
     same("details", &status["details"], &causes)?;
-    ensure!(!is_leaving(&s, "a").await?, "it was evicted all the same");
+    ensure!(!is_leaving(&s, "a").await?, "the rejected eviction deleted the pod");
     Ok(())
 }
 
@@ -150,7 +150,7 @@ async fn an_eviction_spends_the_budget(s: Fixture) -> CaseResult {
     same("left", &budget["status"]["disruptionsAllowed"], &json!(0))?;
     evict(&s, "b", None).await?.fails_saying(429, "TooManyRequests", REFUSED)?;
     ensure!(is_leaving(&s, "a").await?, "the first stays");
-    ensure!(!is_leaving(&s, "b").await?, "the second was evicted all the same");
+    ensure!(!is_leaving(&s, "b").await?, "the rejected second eviction deleted the pod");
     Ok(())
 }
 

@@ -121,7 +121,7 @@ async fn a_dependent_with_two_owners_does_not_block_the_one_in_the_foreground(s:
     gone(&s, "first").await?;
     let kept = s.get(&s.core("configmaps/a")).await?.succeeds()?;
     same("owners", &kept["metadata"]["ownerReferences"], &json!([owned_by(&second, true)]))?;
-    ensure!(kept["metadata"].get("deletionTimestamp").is_none(), "it was deleted although somebody owns it");
+    ensure!(kept["metadata"].get("deletionTimestamp").is_none(), "it was deleted although it has an owner");
     Ok(())
 }
 

@@ -129,7 +129,7 @@ async fn a_kind_without_scale_has_no_scale_path(s: Fixture) -> CaseResult {
     s.config_map("a", &json!({})).await?;
     let answer = s.get(&s.core("configmaps/a/scale")).await?;
     ensure!(answer.code == 404, "answered {}", answer.code);
-    s.get(&sets(&s, "nobody/scale")).await?.fails_saying(404, "NotFound", "replicasets.apps \"nobody\" not found")?;
+    s.get(&sets(&s, "absent/scale")).await?.fails_saying(404, "NotFound", "replicasets.apps \"absent\" not found")?;
     Ok(())
 }
 

@@ -122,7 +122,7 @@ async fn a_write_that_changes_nothing_is_no_event(s: Fixture) -> CaseResult {
 async fn a_watch_ends_when_its_time_is_up(s: Fixture) -> CaseResult {
     let query = format!("{OURS}&timeoutSeconds=1&resourceVersion={}", version(&s).await?);
     let mut watch = s.watch(&s.core("configmaps"), &query).await?;
-    ensure!(watch.next().await?.is_none(), "the watch goes on");
+    ensure!(watch.next().await?.is_none(), "the watch did not end");
     Ok(())
 }
 

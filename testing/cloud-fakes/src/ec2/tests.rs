@@ -227,7 +227,7 @@ fn a_script_uses_up_capacity_or_loses_an_answer() {
     let lost = Refusal::new("InternalError", "lost").with_status(500);
     cloud.script(Script::next("RunInstances", Befalls::RefusedAfterwards(lost)));
     assert_eq!(code(&cloud.answer(SECOND, launch(&[])).unwrap()), "InternalError");
-    assert_eq!(cloud.alive("m").len(), 1, "it was made all the same");
+    assert_eq!(cloud.alive("m").len(), 1, "the instance was created");
     cloud.script(Script::everything(Befalls::NeverAnswered));
     assert_eq!(cloud.answer(SECOND, launch(&[])), None);
     cloud.clear_scripts();

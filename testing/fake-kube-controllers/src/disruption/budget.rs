@@ -217,6 +217,6 @@ mod tests {
     fn percentage_of_an_unknown_scale_is_an_error() {
         let unclear = computed(&json!({ "maxUnavailable": 1 }), &json!({}), "R", None).unwrap_err();
         assert_eq!(unclear.to_string(), "found no controllers for pod \"p0\"");
-        assert!(computed(&json!({ "minAvailable": 1 }), &json!({}), "R", None).is_ok(), "a count asks nobody");
+        assert!(computed(&json!({ "minAvailable": 1 }), &json!({}), "R", None).is_ok(), "a count needs no scale");
     }
 }

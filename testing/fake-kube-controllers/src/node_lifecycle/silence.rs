@@ -90,7 +90,7 @@ impl Duty for Silence {
                     "metadata": { "uid": node.metadata.uid, "resourceVersion": node.metadata.resource_version },
                     "status": { "conditions": unknown(&node, now) },
                 });
-                let what = "say that nobody hears of a node";
+                let what = "mark a silent node Unknown";
                 patch(&self.0.client, &self.0.views.nodes, &key, (ObjectPart::Status, &body), what).await?;
                 Ok(Outcome::Done)
             }

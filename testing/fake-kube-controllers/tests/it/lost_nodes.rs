@@ -21,13 +21,13 @@ async fn pods_of_a_dead_node_are_evicted_and_garbage_collected() {
         ["node.kubernetes.io/unreachable:NoSchedule", "node.kubernetes.io/unreachable:NoExecute"]
     );
     let pod = cluster.pod(&lost).unwrap();
-    assert_eq!(condition(&pod, "Ready")["status"], "False", "nobody can vouch for it");
+    assert_eq!(condition(&pod, "Ready")["status"], "False", "nothing confirms that the node is off");
     assert!(pod["metadata"].get("deletionTimestamp").is_none(), "it tolerates five minutes");
     assert_eq!(cluster.counts(&["n1", "n2"]), [0, 1]);
 
     cluster.pass(300).await;
     let pod = cluster.pod(&lost).unwrap();
-    assert!(pod["metadata"]["deletionTimestamp"].is_string(), "evicted, but nobody is there to end it");
+    assert!(pod["metadata"]["deletionTimestamp"].is_string(), "evicted, but no kubelet ends it");
     assert_eq!(condition(&pod, "DisruptionTarget")["reason"], "DeletionByTaintManager");
     assert_eq!(cluster.counts(&["n1", "n2"]), [0, 2], "and replaced");
 
@@ -79,7 +79,7 @@ async fn untolerated_taint_evicts_pods_immediately() {
     let cluster = SimulatedCluster::with_nodes(&["n1", "n2"]).await;
     cluster.make(&set("ReplicaSet", "web", 2, &json!({})));
     cluster.pass(3).await;
-    assert_eq!(cluster.counts(&["n1", "n2"]), [1, 1], "somebody is there to be sent away, and somebody to stay");
+    assert_eq!(cluster.counts(&["n1", "n2"]), [1, 1], "some pods must be evicted and some must stay");
     let (sent_away, stays) = (cluster.ready()["n1"][0].clone(), cluster.ready()["n2"][0].clone());
     cluster.patch_node("n1", json!({ "spec": { "taints": [{ "key": "repair", "effect": "NoExecute" }] } })).await;
     cluster.pass(1).await;
@@ -89,7 +89,7 @@ async fn untolerated_taint_evicts_pods_immediately() {
     }
     cluster.pass(4).await;
     assert_eq!(cluster.counts(&["n1", "n2"]), [0, 2]);
-    assert!(cluster.ready()["n2"].contains(&stays), "who was elsewhere is left alone: {:?}", cluster.ready());
+    assert!(cluster.ready()["n2"].contains(&stays), "pods on other nodes are kept: {:?}", cluster.ready());
 }
 
 #[tokio::test(start_paused = true)]

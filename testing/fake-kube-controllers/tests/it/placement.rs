@@ -33,7 +33,7 @@ async fn unschedulable_pod_reports_why_and_is_bound_once_it_fits() {
         scheduled["message"],
         "0/1 nodes are available: 1 node(s) were unschedulable. no new claims to deallocate, \
          preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling.",
-        "as kube-scheduler 1.36 was heard to say it"
+        "as reported by kube-scheduler 1.36"
     );
     cluster.add_node("n2", "a").await;
     cluster.pass(3).await;

@@ -74,7 +74,7 @@ fn at(millis: u64, kind: EntryKind) -> HistoryEntry {
 }
 
 /// Seeds that found an error which is fixed. Histories have the length of the seed.
-/// Shows CAC-20, MS-R23.
+/// Shows CAC-20, MS-R23, MD-S11a, MD-S11b.
 #[rstest]
 #[case::recreated_attachment_was_deleted_every_second("volumes", 200_143)]
 #[case::restored_api_server_had_passed_a_quiet_kind("put-back", 200_213)]

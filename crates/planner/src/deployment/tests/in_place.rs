@@ -46,7 +46,7 @@ fn no_more_nodes_are_selected_than_may_be_unavailable() {
     assert_eq!(selected(&fixture).len(), 2, "Machines in progress are counted once");
 }
 
-/// Shows MD-D22.
+/// Shows MD-D22a.
 #[test]
 fn rollback_counts_the_node_that_is_still_being_updated() {
     let mut fixture = DeploymentFixture::settled(4, &in_place("Auto", 0, 1));

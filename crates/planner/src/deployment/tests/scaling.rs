@@ -70,7 +70,7 @@ fn rounding_deletes_unavailable_machines_first() {
     assert!(fixture.size_of("small") >= 4 && fixture.size_of("small") + fixture.size_of("large") <= 6);
 }
 
-/// Shows MD-S11.
+/// Shows MD-S11a.
 #[rstest]
 #[case(4)]
 #[case(3)]

@@ -141,7 +141,7 @@ async fn rolls(stage: &Stage, browser: &Browser) -> anyhow::Result<()> {
     browser.until(&format!("{} >= 3 && {} >= 3", running("new"), running("old"))).await?;
     browser.until("document.querySelectorAll('.cells .cell.going.old').length >= 2").await?;
     browser.until("document.querySelector('#drains .pods')").await?;
-    stage.picture(browser, "web-view-roll-out").await?;
+    stage.picture(browser, "web-view-rollout").await?;
     browser.until("document.querySelector('#calls code')").await?;
     browser.until("document.querySelector('#timeline .why')").await
 }
