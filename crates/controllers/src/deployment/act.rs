@@ -238,7 +238,5 @@ impl<'a> Executor<'a> {
 }
 
 async fn write_node(nodes: &Writer<NodeView>, step: &str, write: &NodeWrite) -> Result<(), WriteError> {
-    let written = nodes.hold(Guard::of_node(write), &step).await?.write(write).await?;
-    // If a webhook reverts the write, no event follows, and the marks of a completed rollout would stay.
-    written.map_or(Ok(()), |written| written.kept().map(drop))
+    nodes.hold(Guard::of_node(write), &step).await?.write(write).await.map(drop)
 }

@@ -57,7 +57,7 @@ async fn cordon(target: &Target, barrier: Barrier, write: &NodeWrite, step: &Ste
     };
     let error = match node.write(write).await {
         Ok(answer) => {
-            let kept = answer.is_none_or(|answer| not_kept(write, &answer.object).is_empty());
+            let kept = answer.is_none_or(|answer| not_kept(write, &answer).is_empty());
             return (!kept).then(|| describe(barrier, &write.name, NOT_KEPT));
         }
         Err(error) => error,

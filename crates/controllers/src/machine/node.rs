@@ -25,7 +25,7 @@ pub(super) async fn write(target: &Target, write: &NodeWrite, step: &Step) -> Re
         }
         answer => answer?,
     };
-    let Some(answer) = answer.map(|written| written.object) else { return Ok(Vec::new()) };
+    let Some(answer) = answer else { return Ok(Vec::new()) };
     if kept_finalizer(write, &answer) {
         return Err(WriteError::NothingChanged { step: step.to_string() });
     }

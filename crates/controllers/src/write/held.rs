@@ -38,11 +38,6 @@ impl<K> Written<K> {
             None => Ok(self.object),
         }
     }
-
-    /// Combines the responses to two writes of one object. The result changed nothing if one of them did.
-    pub(super) fn after(self, first: Self) -> Self {
-        Self { object: self.object, step: first.step.or(self.step) }
-    }
 }
 
 /// Result of a deletion.

@@ -3,10 +3,12 @@
 //! Metadata and spec are written with a merge patch, the status with a strategic merge patch: conditions are merged by type, so those of
 //! the kubelet are not sent. The first write has the version of the decision as precondition, the second the version of the first.
 
+use std::sync::Arc;
+
 use api::view::NodeView;
 use planner::node::NodeWrite;
 
-use super::{Guard, Held, Part, WriteError, Written};
+use super::{Guard, Held, Part, WriteError};
 
 impl<'a> Guard<'a> {
     /// Returns the preconditions of a write to a Node.
@@ -16,17 +18,13 @@ impl<'a> Guard<'a> {
 }
 
 impl Held<'_, NodeView> {
-    /// Writes a Node: one request for the object and one for its status, as needed. Returns the combined response.
-    pub(crate) async fn write(&mut self, write: &NodeWrite) -> Result<Option<Written<NodeView>>, WriteError> {
+    /// Writes a Node: one request for the object and one for its status, as needed. Returns the Node after the last write.
+    pub(crate) async fn write(&mut self, write: &NodeWrite) -> Result<Option<Arc<NodeView>>, WriteError> {
         let parts = [(Part::Object, write.object_patch()), (Part::StrategicStatus, write.status_patch())];
-        let mut last: Option<Written<NodeView>> = None;
+        let mut last = None;
         for (part, body) in parts {
             if let Some(body) = body {
-                let written = self.patch(part, body).await?;
-                last = Some(match last {
-                    Some(first) => written.after(first),
-                    None => written,
-                });
+                last = Some(self.patch(part, body).await?.object);
             }
         }
         Ok(last)

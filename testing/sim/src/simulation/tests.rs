@@ -74,7 +74,7 @@ fn at(millis: u64, kind: EntryKind) -> HistoryEntry {
 }
 
 /// Seeds that found an error which is fixed. Histories have the length of the seed.
-/// Shows CAC-20, MS-R23, MD-S11a, MD-S11b.
+/// Shows CAC-20, MS-R23.
 #[rstest]
 #[case::recreated_attachment_was_deleted_every_second("volumes", 200_143)]
 #[case::restored_api_server_had_passed_a_quiet_kind("put-back", 200_213)]
@@ -85,8 +85,6 @@ fn at(millis: u64, kind: EntryKind) -> HistoryEntry {
 #[case::pods_were_evicted_after_the_cordon_was_reverted("put-back", 400_386)]
 #[case::status_was_written_after_each_eviction_with_lost_responses("second-thoughts", 400_604)]
 #[case::pool_grew_again_during_a_deletion("chaos", 500_803)]
-#[case::scale_down_ignored_pending_deletions("second-thoughts", 600_838)]
-#[case::reverted_annotation_of_a_node_stayed("api-brown-out", 600_261)]
 fn fixed_error_stays_fixed(#[case] name: &str, #[case] seed: u64) {
     holds(profile(name), seed, None);
 }
